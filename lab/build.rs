@@ -1,6 +1,6 @@
 //! Links LevelDB from the system's packages (Debian: `libleveldb-dev`, `libsnappy-dev`). It links
 //! the static archive, as the shared library hides the symbols for reading tables without mmap
-//! (`src/leveldbs.rs`).
+//! (`src/peers/leveldbs.rs`).
 
 use std::path::Path;
 use std::process::Command;

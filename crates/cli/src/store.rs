@@ -27,8 +27,7 @@ pub const DEFAULT_KEYSPACE: &str = "default";
 
 /// Opens the store in `directory` for reading.
 pub fn open_to_read(directory: &Path) -> Result<Db> {
-    let options =
-        || Options { read_only: true, memory_bytes: Some(MEMORY_BYTES), ..Options::default() };
+    let options = || Options::default().read_only(true).memory_bytes(MEMORY_BYTES);
     let mut attempt = 1;
     loop {
         match Db::open(directory, options()) {
@@ -51,14 +50,14 @@ fn may_pass(directory: &Path, error: &tidekv::Error) -> bool {
 
 /// Opens the store in `directory` for writing; creates it if missing.
 pub fn open_to_write(directory: &Path, memory_bytes: Option<u64>) -> Result<Db> {
-    let memory_bytes = Some(memory_bytes.unwrap_or(MEMORY_BYTES));
-    Ok(Db::open(directory, Options { memory_bytes, ..Options::default() })?)
+    let memory_bytes = memory_bytes.unwrap_or(MEMORY_BYTES);
+    Ok(Db::open(directory, Options::default().memory_bytes(memory_bytes))?)
 }
 
 /// Opens the existing store in `directory` for writing.
 pub fn open_existing(directory: &Path, memory_bytes: Option<u64>) -> Result<Db> {
-    let memory_bytes = Some(memory_bytes.unwrap_or(MEMORY_BYTES));
-    let options = Options { memory_bytes, create_if_missing: false, ..Options::default() };
+    let memory_bytes = memory_bytes.unwrap_or(MEMORY_BYTES);
+    let options = Options::default().create_if_missing(false).memory_bytes(memory_bytes);
     Ok(Db::open(directory, options)?)
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use tidekv_plan::{GivenLatencies, Prices};
+use tidekv_plan::{LatencyOverrides, Prices};
 
 use crate::failure::{Failure, Result};
 use crate::files;
@@ -34,14 +34,14 @@ struct PriceFile {
 
 impl Terms {
     /// The latencies on the command line.
-    pub fn latencies(&self) -> Result<GivenLatencies> {
-        let Some(text) = &self.latencies else { return Ok(GivenLatencies::default()) };
+    pub fn latencies(&self) -> Result<LatencyOverrides> {
+        let Some(text) = &self.latencies else { return Ok(LatencyOverrides::default()) };
         let time = |text: &str| (!text.is_empty()).then(|| parse_micros(text)).transpose();
         let times: std::result::Result<Vec<Option<f64>>, String> =
             text.split(',').map(time).collect();
         match times.map_err(Failure::usage)?[..] {
             [memory_us, flash_us, backend_us] => {
-                Ok(GivenLatencies { memory_us, flash_us, backend_us })
+                Ok(LatencyOverrides { memory_us, flash_us, backend_us })
             }
             _ => Err(Failure::usage(
                 "--latencies needs three times, DRAM,FLASH,BACKEND, such as 10us,100us,1ms",
@@ -51,7 +51,7 @@ impl Terms {
 
     /// The prices of the file, or the default ones.
     pub fn prices(&self) -> Result<Prices> {
-        let Some(path) = &self.prices else { return Ok(Prices::USUAL) };
+        let Some(path) = &self.prices else { return Ok(Prices::DEFAULT) };
         let in_file = |what: &str| Failure::new(format!("{}: {what}", path.display()));
         let file: PriceFile = toml::from_str(&files::read_text(path)?)
             .map_err(|error| in_file(&error.to_string()))?;

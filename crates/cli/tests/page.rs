@@ -99,10 +99,6 @@ fn the_page_explains_an_empty_server_and_other_policies() {
         ("block-only", "The policy block-only gives the caches’ memory to blocks alone"),
         ("block-clock", "The policy block-clock gives the caches’ memory to blocks alone"),
         ("block-clock", "Blocks have all of a budget of"),
-        (
-            "ac-key-fixed:30,10,60",
-            "The policy ac-key-fixed:30,10,60 keeps the lines where they are.",
-        ),
         ("fixed:30,10,60", "The policy fixed:30,10,60 keeps the lines where they are."),
     ] {
         let server = Server::start_with(policy);

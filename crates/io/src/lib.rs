@@ -1,12 +1,14 @@
-//! Files, clocks, randomness and threads: every way in which TideKV touches
-//! the world, as traits, each with a real implementation and a simulated one.
+//! Files, clocks, randomness and threads: every access of TideKV to the outside world, as traits,
+//! each with a real implementation and a simulated one.
 //!
-//! Nothing here knows what a table or a key is. Everything above this crate
-//! reaches the operating system through it (`clippy.toml` bans the other
-//! ways), so the whole product runs unchanged on [`memory::MemoryStorage`],
-//! where power can be cut after any operation.
+//! This crate knows nothing about tables or keys. Everything above it reaches the operating system
+//! through it (`clippy.toml` bans the other ways), so the whole product runs unchanged on
+//! [`memory::MemoryStorage`], where power can be cut after any operation.
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
+
+#[cfg(not(target_os = "linux"))]
+compile_error!("TideKV runs on Linux only: it needs O_DIRECT, `fallocate` and `sync_file_range`");
 
 pub mod error;
 pub mod clock;
@@ -18,6 +20,10 @@ pub mod threads;
 pub mod buffer;
 pub mod storage;
 pub mod append;
+#[cfg(feature = "uring")]
+mod uring;
+#[cfg(not(feature = "uring"))]
+#[path = "without_uring.rs"]
 mod uring;
 mod writeback;
 pub mod local;

@@ -40,7 +40,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 /// #     storage: Some(std::sync::Arc::new(tidekv_io::MemoryStorage::new())),
 /// #     ..Default::default()
 /// # };
-/// # let options = tidekv::Options { environment, ..Default::default() };
+/// # let options = tidekv::Options::default().environment(environment);
 /// use std::time::Duration;
 /// use tidekv_resp::{Server, ServerOptions};
 ///

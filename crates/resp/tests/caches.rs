@@ -14,14 +14,11 @@ const PAIRS: u64 = 10_000;
 
 /// A store of many times its memory: pairs of keys, both with the same value.
 fn open() -> Db {
-    let environment =
-        Environment { storage: Some(Arc::new(MemoryStorage::new())), ..Environment::default() };
-    let options = Options {
-        environment,
-        memory_bytes: Some(8 << 20),
-        cache_policy: CachePolicy::Fixed { kv: 20, kp: 10 },
-        ..Options::default()
-    };
+    let environment = Environment::default().storage(Arc::new(MemoryStorage::new()));
+    let options = Options::default()
+        .environment(environment)
+        .memory_bytes(8 << 20)
+        .cache_policy(CachePolicy::Fixed { kv: 20, kp: 10 });
     let db = Db::open("data", options).unwrap();
     let strings = db.keyspace("default").unwrap();
     let value = format!("0{}", "x".repeat(1000));

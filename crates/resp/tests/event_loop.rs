@@ -89,8 +89,7 @@ fn what_one_was_told_is_there_for_all() {
 fn a_slow_disk_holds_up_those_who_write_and_no_others() {
     let clock = Arc::new(SystemClock::new());
     let disk = MemoryStorage::new();
-    let environment =
-        Environment { storage: Some(Arc::new(disk.clone())), ..Environment::default() };
+    let environment = Environment::default().storage(Arc::new(disk.clone()));
     let one_loop = ServerOptions { event_loops: Some(1), ..options() };
     let server = Server::start(open_db_with(environment), one_loop).unwrap();
     let (mut reader, mut writer) = (Client::connect(&server), Client::connect(&server));

@@ -1,5 +1,5 @@
-//! A batch of writes: encoded as it is built, exactly as it will stand in the
-//! log, so that committing it copies bytes and does not visit operations.
+//! A batch of writes. It is encoded as it is built, in the exact format of the log, so that
+//! committing it copies bytes and does not visit operations.
 //!
 //! ```text
 //! SIZE    MEANING                      (repeated, one operation after another)
@@ -10,26 +10,26 @@
 //!         kind 3 the end of the range (exclusive). Missing for kind 0.
 //! ```
 //!
-//! `varint+` is a LEB128 length and that many bytes. Values on disk: do not
-//! change. A batch takes effect whole or not at all, in all its keyspaces.
+//! `varint+` is a LEB128 length and that many bytes. Values on disk: do not change. A batch takes
+//! effect completely or not at all, in all its keyspaces.
 
 use crate::error::{Error, Result};
 use crate::format::coding::{COUNT_MAX, Reader, put_bytes, put_varint};
 use crate::format::key::{KEY_BYTES_MAX, Kind, Sequence, VALUE_BYTES_MAX};
 use crate::wal::format::RECORD_WRITES;
 
-/// Most bytes of one batch.
+/// Maximum size of one batch in bytes.
 pub const BATCH_BYTES_MAX: usize = 1 << 30;
 
-/// What a batch needs to know of a keyspace; made from a
-/// [`Keyspace`](crate::Keyspace) by `Into`.
+/// The properties of a keyspace that a batch needs; converted from a [`Keyspace`](crate::Keyspace)
+/// with `Into`.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyspaceRef {
     pub(crate) id: u32,
-    /// Which of the stores that this process has open it belongs to.
+    /// Identifies one open store of this process.
     pub(crate) instance: u64,
-    /// Deadline of entries that are written without one, from the keyspace's
-    /// default time to live.
+    /// Deadline of entries that are written without one, computed from the keyspace's default time
+    /// to live.
     pub(crate) default_deadline_ms: Option<u64>,
 }
 
@@ -37,15 +37,15 @@ pub struct KeyspaceRef {
 /// varints of 32 bits.
 const OPERATION_OVERHEAD_BYTES_MAX: usize = 1 + 3 * 5;
 
-/// Writes that take effect together. A key, value or batch beyond its bound is
-/// remembered and refused when the batch is written.
+/// Writes that take effect together. A key, value or batch that exceeds its limit is recorded, and
+/// the batch is rejected when it is written.
 #[derive(Debug, Clone, Default)]
 pub struct WriteBatch {
     bytes: Vec<u8>,
     len: usize,
-    /// The keyspaces that are written to, each once.
+    /// The keyspaces that this batch writes to, each once.
     keyspaces: Vec<u32>,
-    /// The store that the keyspaces belong to; 0 while there are none.
+    /// The store that the keyspaces belong to; 0 while the batch is empty.
     instance: u64,
     refused: Option<Error>,
 }
@@ -67,8 +67,13 @@ impl WriteBatch {
     }
 
     /// Sets `key` to `value`.
-    pub fn put(&mut self, keyspace: impl Into<KeyspaceRef>, key: &[u8], value: &[u8]) {
-        let keyspace = keyspace.into();
+    pub fn put(
+        &mut self,
+        keyspace: impl Into<KeyspaceRef>,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) {
+        let (keyspace, key, value) = (keyspace.into(), key.as_ref(), value.as_ref());
         match keyspace.default_deadline_ms {
             Some(deadline) => self.put_until(keyspace, key, value, deadline),
             None if self.admits(key, value.len()) => {
@@ -78,22 +83,23 @@ impl WriteBatch {
         }
     }
 
-    /// Sets `key` to `value` until `expires_at_ms` (milliseconds since 1970).
+    /// Sets `key` to `value` until the deadline `expires_at_ms` (milliseconds since 1970). For a
+    /// time to live see [`WriteBatch::put_with_ttl`].
     pub fn put_until(
         &mut self,
         keyspace: impl Into<KeyspaceRef>,
-        key: &[u8],
-        value: &[u8],
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
         expires_at_ms: u64,
     ) {
+        let (key, value) = (key.as_ref(), value.as_ref());
         if self.admits(key, value.len()) {
             let deadline = expires_at_ms.to_le_bytes();
             self.push(Kind::Expiring, keyspace.into(), key, &deadline, value);
         }
     }
 
-    /// Sets `key` to `value`, without any deadline, whatever the keyspace's
-    /// default.
+    /// Sets `key` to `value` without a deadline, regardless of the keyspace's default.
     pub(crate) fn put_forever(
         &mut self,
         keyspace: impl Into<KeyspaceRef>,
@@ -106,19 +112,26 @@ impl WriteBatch {
     }
 
     /// Removes `key`.
-    pub fn delete(&mut self, keyspace: impl Into<KeyspaceRef>, key: &[u8]) {
+    pub fn delete(&mut self, keyspace: impl Into<KeyspaceRef>, key: impl AsRef<[u8]>) {
+        let key = key.as_ref();
         if self.admits(key, 0) {
             self.push(Kind::Delete, keyspace.into(), key, &[], &[]);
         }
     }
 
-    /// Removes every key from `start` up to `end` (exclusive); nothing when
-    /// `end` is not after `start`.
-    pub fn delete_range(&mut self, keyspace: impl Into<KeyspaceRef>, start: &[u8], end: &[u8]) {
+    /// Removes every key from `start` up to `end` (exclusive); does nothing when `end` is not after
+    /// `start`.
+    pub fn delete_range(
+        &mut self,
+        keyspace: impl Into<KeyspaceRef>,
+        start: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+    ) {
+        let (start, end) = (start.as_ref(), end.as_ref());
         if start >= end {
             return;
         }
-        // A range may begin before every key and end just behind the longest.
+        // A range may begin before every key and end just after the longest.
         if start.len() > KEY_BYTES_MAX || end.len() > KEY_BYTES_MAX + 1 {
             self.refuse(format!(
                 "a bound of a range deletion is longer than {KEY_BYTES_MAX} bytes"
@@ -128,22 +141,22 @@ impl WriteBatch {
         self.push(Kind::RangeDelete, keyspace.into(), start, &[], end);
     }
 
-    /// How many operations it holds.
+    /// The number of operations.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it holds no operation.
+    /// Whether the batch has no operations.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes it takes in the log.
+    /// The encoded size in the log, in bytes.
     pub fn bytes_len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Forgets all operations and keeps the memory.
+    /// Removes all operations and keeps the allocated memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.len = 0;
@@ -152,7 +165,7 @@ impl WriteBatch {
         self.refused = None;
     }
 
-    /// The encoded operations, or why the batch may not be written.
+    /// The encoded operations, or the reason why the batch is rejected.
     pub(crate) fn encoded(&self) -> Result<&[u8]> {
         match &self.refused {
             Some(error) => Err(error.clone()),
@@ -160,17 +173,17 @@ impl WriteBatch {
         }
     }
 
-    /// The encoded operations that were within bounds.
+    /// The encoded operations that were within limits.
     pub(crate) fn accepted(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Which store's keyspaces it names; 0: none's.
+    /// The store whose keyspaces the batch names; 0 if it names none.
     pub(crate) fn instance(&self) -> u64 {
         self.instance
     }
 
-    /// The keyspaces that are written to.
+    /// The keyspaces that this batch writes to.
     pub(crate) fn keyspaces(&self) -> &[u32] {
         &self.keyspaces
     }
@@ -229,8 +242,8 @@ impl WriteBatch {
     }
 }
 
-/// Begins a log record of writes whose first operation has sequence `first`; the
-/// batches' operations follow as they are encoded.
+/// Begins a log record of writes whose first operation has sequence `first`; the encoded operations
+/// of the batches follow.
 ///
 /// ```text
 /// SIZE    MEANING
@@ -243,8 +256,8 @@ pub(crate) fn begin_record(out: &mut Vec<u8>, first: Sequence) {
     put_varint(out, first);
 }
 
-/// The sequence of the first operation of a log record, and its operations; or
-/// what is wrong with it.
+/// The sequence of the first operation of a log record and its operations, or the reason why the
+/// record is malformed.
 pub(crate) fn decode_record(
     record: &[u8],
 ) -> std::result::Result<(Sequence, Operations<'_>), &'static str> {
@@ -259,8 +272,8 @@ pub(crate) fn decode_record(
     Ok((first, Operations::new(reader.rest())))
 }
 
-/// Walks the operations of encoded batches; `None` at the end, `Some(None)`
-/// where the bytes are no operation.
+/// Walks the operations of encoded batches; `None` at the end, `Some(None)` where the bytes are not
+/// an operation.
 #[derive(Debug, Clone)]
 pub(crate) struct Operations<'a> {
     reader: Reader<'a>,
@@ -312,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_come_back_in_order() {
+    fn operations_are_decoded_in_order() {
         let mut batch = WriteBatch::new();
         batch.put(keyspace(1), b"a", b"x");
         batch.put_until(keyspace(300), b"b", b"y", 77);
@@ -330,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_has_the_released_bytes_and_they_are_still_read() {
+    fn record_matches_golden_bytes() {
         let mut batch = WriteBatch::new();
         batch.put(keyspace(1), b"tide/high", b"spring");
         batch.put_until(keyspace(300), b"tide/slack", b"calm", 1_800_000_000_000);
@@ -361,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_refused_by_name() {
+    fn errors_name_the_exceeded_limit() {
         for (key, value_len, says) in [
             (vec![], 0, "at least 1 byte"),
             (vec![0; KEY_BYTES_MAX + 1], 0, "65537 bytes"),
@@ -375,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_operations_are_found() {
+    fn malformed_operations_are_detected() {
         let mut batch = WriteBatch::new();
         batch.put(keyspace(1), b"key", b"value");
         let bytes = batch.encoded().unwrap();

@@ -35,9 +35,16 @@ pub use bytes::Bytes;
 pub use engine::Attempt;
 pub use error::{Error, ErrorKind, Result};
 pub use format::key::{KEY_BYTES_MAX, VALUE_BYTES_MAX, prefix_end};
+#[cfg(feature = "research")]
+pub use options::ResearchOptions;
+pub use options::cache_policy::{CachePolicy, InvalidCachePolicy};
 pub use options::{Compression, Durability, Environment, FilterKind, KeyspaceOptions, Options};
 pub use stats::{Histogram, Latency, LatencyCounts, Statistics};
-pub use tidekv_cache::{Ablation, Ablations, CachePolicy, NoSuchPolicy, Tier};
+pub use tidekv_cache::Tier;
+pub use tidekv_io::{
+    Clock, Executor, File, InlineExecutor, LocalStorage, ManualClock, MemoryStorage, Random,
+    SeededRandom, Storage, SystemClock, SystemRandom, ThreadPool,
+};
 #[doc(hidden)]
 pub use tools::fuzzing;
 pub use tools::{check, inspect};

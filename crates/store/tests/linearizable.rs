@@ -1,17 +1,16 @@
-//! Many threads on few keys, while memtables are put aside, flushed and
-//! compacted: every history is linearizable. Gets, walks, multi_gets and
-//! snapshots see every batch, transaction and ingest whole, in every keyspace.
+//! Many threads on few keys, with concurrent rotation, flushes and compactions: every history is
+//! linearizable. Gets, scans, multi_gets and snapshots see every batch, transaction and ingest as a
+//! whole, in every keyspace.
 //!
-//! Operations are noted with the moments of their invocation and return
-//! (`linearizable/load.rs`), and a checker (`linearizable/checker.rs`) looks for
-//! an order that explains all of them. Every value is written once, so a read
-//! says which write it saw. Storage hands the processor on at random, so that
-//! threads are interrupted where it hurts; part of the rounds runs on a real
-//! directory. At the end of a round the store is opened again and must hold
-//! what the history allows.
+//! Operations are recorded with the times of their invocation and return (`linearizable/load.rs`),
+//! and a checker (`linearizable/checker.rs`) searches for an order that explains all of them. Every
+//! value is written once, so a read identifies the write that it saw. Storage yields the processor
+//! at random, so that threads are interrupted at critical points; some rounds run on a real
+//! directory. At the end of a round the store is reopened and must hold contents that the history
+//! allows.
 //!
-//! `TIDEKV_LINEARIZABLE_OPERATIONS` sets how many operations are done
-//! (evidence: 5 000 000), `TIDEKV_LINEARIZABLE_SEED` the seed.
+//! `TIDEKV_LINEARIZABLE_OPERATIONS` sets the number of operations (evidence: 5 000 000),
+//! `TIDEKV_LINEARIZABLE_SEED` the seed.
 #![allow(clippy::disallowed_methods, reason = "real threads are what is tested")]
 
 #[path = "linearizable/object.rs"]
@@ -49,20 +48,21 @@ struct Totals {
 }
 
 fn options(dice: &mut Dice, disk: Option<&MemoryStorage>) -> Options {
-    Options {
-        memory_bytes: Some(8 << 20),
-        memtable_bytes: Some(4096 << dice.below(5)),
-        table_bytes: 4096 << dice.below(6),
-        compaction_threads: Some(1 + dice.below(3) as usize),
-        cache_policy: cache_policy(dice),
-        cross_check: dice.one_in(3),
-        fingerprint_bits: [6, 32][dice.below(2) as usize],
-        environment: Environment {
-            storage: disk.map(|disk| Arc::new(disk.clone()) as _),
-            ..Environment::default()
-        },
-        ..Options::default()
-    }
+    Options::default()
+        .memory_bytes(8 << 20)
+        .memtable_bytes(4096 << dice.below(5))
+        .table_bytes(4096 << dice.below(6))
+        .compaction_threads(1 + dice.below(3) as usize)
+        .cache_policy(cache_policy(dice))
+        .cross_check(dice.one_in(3))
+        .environment({
+            let mut options = Environment::default();
+            options.storage = disk.map(|disk| Arc::new(disk.clone()) as _);
+            options
+        })
+        .with_research(|research| {
+            research.fingerprint_bits = [6, 32][dice.below(2) as usize];
+        })
 }
 
 fn open(directory: &Path, options: Options, dice: &mut Dice) -> Arena {
@@ -70,19 +70,17 @@ fn open(directory: &Path, options: Options, dice: &mut Dice) -> Arena {
     // Half of the rounds read every block from storage.
     db.set_cache_bytes_max([0, u64::MAX][dice.below(2) as usize]);
     let keyspaces = ["left", "right"].map(|name| {
-        let options = KeyspaceOptions {
-            block_bytes: 512 << dice.below(4),
-            filter_bits_per_key: [0, 2, 10][dice.below(3) as usize],
-            compression: [Compression::None, Compression::Lz4][dice.below(2) as usize],
-            filter_kind: [FilterKind::Bloom, FilterKind::Cuckoo][dice.below(2) as usize],
-            ..KeyspaceOptions::default()
-        };
+        let options = KeyspaceOptions::default()
+            .block_bytes(512 << dice.below(4))
+            .filter_bits_per_key([0, 2, 10][dice.below(3) as usize])
+            .compression([Compression::None, Compression::Lz4][dice.below(2) as usize])
+            .filter_kind([FilterKind::Bloom, FilterKind::Cuckoo][dice.below(2) as usize]);
         db.keyspace_with(name, options).unwrap()
     });
     Arena { db, keyspaces, clock: AtomicU64::new(0) }
 }
 
-/// Hands the processor on at some operations, here and there for a while.
+/// Yields the processor at some operations, sometimes for a while.
 fn interrupt(disk: &MemoryStorage) {
     let turns = AtomicU64::new(1);
     disk.on_operation(move |_| {

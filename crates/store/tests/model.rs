@@ -1,5 +1,5 @@
-//! The store against an ordered map: random operations of every kind, with
-//! snapshots, reopenings, flushes and compactions in between.
+//! The store compared with an ordered map: random operations of every kind, with snapshots,
+//! reopenings, flushes and compactions in between.
 //!
 //! Failing lists of operations are shrunk by proptest.
 
@@ -346,14 +346,7 @@ proptest! {
         let limits = Limits { memtable_bytes: memtable_kib << 10, table_bytes: table_kib << 10 };
         let (compression, compression_last) =
             if compressed { (Compression::Lz4, Compression::Zstd) } else { Default::default() };
-        let options = KeyspaceOptions {
-            block_bytes,
-            compression,
-            compression_last,
-            filter_bits_per_key,
-            filter_kind,
-            ..KeyspaceOptions::default()
-        };
+        let options = KeyspaceOptions::default().block_bytes(block_bytes).compression(compression).compression_last(compression_last).filter_bits_per_key(filter_bits_per_key).filter_kind(filter_kind);
         run(limits, options, &steps);
     }
 }

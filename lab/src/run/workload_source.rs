@@ -90,7 +90,7 @@ pub(crate) fn of_trace(
         return Err(Failure::new(format!("the trace has no requests{first}")));
     }
     let is_cut = builder.requests() as u64 >= requests_max && reader.next().is_some();
-    let left_out = reader.left_out();
+    let left_out = reader.skipped();
     Ok(Traced { replay: builder.build(), left_out, refused, broken, first_broken, is_cut })
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn of_trace(
 /// # Errors
 /// Those of the store, and an empty store.
 pub(crate) fn of_data(path: &Path, requests: u64, alpha: f64, seed: u64) -> Result<Replay> {
-    let options = Options { read_only: true, create_if_missing: false, ..Options::default() };
+    let options = Options::default().read_only(true).create_if_missing(false);
     let db = Db::open(path, options)?;
     let mut builder = Builder::default();
     let mut keys: Vec<Box<[u8]>> = Vec::new();

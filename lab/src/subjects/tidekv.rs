@@ -8,6 +8,7 @@ use tidekv::{
     CachePolicy, Compression, Db, FilterKind, Iter, Keyspace, KeyspaceOptions, Options, Snapshot,
     Statistics,
 };
+use tidekv_cache::CachePolicy as Research;
 use tidekv_io::{Clock, SystemClock};
 
 use crate::failure::{Failure, Result};
@@ -98,7 +99,7 @@ pub const TIDEKV_HAC: SubjectRecord = SubjectRecord {
     about: "the same with the caches of values, pointers and blocks, and the moving boundaries, \
             of AC-Key as published",
     is_default: false,
-    open: |path, settings| open(path, settings, CachePolicy::AC_KEY),
+    open: |path, settings| open(path, settings, CachePolicy::AcKey),
     ..TIDEKV
 };
 
@@ -109,7 +110,9 @@ pub const TIDEKV_OFFLINE: SubjectRecord = SubjectRecord {
             fixed boundaries, in tenths, with the fewest reads, found by a search beforehand",
     is_default: false,
     search: Search::Split(Caches::AcKeys),
-    open: |path, settings| open(path, settings, CachePolicy::AcKeyFixed { kv: 30, kp: 10 }),
+    open: |path, settings| {
+        open(path, settings, CachePolicy::Research(Research::AcKeyFixed { kv: 30, kp: 10 }))
+    },
     ..TIDEKV
 };
 
@@ -179,26 +182,27 @@ fn open(
     let memory_bytes = Some(settings.memory_bytes);
     let cache_bytes_max = settings.cache_bytes.unwrap_or(u64::MAX);
     let warm_start = settings.warm_start;
-    let options = Options {
-        memory_bytes,
-        cache_policy,
-        cache_bytes_max,
-        warm_start,
-        direct_io: !settings.is_buffered,
-        // Caches are compared on one tree, which does not change.
-        seek_compactions: settings.cache_bytes.is_none(),
-        ..Options::default()
+    let options = {
+        let mut options = Options::default()
+            .cache_policy(cache_policy)
+            .warm_start(warm_start)
+            .direct_io(!settings.is_buffered)
+            // Caches are compared on one tree, which does not change: no seek compactions.
+            .with_research(|research| {
+                research.cache_bytes_max = cache_bytes_max;
+                research.seek_compactions = settings.cache_bytes.is_none();
+            });
+        options.memory_bytes = memory_bytes;
+        options
     };
     let db = Db::open(directory, options)?;
     let compression = if settings.is_compressed { Compression::Lz4 } else { Compression::None };
     let (filter_kind, filter_bits_per_key) = filter_of(settings)?;
-    let options = KeyspaceOptions {
-        compression,
-        compression_last: compression,
-        filter_kind,
-        filter_bits_per_key,
-        ..KeyspaceOptions::default()
-    };
+    let options = KeyspaceOptions::default()
+        .compression(compression)
+        .compression_last(compression)
+        .filter_kind(filter_kind)
+        .filter_bits_per_key(filter_bits_per_key);
     let keyspace = db.keyspace_with("lab", options)?;
     if let Some(bytes) = settings.cache_bytes {
         // Metadata of open tables counts as ours, as other engines keep it in their caches.
@@ -239,22 +243,24 @@ fn bytes_of(path: &Path) -> Option<u64> {
 fn cold_lookups(statistics: &Statistics) -> ColdLookups {
     let of_end = |end: usize| {
         let place = match end + 1 {
-            ColdLookups::ENDS => "absent".to_owned(),
+            ColdLookups::ENDS => "not_found".to_owned(),
             _ => format!("level{end}"),
         };
-        let counter = |what: &str| statistics.counter(&format!("cold.{place}.{what}"));
-        ColdEnd { lookups: counter("lookups"), reads: counter("reads") }
+        let counter = |what: &str| statistics.counter(&format!("cold_lookups.{place}.{what}"));
+        ColdEnd { lookups: counter("count"), reads: counter("reads") }
     };
     let of_reads = |reads: usize| match reads {
-        ColdLookups::READS_MAX => statistics.counter(&format!("cold.lookups_of_{reads}_or_more")),
-        reads => statistics.counter(&format!("cold.lookups_of_{reads}")),
+        ColdLookups::READS_MAX => {
+            statistics.counter(&format!("cold_lookups.by_reads.{reads}_or_more"))
+        }
+        reads => statistics.counter(&format!("cold_lookups.by_reads.{reads}")),
     };
     let ends: [ColdEnd; ColdLookups::ENDS] = std::array::from_fn(of_end);
     ColdLookups {
         lookups_of: std::array::from_fn(|at| of_reads(at + 1)),
         reads: ends.iter().map(|end| end.reads).sum(),
-        filter_reads: statistics.counter("cold.filter_reads"),
-        reads_in_vain: Some(statistics.counter("cold.reads_in_vain")),
+        filter_reads: statistics.counter("cold_lookups.filter_reads"),
+        reads_in_vain: Some(statistics.counter("cold_lookups.wasted_reads")),
         ends: Some(ends),
     }
 }
@@ -379,7 +385,7 @@ impl Subject for TideKv {
             cold: Some(cold_lookups(&statistics)),
             false_positives: Some(counter("filter.false_positives")),
             repair_reads: Some(counter("filter.repair_reads")),
-            filter_bytes: Some(counter("filter.bytes") + counter("filter.learned_bytes")),
+            filter_bytes: Some(counter("filter.bytes") + counter("filter.repair_bytes")),
             read_bytes: Some(counter("io.read_bytes") + counter("filter.repair_read_bytes")),
             background_reads: Some(counter("io.compaction_reads")),
             background_read_bytes: Some(counter("io.compaction_read_bytes")),

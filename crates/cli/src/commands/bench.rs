@@ -133,13 +133,9 @@ impl Bench {
         let mut signals = Signals::new()?;
         let stop = signals.stop_flag();
         let directory = Directory::new(self.data.as_deref())?;
-        let options = Options {
-            memory_bytes: self.memory,
-            durability: self.durability,
-            // No warm start: the store is removed at the end.
-            warm_start: false,
-            ..Options::default()
-        };
+        // No warm start: the store is removed at the end.
+        let mut options = Options::default().durability(self.durability).warm_start(false);
+        options.memory_bytes = self.memory;
         let db = Db::open(directory.path(), options)?;
         let settings = self.settings(&db);
         let host = Host::of(directory.path());

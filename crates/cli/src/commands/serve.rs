@@ -140,7 +140,8 @@ impl Serve {
         log_to_standard_error();
         let mut signals = Signals::new()?;
         let (memory_bytes, cache_policy) = (self.memory, self.cache_policy);
-        let options = Options { memory_bytes, cache_policy, durability, ..Options::default() };
+        let mut options = Options::default().cache_policy(cache_policy).durability(durability);
+        options.memory_bytes = memory_bytes;
         let db = Db::open(&self.data, options)?;
         let server = Server::start(db.clone(), server_options)?;
         output::line(&self.greeting(&db, &server))?;

@@ -194,7 +194,7 @@ fn malformed_lines_of_a_trace_are_skipped_with_a_warning() {
     assert_eq!(done.text().lines().count(), 4, "{done:?}");
 }
 
-/// Two tenants; the README derives their plan by hand.
+/// Two tenants; `docs/guide/provisioning.md` derives their plan by hand.
 fn tenants(place: &TestDirectory) -> [String; 2] {
     let web = "size,miss_ratio\n268435456,0.20\n1073741824,0.05\n4294967296,0.01\n";
     let ads = "size,miss_ratio\n1073741824,0.60\n8589934592,0.30\n34359738368,0.10\n";

@@ -80,9 +80,11 @@ fn estimate(history: &StoreHistory, policy: CachePolicy) -> Value {
 /// Why nothing is measured under `policy`.
 fn reason(policy: CachePolicy) -> &'static str {
     match policy {
-        CachePolicy::AcKey { .. } => "other-ghosts",
-        policy if policy.is_of_blocks() => "blocks-alone",
-        policy if !policy.is_measured() => "no-ghosts",
+        CachePolicy::BlockOnly | CachePolicy::BlockClock | CachePolicy::BlockS3Fifo => {
+            "blocks-alone"
+        }
+        policy if policy.to_string().starts_with("ac-key-fixed") => "no-ghosts",
+        policy if policy.to_string().starts_with("ac-key") => "other-ghosts",
         _ => "too-small",
     }
 }

@@ -12,7 +12,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::{RwLock, RwLockReadGuard};
-use tidekv::{Db, FilterKind, Keyspace, KeyspaceOptions};
+use tidekv::{Db, FilterKind, Keyspace};
 
 /// One of the server's keyspaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,7 +50,7 @@ impl Keyspaces {
             match filter_kind {
                 None => Ok(keyspace),
                 Some(filter_kind) => {
-                    let options = KeyspaceOptions { filter_kind, ..keyspace.options() };
+                    let options = keyspace.options().filter_kind(filter_kind);
                     db.keyspace_with(name, options)
                 }
             }

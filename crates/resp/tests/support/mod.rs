@@ -13,7 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use tidekv::{Db, Environment, Options};
-use tidekv_io::{ManualClock, MemoryStorage, Storage};
+use tidekv_io::{ManualClock, MemoryStorage};
 use tidekv_resp::{Address, Server, ServerOptions};
 pub use wire::{PATIENCE, Wire};
 
@@ -21,25 +21,21 @@ pub fn open_db() -> Db {
     open_db_with(Environment::default())
 }
 
-pub fn open_db_with(environment: Environment) -> Db {
-    let environment = Environment {
-        storage: environment.storage.or_else(|| Some(Arc::new(MemoryStorage::new()))),
-        ..environment
-    };
-    let options = Options { environment, memory_bytes: Some(64 << 20), ..Options::default() };
+pub fn open_db_with(mut environment: Environment) -> Db {
+    environment.storage.get_or_insert_with(|| Arc::new(MemoryStorage::new()));
+    let options = Options::default().environment(environment).memory_bytes(64 << 20);
     Db::open("data", options).unwrap()
 }
 
 /// A store on `storage`, which outlives it.
 pub fn open_db_on(storage: &MemoryStorage) -> Db {
-    let storage: Option<Arc<dyn Storage>> = Some(Arc::new(storage.clone()));
-    open_db_with(Environment { storage, ..Environment::default() })
+    open_db_with(Environment::default().storage(Arc::new(storage.clone())))
 }
 
 /// A store whose time stands still until it is moved.
 pub fn open_db_at(unix_ms: u64) -> (Db, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new(unix_ms));
-    let environment = Environment { clock: Some(clock.clone()), ..Environment::default() };
+    let environment = Environment::default().clock(clock.clone());
     (open_db_with(environment), clock)
 }
 

@@ -3,8 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tidekv_cache::CachePolicy;
-
 use crate::api::keyspace::Keyspace;
 use crate::api::snapshot::Snapshot;
 use crate::api::transaction::{Transaction, Watch};
@@ -13,6 +11,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::lifecycle::handle::Handle;
 use crate::lifecycle::recovery;
+use crate::options::cache_policy::CachePolicy;
 use crate::options::{Durability, KeyspaceOptions, Options};
 use crate::stats::Statistics;
 use crate::version::levels::Version;
@@ -28,7 +27,7 @@ use crate::version::tree::Tree;
 /// #     storage: Some(std::sync::Arc::new(tidekv_io::MemoryStorage::new())),
 /// #     ..Default::default()
 /// # };
-/// # let options = tidekv::Options { environment, ..Default::default() };
+/// # let options = tidekv::Options::default().environment(environment);
 /// let db = tidekv::Db::open("data", options)?;
 /// let fruits = db.keyspace("fruits")?;
 /// fruits.put("apple", "red")?;
@@ -115,6 +114,16 @@ impl Db {
         self.engine().trees.load().values().find(|tree| *tree.name == *name).cloned()
     }
 
+    /// Whether there is a keyspace `name`.
+    pub fn has_keyspace(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    /// The keyspace `name`, if there is one; it is not created.
+    pub fn existing_keyspace(&self, name: &str) -> Option<Keyspace> {
+        self.find(name).map(|tree| Keyspace::new(Arc::clone(&self.handle), tree))
+    }
+
     /// The names of all keyspaces, in the order of their creation.
     pub fn keyspace_names(&self) -> Vec<String> {
         self.engine().trees.load().values().map(|tree| tree.name.to_string()).collect()
@@ -136,9 +145,9 @@ impl Db {
     }
 
     /// Notes the state of a key, for [`Transaction::require_unchanged`].
-    pub fn watch(&self, keyspace: &Keyspace, key: &[u8]) -> Result<Watch> {
+    pub fn watch(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Watch> {
         self.engine().check_open()?;
-        Ok(Watch::new(&self.handle, keyspace, key))
+        Ok(Watch::new(&self.handle, keyspace, key.as_ref()))
     }
 
     /// Whether a writer is at work at this moment, so that
@@ -195,18 +204,18 @@ impl Db {
 
     /// How entries and blocks share the memory of the caches.
     pub fn cache_policy(&self) -> CachePolicy {
-        self.engine().caches.policy()
+        CachePolicy::public(self.engine().caches.policy()).unwrap_or_default()
     }
 
     /// Changes how entries and blocks share the memory of the caches; what does not fit
     /// any more leaves at once.
-    pub fn set_cache_policy(&self, policy: CachePolicy) {
-        self.engine().set_cache_policy(policy);
+    pub fn set_cache_policy(&self, policy: impl Into<CachePolicy>) {
+        self.engine().set_cache_policy(policy.into().internal());
     }
 
     /// Keeps the caches below what the budget would leave it, down to
-    /// nothing. For proofs that caches never change an answer: no setting.
-    #[doc(hidden)]
+    /// nothing. For proofs that caches never change an answer.
+    #[cfg(feature = "research")]
     pub fn set_cache_bytes_max(&self, bytes: u64) {
         self.engine().set_cache_bytes_max(bytes);
     }
@@ -249,6 +258,13 @@ fn check_keyspace(name: &str, options: &KeyspaceOptions) -> Result<()> {
             "blocks of {} bytes: 512 to 65536 are allowed",
             options.block_bytes
         )));
+    }
+    for compression in [options.compression, options.compression_last] {
+        if !compression.is_available() {
+            return Err(Error::invalid(format!(
+                "this build lacks the feature for the compression {compression:?}"
+            )));
+        }
     }
     if options.filter_bits_per_key > 32 {
         return Err(Error::invalid(format!(

@@ -1,5 +1,6 @@
 //! A keyspace as its user sees it: a named, ordered map.
 
+use std::hash::{Hash, Hasher};
 use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,6 +86,34 @@ impl From<&Keyspace> for KeyspaceRef {
         let ttl = keyspace.tree.default_ttl();
         let default_deadline_ms = ttl.map(|ttl| keyspace.deadline_after(ttl));
         Self { id: keyspace.tree.id, instance: keyspace.engine().instance, default_deadline_ms }
+    }
+}
+
+/// Two handles are equal when they are of the same keyspace of the same open store.
+impl PartialEq for Keyspace {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.tree, &other.tree)
+    }
+}
+
+impl Eq for Keyspace {}
+
+impl Hash for Keyspace {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.engine().instance, self.tree.id).hash(state);
+    }
+}
+
+impl WriteBatch {
+    /// Sets `key` to `value` for the time to live `ttl`, which begins now.
+    pub fn put_with_ttl(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) {
+        self.put_until(keyspace, key, value, keyspace.deadline_after(ttl));
     }
 }
 

@@ -15,8 +15,16 @@ use crate::read::visible::KeyRange;
 /// The store as it was when the snapshot was taken, in all keyspaces alike.
 /// While it lives, the versions that it sees are kept on storage. Deadlines are
 /// judged by the present.
-#[derive(Debug)]
+///
+/// Clones share one moment; it is released with the last of them.
+#[derive(Debug, Clone)]
 pub struct Snapshot {
+    moment: Arc<Moment>,
+}
+
+/// A sequence that the store keeps visible.
+#[derive(Debug)]
+struct Moment {
     handle: Arc<Handle>,
     sequence: Sequence,
 }
@@ -24,12 +32,12 @@ pub struct Snapshot {
 impl Snapshot {
     pub(crate) fn new(handle: Arc<Handle>) -> Self {
         let sequence = handle.engine().take_snapshot();
-        Self { handle, sequence }
+        Self { moment: Arc::new(Moment { handle, sequence }) }
     }
 
     /// Everything written up to here is seen.
     pub(crate) fn sequence(&self) -> Sequence {
-        self.sequence
+        self.moment.sequence
     }
 
     /// The value that `key` had.
@@ -39,8 +47,8 @@ impl Snapshot {
 
     /// The value that `key` had, and its deadline.
     pub fn get_entry(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Entry>> {
-        let (resolved, _) = keyspace.resolve(key.as_ref(), Some(self.sequence))?;
-        Ok(entry_of(resolved, self.handle.engine()))
+        let (resolved, _) = keyspace.resolve(key.as_ref(), Some(self.moment.sequence))?;
+        Ok(entry_of(resolved, self.moment.handle.engine()))
     }
 
     /// The entry of `key`, if it (or its absence) can be told from memory alone.
@@ -49,7 +57,7 @@ impl Snapshot {
         keyspace: &Keyspace,
         key: impl AsRef<[u8]>,
     ) -> Result<Cached<Option<Entry>>> {
-        keyspace.try_read(key.as_ref(), Some(self.sequence))
+        keyspace.try_read(key.as_ref(), Some(self.moment.sequence))
     }
 
     /// The entries of many keys. Blocks that must come from storage are read
@@ -59,7 +67,7 @@ impl Snapshot {
         keyspace: &Keyspace,
         keys: &[K],
     ) -> Result<Vec<Option<Entry>>> {
-        keyspace.read_many(keys, Some(self.sequence))
+        keyspace.read_many(keys, Some(self.moment.sequence))
     }
 
     /// All entries that there were.
@@ -78,11 +86,11 @@ impl Snapshot {
     }
 
     fn walk(&self, keyspace: &Keyspace, range: KeyRange) -> Iter {
-        Iter::new(&self.handle, keyspace.tree().view_full(), range, self.sequence)
+        Iter::new(&self.moment.handle, keyspace.tree().view_full(), range, self.moment.sequence)
     }
 }
 
-impl Drop for Snapshot {
+impl Drop for Moment {
     fn drop(&mut self) {
         self.handle.engine().release_snapshot(self.sequence);
     }

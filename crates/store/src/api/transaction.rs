@@ -14,6 +14,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -30,6 +31,7 @@ use crate::read::visible::KeyRange;
 
 /// How a transaction ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a transaction that met a conflict has written nothing"]
 pub enum Commit {
     /// Its writes are in.
     Done,
@@ -43,18 +45,18 @@ pub enum Commit {
 pub struct Watch {
     keyspace: Keyspace,
     key: Box<[u8]>,
-    snapshot: Arc<Snapshot>,
+    snapshot: Snapshot,
 }
 
 impl Watch {
     pub(crate) fn new(handle: &Arc<Handle>, keyspace: &Keyspace, key: &[u8]) -> Self {
-        let snapshot = Arc::new(Snapshot::new(Arc::clone(handle)));
+        let snapshot = Snapshot::new(Arc::clone(handle));
         Self { keyspace: keyspace.clone(), key: key.into(), snapshot }
     }
 
     /// Whether it watches `key` of `keyspace`.
-    pub fn is_of(&self, keyspace: &Keyspace, key: &[u8]) -> bool {
-        Arc::ptr_eq(self.keyspace.tree(), keyspace.tree()) && *self.key == *key
+    pub fn is_of(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> bool {
+        self.keyspace == *keyspace && *self.key == *key.as_ref()
     }
 
     /// The condition that the key was not written since, in terms that
@@ -108,7 +110,7 @@ pub struct Transaction {
     /// The ranges they delete.
     deleted: Vec<Deleted>,
     /// What is read; taken at the first read.
-    snapshot: Option<Arc<Snapshot>>,
+    snapshot: Option<Snapshot>,
     /// The keys that were read.
     reads: HashMap<KeyId, Watch>,
     watches: Vec<Watch>,
@@ -130,7 +132,8 @@ impl Transaction {
 
     /// The entry of `key`, own writes included. The commit fails with
     /// [`Commit::Conflict`] when another writer has changed it since.
-    pub fn get(&mut self, keyspace: &Keyspace, key: &[u8]) -> Result<Option<Entry>> {
+    pub fn get(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Entry>> {
+        let key = key.as_ref();
         match self.own(keyspace, key) {
             Some(entry) => Ok(entry),
             None => self.snapshot_watching(keyspace, key).get_entry(keyspace, key),
@@ -141,8 +144,9 @@ impl Transaction {
     pub fn try_get_cached(
         &mut self,
         keyspace: &Keyspace,
-        key: &[u8],
+        key: impl AsRef<[u8]>,
     ) -> Result<Cached<Option<Entry>>> {
+        let key = key.as_ref();
         match self.own(keyspace, key) {
             Some(entry) => Ok(Cached::Ready(entry)),
             None => self.snapshot_watching(keyspace, key).try_get_cached(keyspace, key),
@@ -199,50 +203,66 @@ impl Transaction {
     }
 
     /// The snapshot, for a read of `key` that the commit is to check.
-    fn snapshot_watching(&mut self, keyspace: &Keyspace, key: &[u8]) -> Arc<Snapshot> {
+    fn snapshot_watching(&mut self, keyspace: &Keyspace, key: &[u8]) -> Snapshot {
         let snapshot = self.snapshot();
         let id = (keyspace.tree().id, Box::from(key));
         self.reads.entry(id).or_insert_with(|| Watch {
             keyspace: keyspace.clone(),
             key: key.into(),
-            snapshot: Arc::clone(&snapshot),
+            snapshot: snapshot.clone(),
         });
         snapshot
     }
 
-    fn snapshot(&mut self) -> Arc<Snapshot> {
+    fn snapshot(&mut self) -> Snapshot {
         let handle = &self.handle;
-        let take = || Arc::new(Snapshot::new(Arc::clone(handle)));
-        Arc::clone(self.snapshot.get_or_insert_with(take))
+        self.snapshot.get_or_insert_with(|| Snapshot::new(Arc::clone(handle))).clone()
     }
 
     /// Sets `key` to `value`.
-    pub fn put(&mut self, keyspace: &Keyspace, key: &[u8], value: &[u8]) {
+    pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         self.put_until(keyspace, key, value, None);
     }
 
-    /// Sets `key` to `value`, until `expires_at_ms` if that is given.
+    /// Sets `key` to `value` for the time to live `ttl`.
+    pub fn put_with_ttl(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) {
+        self.batch.put_with_ttl(keyspace, key, value, ttl);
+    }
+
+    /// Sets `key` to `value`, until the deadline `expires_at_ms` (milliseconds since 1970) if
+    /// there is one.
     pub fn put_until(
         &mut self,
         keyspace: &Keyspace,
-        key: &[u8],
-        value: &[u8],
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
         expires_at_ms: Option<u64>,
     ) {
         match expires_at_ms {
             Some(deadline) => self.batch.put_until(keyspace, key, value, deadline),
-            None => self.batch.put_forever(keyspace, key, value),
+            None => self.batch.put_forever(keyspace, key.as_ref(), value.as_ref()),
         }
     }
 
     /// Removes `key`.
-    pub fn delete(&mut self, keyspace: &Keyspace, key: &[u8]) {
+    pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) {
         self.batch.delete(keyspace, key);
     }
 
     /// Removes all keys from `start` up to `end` (exclusive), own writes
     /// included.
-    pub fn delete_range(&mut self, keyspace: &Keyspace, start: &[u8], end: &[u8]) {
+    pub fn delete_range(
+        &mut self,
+        keyspace: &Keyspace,
+        start: impl AsRef<[u8]>,
+        end: impl AsRef<[u8]>,
+    ) {
         self.batch.delete_range(keyspace, start, end);
     }
 
@@ -256,7 +276,12 @@ impl Transaction {
     /// order. Not checked for conflicts: read a key that every writer of the
     /// prefix touches as well. They are gathered in memory, so more than
     /// [`GATHERED_BYTES_MAX`] are refused.
-    pub fn prefix(&mut self, keyspace: &Keyspace, prefix: &[u8]) -> Result<Vec<(Bytes, Entry)>> {
+    pub fn prefix(
+        &mut self,
+        keyspace: &Keyspace,
+        prefix: impl AsRef<[u8]>,
+    ) -> Result<Vec<(Bytes, Entry)>> {
+        let prefix = prefix.as_ref();
         self.index();
         let id = keyspace.tree().id;
         let mut entries: BTreeMap<Bytes, Entry> = BTreeMap::new();

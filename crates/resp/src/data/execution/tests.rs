@@ -24,8 +24,8 @@ fn bounds_of_a_prefix_hold_what_begins_with_it() {
 /// A server's state over simulated storage.
 fn state() -> State {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
-    let environment = Environment { storage: Some(storage), ..Environment::default() };
-    let options = Options { environment, memory_bytes: Some(16 << 20), ..Options::default() };
+    let environment = Environment::default().storage(storage);
+    let options = Options::default().environment(environment).memory_bytes(16 << 20);
     let db = Db::open("data", options).expect("it opens");
     State::new(db, &ServerOptions::default(), 0).expect("it has its keyspaces")
 }

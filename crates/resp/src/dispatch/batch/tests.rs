@@ -30,8 +30,8 @@ pub(crate) const PANICS: Command = Command {
 
 pub(crate) fn state() -> State {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
-    let environment = Environment { storage: Some(storage), ..Environment::default() };
-    let db = tidekv::Db::open("data", Options { environment, ..Options::default() }).unwrap();
+    let environment = Environment::default().storage(storage);
+    let db = tidekv::Db::open("data", Options::default().environment(environment)).unwrap();
     State::new(db, &ServerOptions::default(), 0).unwrap()
 }
 

@@ -47,9 +47,8 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
 }
 
 fn sampler() -> Sampler {
-    let environment =
-        Environment { storage: Some(Arc::new(MemoryStorage::new())), ..Environment::default() };
-    let options = Options { environment, memory_bytes: Some(16 << 20), ..Options::default() };
+    let environment = Environment::default().storage(Arc::new(MemoryStorage::new()));
+    let options = Options::default().environment(environment).memory_bytes(16 << 20);
     let db = Db::open("data", options).unwrap();
     let state = State::new(db, &ServerOptions::default(), 0).unwrap();
     Sampler::new(Arc::new(state))

@@ -8,14 +8,14 @@ use crate::{Db, Environment, Options};
 
 /// A store whose only cache is KV, with `a` in its last level.
 fn store_of_values() -> (Db, Keyspace) {
-    let environment = Environment {
-        storage: Some(Arc::new(MemoryStorage::new())),
-        executor: Some(Arc::new(InlineExecutor::new())),
-        ..Environment::default()
-    };
+    let environment = Environment::default()
+        .storage(Arc::new(MemoryStorage::new()))
+        .executor(Arc::new(InlineExecutor::new()));
     let cache_policy = CachePolicy::Fixed { kv: 100, kp: 0 };
-    let options =
-        Options { memory_bytes: Some(8 << 20), cache_policy, environment, ..Options::default() };
+    let options = Options::default()
+        .memory_bytes(8 << 20)
+        .cache_policy(cache_policy)
+        .environment(environment);
     let db = Db::open("db", options).unwrap();
     let keyspace = db.keyspace("k").unwrap();
     keyspace.put("a", "old").unwrap();

@@ -1,4 +1,4 @@
-//! The envelope in which every block stands on disk: compression and checksum.
+//! The envelope of every block on disk: compression and checksum.
 //!
 //! ```text
 //! OFFSET  SIZE  MEANING
@@ -8,11 +8,9 @@
 //!               and the block's offset (little-endian)
 //! ```
 //!
-//! Guarantees: a block that was damaged, or that belongs to another table or
-//! place, does not open; no more memory is taken than the compressed bytes can
-//! fill in their format.
+//! Guarantees: a block that is damaged, or that belongs to another table or offset, does not open;
+//! no more memory is allocated than the compressed bytes can fill in their format.
 
-use std::cell::RefCell;
 use std::ops::Deref;
 
 use tidekv_io::Buffer;
@@ -21,19 +19,17 @@ use tidekv_io::buffer::ALIGNMENT;
 use crate::format::checksum::checksum;
 use crate::format::coding::{Reader, put_varint};
 use crate::options::Compression;
+use crate::sst::block::codec;
 
-/// Bytes of the envelope behind the content.
+/// Bytes of the envelope after the content.
 pub(crate) const TRAILER_BYTES: usize = 5;
 
-/// The most bytes a block's content may have: twice the longest value.
+/// Maximum size of a block's content: twice the longest value.
 pub(crate) const CONTENT_BYTES_MAX: usize = 512 << 20;
 
-/// A block is stored compressed when that saves at least one part in eight;
-/// less is not worth decompressing at every read.
+/// A block is stored compressed if that saves at least one part in eight; a smaller saving does not
+/// justify decompressing at every read.
 const SAVING_MIN: usize = 8;
-
-/// Level of Zstandard: its own default, the knee of its curve.
-const ZSTD_LEVEL: i32 = 3;
 
 /// No LZ4 stream holds more than 255 bytes per byte.
 const LZ4_RATIO_MAX: usize = 255;
@@ -41,8 +37,8 @@ const LZ4_RATIO_MAX: usize = 255;
 /// No Zstandard stream holds more than 128 KiB in the 4 bytes of a run block.
 const ZSTD_RATIO_MAX: usize = 32 << 10;
 
-/// Content whose memory is wasted by more than one part in eight moves to
-/// smaller memory before it enters the cache.
+/// Content that wastes more than one part in eight of its memory moves to a smaller allocation
+/// before it enters the cache.
 const WASTE_MAX: usize = 8;
 
 // Values on disk: do not change.
@@ -53,9 +49,9 @@ const ZSTD: u8 = 2;
 /// The content of a block in memory.
 #[derive(Debug)]
 pub(crate) enum Content {
-    /// As it was read, in aligned memory.
+    /// As read, in aligned memory.
     Read(Buffer),
-    /// Copied or decompressed, to the byte.
+    /// Copied or decompressed, with exactly its length.
     Exact(Box<[u8]>),
 }
 
@@ -82,30 +78,22 @@ impl Deref for Content {
 
 /// The seed of the checksum of the block at `offset` of table `table`.
 pub(crate) fn seed(table: u64, offset: u64) -> u64 {
-    // The multiplication keeps nearby tables and offsets from meeting.
+    // The multiplication keeps nearby tables and offsets from colliding.
     table ^ offset.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
-/// Puts blocks into envelopes; keeps the memory of its compressors.
+/// Puts blocks into envelopes; reuses the memory of its compressors.
 #[derive(Debug, Default)]
 pub(crate) struct Sealer {
     /// The uncompressed length, as a varint.
     head: Vec<u8>,
-    /// Large enough for whatever was compressed so far; never cleared, for that
-    /// would cost as much as a small block.
+    /// Large enough for everything that was compressed so far; never cleared, because that would
+    /// cost as much as a small block.
     packed: Vec<u8>,
 }
 
-thread_local! {
-    /// A context of Zstandard is dear to make (hundreds of KiB), and there is
-    /// no state in it between two blocks: one per thread and direction.
-    static ZSTD_IN: RefCell<Option<zstd::bulk::Compressor<'static>>> = const { RefCell::new(None) };
-    static ZSTD_OUT: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
-}
-
 impl Sealer {
-    /// Appends `content` in its envelope to `out`; says whether it was stored
-    /// compressed.
+    /// Appends `content` in its envelope to `out`; returns whether it was stored compressed.
     pub(crate) fn seal(
         &mut self,
         content: &[u8],
@@ -131,13 +119,13 @@ impl Sealer {
         packed.is_some()
     }
 
-    /// Compresses `content` into the first bytes of `self.packed`, if that is
-    /// worth it: how, and how many bytes.
+    /// Compresses `content` into the first bytes of `self.packed`, if that is worthwhile; returns
+    /// the method and the number of bytes.
     fn pack(&mut self, content: &[u8], compression: Compression) -> Option<(u8, usize)> {
         let (tag, bound) = match compression {
             Compression::None => return None,
-            Compression::Lz4 => (LZ4, lz4::block::compress_bound(content.len()).ok()?),
-            Compression::Zstd => (ZSTD, zstd::zstd_safe::compress_bound(content.len())),
+            Compression::Lz4 => (LZ4, codec::lz4_bound(content.len())?),
+            Compression::Zstd => (ZSTD, codec::zstd_bound(content.len())?),
         };
         self.head.clear();
         put_varint(&mut self.head, content.len() as u64);
@@ -145,35 +133,12 @@ impl Sealer {
             self.packed.resize(bound, 0);
         }
         let len = match compression {
-            Compression::Zstd => zstd_compress(content, &mut self.packed)?,
-            _ => lz4::block::compress_to_buffer(content, None, false, &mut self.packed).ok()?,
+            Compression::Zstd => codec::zstd_compress(content, &mut self.packed)?,
+            _ => codec::lz4_compress(content, &mut self.packed)?,
         };
         let worth = content.len() - content.len() / SAVING_MIN;
         (self.head.len() + len <= worth).then_some((tag, len))
     }
-}
-
-fn zstd_compress(content: &[u8], out: &mut [u8]) -> Option<usize> {
-    ZSTD_IN.with_borrow_mut(|context| {
-        if context.is_none() {
-            *context = zstd::bulk::Compressor::new(ZSTD_LEVEL).ok();
-        }
-        context.as_mut()?.compress_to_buffer(content, out).ok()
-    })
-}
-
-fn lz4_decompress(packed: &[u8], out: &mut [u8]) -> Option<usize> {
-    let len = i32::try_from(out.len()).ok()?;
-    lz4::block::decompress_to_buffer(packed, Some(len), out).ok()
-}
-
-fn zstd_decompress(packed: &[u8], out: &mut [u8]) -> Option<usize> {
-    ZSTD_OUT.with_borrow_mut(|context| {
-        if context.is_none() {
-            *context = zstd::bulk::Decompressor::new().ok();
-        }
-        context.as_mut()?.decompress_to_buffer(packed, out).ok()
-    })
 }
 
 /// Opens the envelope `disk`, which stands alone in its memory. The error says
@@ -188,8 +153,8 @@ pub(crate) fn open(disk: Buffer, seed: u64) -> Result<Content, String> {
     if disk.memory_bytes() <= memory_max {
         return Ok(Content::Read(disk.window(0, len)));
     }
-    // Aligned memory is better where it fits: a line of a filter is then one
-    // line of the processor's cache.
+    // Aligned memory is preferable where it fits: a line of a filter is then one line of the
+    // processor's cache.
     if len.next_multiple_of(ALIGNMENT) <= memory_max {
         return Ok(Content::Read(Buffer::copy_from(content)));
     }
@@ -203,14 +168,14 @@ pub(crate) fn open_part(disk: &[u8], seed: u64) -> Result<Content, String> {
     Ok(Content::Exact(exact))
 }
 
-/// Puts right the checksum of an envelope that was changed, for fuzzers.
-pub(crate) fn mend(disk: &mut [u8], seed: u64) {
+/// Recomputes the checksum of a modified envelope, for fuzzers.
+pub(crate) fn fix_checksum(disk: &mut [u8], seed: u64) {
     if let Some((body, stored)) = disk.split_last_chunk_mut::<4>() {
         *stored = checksum(seed, body).to_le_bytes();
     }
 }
 
-/// Splits an envelope into content and compression once its checksum agrees.
+/// Splits an envelope into content and compression, after checking its checksum.
 fn check(disk: &[u8], seed: u64) -> Result<(&[u8], u8), String> {
     let Some((body, stored)) = disk.split_last_chunk::<4>() else {
         return Err(format!("{} bytes are too few for a checksum", disk.len()));
@@ -226,11 +191,18 @@ fn check(disk: &[u8], seed: u64) -> Result<(&[u8], u8), String> {
     Ok((content, tag))
 }
 
+/// Why a block that is whole cannot be decompressed by this build.
+fn not_built_in(name: &str, feature: &str) -> String {
+    format!("it is compressed with {name}, and this build lacks the feature `{feature}`")
+}
+
 fn unpack(packed: &[u8], tag: u8) -> Result<Box<[u8]>, String> {
     let mut reader = Reader::new(packed);
     let len = reader.varint_usize().ok_or("its uncompressed length is missing")?;
     let body = reader.rest();
     let ratio_max = match tag {
+        LZ4 if !Compression::Lz4.is_available() => return Err(not_built_in("LZ4", "lz4")),
+        ZSTD if !Compression::Zstd.is_available() => return Err(not_built_in("Zstandard", "zstd")),
         LZ4 => LZ4_RATIO_MAX,
         ZSTD => ZSTD_RATIO_MAX,
         _ => return Err(format!("its compression {tag} is unknown")),
@@ -240,8 +212,8 @@ fn unpack(packed: &[u8], tag: u8) -> Result<Box<[u8]>, String> {
     }
     let mut content = vec![0; len];
     let got = match tag {
-        LZ4 => lz4_decompress(body, &mut content),
-        _ => zstd_decompress(body, &mut content),
+        LZ4 => codec::lz4_decompress(body, &mut content),
+        _ => codec::zstd_decompress(body, &mut content),
     };
     if got != Some(len) {
         return Err("it does not decompress to its length".into());
@@ -263,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn content_comes_back_from_both_ways_of_reading() {
+    fn content_round_trips_through_both_ways_of_reading() {
         let text = b"tide ".repeat(2000);
         let noise: Vec<u8> = (0..5000u32).map(|i| checksum(0, &i.to_le_bytes()) as u8).collect();
         for compression in ALL {
@@ -280,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_the_bytes_cannot_hold_is_refused_before_memory_is_taken() {
+    fn impossible_length_is_refused_before_allocation() {
         for tag in [LZ4, ZSTD, 7] {
             let mut packed = Vec::new();
             put_varint(&mut packed, 400 << 20);
@@ -290,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_mostly_waste_is_given_back() {
+    fn oversized_buffer_is_not_kept() {
         let disk = sealed(&[1; 300], Compression::None);
         assert_eq!(open(Buffer::copy_from(&disk), 9).unwrap().memory_bytes(), 300);
         let disk = sealed(&[1; 4091], Compression::None);

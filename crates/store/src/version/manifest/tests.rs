@@ -33,14 +33,13 @@ fn table(id: u64) -> TableMeta {
 
 /// An edit for each kind of change.
 fn edits() -> Vec<Edit> {
-    let options = KeyspaceOptions {
-        compression: Compression::Lz4,
-        compression_last: Compression::Zstd,
-        block_bytes: 8192,
-        filter_bits_per_key: 12,
-        filter_kind: FilterKind::Bloom,
-        default_ttl: Some(Duration::from_secs(60)),
-    };
+    let options = KeyspaceOptions::default()
+        .compression(Compression::Lz4)
+        .compression_last(Compression::Zstd)
+        .block_bytes(8192)
+        .filter_bits_per_key(12)
+        .filter_kind(FilterKind::Bloom)
+        .default_ttl(Duration::from_secs(60));
     let keyspace = Change::PutKeyspace { id: 1, name: "tides".into(), options };
     let ingested = TableMeta { sequence_override: 301, ..table(5) };
     [
@@ -61,7 +60,7 @@ fn edits() -> Vec<Edit> {
     .into()
 }
 
-/// The state that the edits add up to.
+/// The state that results from the edits.
 fn expected() -> State {
     let mut state = State::new(77);
     edits().iter().for_each(|edit| state.apply(edit).unwrap());
@@ -70,7 +69,7 @@ fn expected() -> State {
 }
 
 #[test]
-fn a_manifest_has_the_released_bytes_and_they_are_still_read() {
+fn manifest_matches_golden_bytes() {
     let disk = MemoryStorage::new();
     disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
     let names = Names::new(Arc::new(disk.clone()), Path::new(DIRECTORY));

@@ -13,18 +13,14 @@ use crate::format::key::{Kind, Trailer};
 use crate::{Db, Environment, ErrorKind, Keyspace, Options};
 
 fn store(policy: CachePolicy, cross_check: bool) -> (Db, Keyspace) {
-    let environment = Environment {
-        storage: Some(Arc::new(MemoryStorage::new())),
-        executor: Some(Arc::new(InlineExecutor::new())),
-        ..Environment::default()
-    };
-    let options = Options {
-        memory_bytes: Some(8 << 20),
-        cache_policy: policy,
-        cross_check,
-        environment,
-        ..Options::default()
-    };
+    let environment = Environment::default()
+        .storage(Arc::new(MemoryStorage::new()))
+        .executor(Arc::new(InlineExecutor::new()));
+    let options = Options::default()
+        .memory_bytes(8 << 20)
+        .cache_policy(policy)
+        .cross_check(cross_check)
+        .environment(environment);
     let db = Db::open("db", options).unwrap();
     let keyspace = db.keyspace("k").unwrap();
     (db, keyspace)

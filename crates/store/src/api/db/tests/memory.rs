@@ -12,12 +12,10 @@ const BUDGET: u64 = 16 << 20;
 const VALUE_BYTES: usize = 4 << 10;
 
 fn store() -> (Db, Keyspace) {
-    let environment = Environment {
-        storage: Some(Arc::new(MemoryStorage::new())),
-        executor: Some(Arc::new(InlineExecutor::new())),
-        ..Environment::default()
-    };
-    let options = Options { memory_bytes: Some(BUDGET), environment, ..Options::default() };
+    let environment = Environment::default()
+        .storage(Arc::new(MemoryStorage::new()))
+        .executor(Arc::new(InlineExecutor::new()));
+    let options = Options::default().memory_bytes(BUDGET).environment(environment);
     let db = Db::open("db", options).unwrap();
     let keyspace = db.keyspace("k").unwrap();
     (db, keyspace)

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use tidekv_io::{Executor, Job, ManualClock, MemoryStorage, Priority};
 use tidekv_testkit::models::{explore, shuttle};
 
-use crate::{CachePolicy, Commit, Db, Durability, Environment, Keyspace, Options, WriteBatch};
+use crate::{Commit, Db, Durability, Environment, Keyspace, Options, WriteBatch};
+use tidekv_cache::CachePolicy;
 
 /// Runs each job in a thread of the model.
 #[derive(Debug)]
@@ -36,19 +37,15 @@ fn store() -> (Db, Keyspace) {
 }
 
 fn store_with(cache_policy: CachePolicy) -> (Db, Keyspace) {
-    let environment = Environment {
-        storage: Some(Arc::new(MemoryStorage::new())),
-        clock: Some(Arc::new(ManualClock::new(1_000_000))),
-        executor: Some(Arc::new(ModelThreads)),
-        ..Environment::default()
-    };
-    let options = Options {
-        memory_bytes: Some(1 << 20),
-        memtable_bytes: Some(64 << 10),
-        cache_policy,
-        environment,
-        ..Options::default()
-    };
+    let environment = Environment::default()
+        .storage(Arc::new(MemoryStorage::new()))
+        .clock(Arc::new(ManualClock::new(1_000_000)))
+        .executor(Arc::new(ModelThreads));
+    let options = Options::default()
+        .memory_bytes(1 << 20)
+        .memtable_bytes(64 << 10)
+        .cache_policy(cache_policy)
+        .environment(environment);
     let db = Db::open("/data", options).unwrap();
     if let CachePolicy::AcKey { .. } = cache_policy {
         // Its boundaries begin where they are: entries are to have bytes.

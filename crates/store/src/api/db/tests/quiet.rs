@@ -15,7 +15,7 @@ use crate::options::Options;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn open(disk: &MemoryStorage) -> (Db, Keyspace) {
-    let mut options = Options { memory_bytes: Some(8 << 20), ..Options::default() };
+    let mut options = Options::default().memory_bytes(8 << 20);
     options.environment.storage = Some(Arc::new(disk.clone()));
     let db = Db::open("/d", options).unwrap();
     let keyspace = db.keyspace("k").unwrap();

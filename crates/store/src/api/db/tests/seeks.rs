@@ -8,7 +8,8 @@ use crate::compaction::picker;
 use crate::format::LEVELS;
 use crate::sync::atomic::Ordering;
 use crate::version::levels::{TableHandle, Version};
-use crate::{CachePolicy, Db, Environment, Keyspace, Options};
+use crate::{Db, Environment, Keyspace, Options};
+use tidekv_cache::CachePolicy;
 
 const KEYS: u32 = 2000;
 
@@ -21,13 +22,14 @@ fn little_above_much() -> (Db, Keyspace) {
 }
 
 fn little_above_much_on(disk: &MemoryStorage, options: Options) -> (Db, Keyspace) {
-    let environment = Environment {
-        storage: Some(Arc::new(disk.clone())),
-        executor: Some(Arc::new(InlineExecutor::new())),
-        ..Environment::default()
-    };
+    let environment = Environment::default()
+        .storage(Arc::new(disk.clone()))
+        .executor(Arc::new(InlineExecutor::new()));
     let cache_policy = CachePolicy::BlockOnly;
-    let options = Options { cache_bytes_max: 0, cache_policy, environment, ..options };
+    let options =
+        options.cache_policy(cache_policy).environment(environment).with_research(|research| {
+            research.cache_bytes_max = 0;
+        });
     let db = Db::open("/d", options).unwrap();
     let keyspace = db.keyspace("k").unwrap();
     keyspace.ingest((0..KEYS).map(|n| (n.to_be_bytes(), [1; 1000]))).unwrap();
@@ -93,7 +95,7 @@ fn a_run_in_which_scans_have_read_as_much_as_merging_it_costs_is_merged() {
 
 #[test]
 fn a_look_comes_the_sooner_the_smaller_tables_are() {
-    let options = Options { table_bytes: 64 << 10, ..Options::default() };
+    let options = Options::default().table_bytes(64 << 10);
     let (db, keyspace) = little_above_much_on(&MemoryStorage::new(), options);
     let (price, mut last_paid) = (paid_and_price(&keyspace).1, 0);
     assert!(tables(&keyspace).1 > 20);
