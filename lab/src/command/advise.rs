@@ -20,7 +20,7 @@ use crate::harness::replay::Replay;
 use crate::load::workload::Kind;
 use crate::quantity::{show_bytes, show_count, show_number, show_range};
 use crate::report::show;
-use crate::run::place::Place;
+use crate::run::place::RunDirectories;
 use crate::run::runner::Runner;
 use crate::run::workload_source::{format, of_data, of_trace};
 use crate::scale::{Scale, Size};
@@ -124,7 +124,7 @@ impl Advise {
         })?;
         let Read { replay, name, notes } = self.read()?;
         let caches = self.cache_bytes(&replay)?;
-        Place::new(&self.common.out, self.common.stores.as_deref())?;
+        RunDirectories::new(&self.common.out, self.common.stores.as_deref())?;
         let (file, fingerprint) = replay.write(&self.common.out)?;
         let plan = ReplayPlan { file, fingerprint, threads: self.threads };
         self.print_text(&about(&name, &replay))?;

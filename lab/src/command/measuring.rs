@@ -10,7 +10,7 @@ use tidekv_testkit::evidence::Row;
 use crate::experiments::catalogue;
 use crate::failure::{Failure, Result};
 use crate::report::show;
-use crate::run::place::Place;
+use crate::run::place::RunDirectories;
 use crate::run::runner::Runner;
 use crate::scale::Scale;
 use crate::subject::SubjectRecord;
@@ -59,7 +59,7 @@ impl Common {
         Ok(Runner {
             subjects,
             are_subjects_named: false,
-            place: Place::new(&self.out, self.stores.as_deref())?,
+            place: RunDirectories::new(&self.out, self.stores.as_deref())?,
             scale,
             wheres: Vec::new(),
             seed: self.seed,

@@ -54,7 +54,7 @@ fn open(path: &Path, settings: &Settings) -> Result<Box<dyn Subject>> {
     Ok(Box::new(Fjall { db, keyspace }))
 }
 
-struct Held {
+struct HeldSnapshot {
     _iter: Iter,
     _snapshot: Snapshot,
 }
@@ -98,7 +98,7 @@ impl Subject for Fjall {
         let snapshot = self.db.snapshot();
         let mut iter = snapshot.range(&self.keyspace, start..);
         iter.next().map(|entry| entry.into_inner().map_err(failed)).transpose()?;
-        Ok(Box::new(Held { _iter: iter, _snapshot: snapshot }))
+        Ok(Box::new(HeldSnapshot { _iter: iter, _snapshot: snapshot }))
     }
 
     #[expect(clippy::disallowed_methods, reason = "waits for another engine, in real time")]

@@ -268,7 +268,7 @@ impl Drop for Cursor<'_> {
 }
 
 /// A snapshot with options that read at it, and an iterator on it.
-struct Held<'a> {
+struct HeldSnapshot<'a> {
     cursor: Option<Cursor<'a>>,
     snapshot: Handle,
     reads: Handle,
@@ -276,9 +276,9 @@ struct Held<'a> {
 }
 
 // SAFETY: a snapshot is opaque, and its last owner releases it.
-unsafe impl Send for Held<'_> {}
+unsafe impl Send for HeldSnapshot<'_> {}
 
-impl Drop for Held<'_> {
+impl Drop for HeldSnapshot<'_> {
     fn drop(&mut self) {
         self.cursor = None;
         // SAFETY: the iterator that used them is dropped.
@@ -370,7 +370,7 @@ impl Subject for LevelDb {
     }
 
     fn hold(&self, start: &[u8]) -> Result<Box<dyn Hold + '_>> {
-        // SAFETY: `Held` frees both, after the iterator that uses them.
+        // SAFETY: `HeldSnapshot` frees both, after the iterator that uses them.
         let (snapshot, reads) = unsafe {
             let (snapshot, reads) =
                 (leveldb_create_snapshot(self.db), leveldb_readoptions_create());
@@ -379,7 +379,7 @@ impl Subject for LevelDb {
         };
         let mut cursor = Cursor::new(self, reads, start);
         cursor.take(&mut |_, _| ());
-        Ok(Box::new(Held { cursor: Some(cursor), snapshot, reads, store: self }))
+        Ok(Box::new(HeldSnapshot { cursor: Some(cursor), snapshot, reads, store: self }))
     }
 
     fn merge(&self) -> Result<()> {

@@ -18,12 +18,12 @@ pub(crate) const TURNS: &str = "turns.jsonl";
 
 /// The directories of a run.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct RunDirectories {
     out: PathBuf,
     stores: PathBuf,
 }
 
-impl Place {
+impl RunDirectories {
     /// Results in `out`, stores in `stores`; both are created.
     pub(crate) fn new(out: &Path, stores: Option<&Path>) -> Result<Self> {
         let stores = stores.map_or_else(|| out.join("stores"), Path::to_owned);
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn a_store_is_complete_once_it_is_marked() {
         let directory = tempfile::tempdir().unwrap();
-        let place = Place::new(&directory.path().join("out"), None).unwrap();
+        let place = RunDirectories::new(&directory.path().join("out"), None).unwrap();
         let store = place.store("tidekv", "10x100");
         place.clear(&store).unwrap();
         fs::create_dir(store.join("inner")).unwrap();

@@ -19,7 +19,7 @@ use crate::load::workload::{Kind, Workload};
 use crate::machine::kernel;
 use crate::machine::parallel::in_parallel;
 use crate::quantity::show_duration;
-use crate::run::place::{Place, ROWS, TURNS, build_of_this_binary, copy_directory};
+use crate::run::place::{ROWS, RunDirectories, TURNS, build_of_this_binary, copy_directory};
 use crate::run::splits;
 use crate::run::summary::{
     Metrics, Series, is_of_time, measured_row, metrics, metrics_of_parts, series_of_model,
@@ -35,7 +35,7 @@ pub(crate) struct Runner<'a> {
     /// All subjects, or the named ones.
     pub(crate) subjects: Vec<SubjectRecord>,
     pub(crate) are_subjects_named: bool,
-    pub(crate) place: Place,
+    pub(crate) place: RunDirectories,
     pub(crate) scale: Scale,
     /// Only points with all these parameters.
     pub(crate) wheres: Vec<(String, String)>,

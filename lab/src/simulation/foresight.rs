@@ -104,7 +104,7 @@ struct Foresight {
 
 /// The cached objects of a get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Held {
+enum CachedPart {
     Value,
     Pointer,
     Nothing,
@@ -125,9 +125,9 @@ impl Foresight {
         };
         for (thing, _) in uses(request) {
             let is_had = match held {
-                Held::Value => false,
-                Held::Pointer => matches!(thing, Thing::Value(_)) || Some(thing) == home,
-                Held::Nothing => true,
+                CachedPart::Value => false,
+                CachedPart::Pointer => matches!(thing, Thing::Value(_)) || Some(thing) == home,
+                CachedPart::Nothing => true,
             };
             let next = self.future.next(thing, self.now);
             match (self.places.get(&thing).copied(), next) {
@@ -145,20 +145,21 @@ impl Foresight {
         reads
     }
 
-    fn reads(&self, request: &Request) -> (Held, u64) {
+    fn reads(&self, request: &Request) -> (CachedPart, u64) {
         let has = |thing| self.places.contains_key(&thing);
         let is_missing = |id: &&BlockId| !has(Thing::Block(**id));
         match request {
-            Request::Get(key, _) if has(Thing::Value(*key)) => (Held::Value, 0),
-            Request::Get(key, blocks) if has(Thing::Pointer(*key)) => {
-                (Held::Pointer, blocks.last().iter().filter(|id| is_missing(id)).count() as u64)
-            }
+            Request::Get(key, _) if has(Thing::Value(*key)) => (CachedPart::Value, 0),
+            Request::Get(key, blocks) if has(Thing::Pointer(*key)) => (
+                CachedPart::Pointer,
+                blocks.last().iter().filter(|id| is_missing(id)).count() as u64,
+            ),
             Request::Get(_, blocks) => {
-                (Held::Nothing, blocks.iter().filter(is_missing).count() as u64)
+                (CachedPart::Nothing, blocks.iter().filter(is_missing).count() as u64)
             }
             Request::Scan(groups) => {
                 let is_read = |group: &&Vec<BlockId>| group.iter().any(|id| is_missing(&id));
-                (Held::Nothing, groups.iter().filter(is_read).count() as u64)
+                (CachedPart::Nothing, groups.iter().filter(is_read).count() as u64)
             }
         }
     }

@@ -124,7 +124,7 @@ impl Simulation {
         let name = Name { keyspace: 0, key: &key };
         let hash = hash_of(name);
         let epoch = caches.point().epoch(hash);
-        let is_lesson = should_sample_hit(self.gets);
+        let is_sampled = should_sample_hit(self.gets);
         self.gets += 1;
         let found = caches.point().lookup(hash, name, |_| Some(()));
         let home = tree.data_block(index);
@@ -141,7 +141,7 @@ impl Simulation {
         }
         let entry = KvEntry { name, stamp: 0, value: &VALUE, level: tree.level(index) };
         if reads.all == 0 && !caches.point().caches_memory_hits() {
-            if is_lesson {
+            if is_sampled {
                 caches.offer_memory_hit(hash, epoch, entry);
             }
             return;
@@ -161,9 +161,9 @@ impl Simulation {
     /// Visits the runs, for a key hash if it is a lookup of one key.
     fn walk(&self, index: u64, hash: Option<u64>) -> Reads {
         let mut reads = Reads::default();
-        let mut lesson: Option<(usize, FilteredLookup)> = None;
-        let note = |lesson: Option<(usize, FilteredLookup)>| {
-            if let Some((run, lookup)) = lesson {
+        let mut filter_sample: Option<(usize, FilteredLookup)> = None;
+        let note = |filter_sample: Option<(usize, FilteredLookup)>| {
+            if let Some((run, lookup)) = filter_sample {
                 self.filter_worths[run].note(lookup);
             }
         };
@@ -173,25 +173,25 @@ impl Simulation {
             reads.of_data = 0;
             if block.1 != BlockKind::Filter {
                 touch(&self.caches, hash, &mut reads, block);
-                if let Some((_, lookup)) = &mut lesson {
+                if let Some((_, lookup)) = &mut filter_sample {
                     let is_read = reads.all > before || block.1 == BlockKind::Data;
                     *lookup.reads_behind.get_or_insert(0) += u32::from(is_read);
                 }
                 return false;
             }
-            note(lesson.take());
+            note(filter_sample.take());
             let tag = BlockTag { keyspace: 0, kind: block.1 };
             let filter = (&self.filter_worths[run], BLOCK_BYTES);
-            let (look, is_lesson) = self.caches.blocks().look_for(block.0, tag, filter, |()| ());
-            if look != FilterLookup::Hit(()) || is_lesson {
-                lesson = Some((run, FilteredLookup { is_absent, reads_behind: None }));
+            let (look, is_sampled) = self.caches.blocks().look_for(block.0, tag, filter, |()| ());
+            if look != FilterLookup::Hit(()) || is_sampled {
+                filter_sample = Some((run, FilteredLookup { is_absent, reads_behind: None }));
             }
             if look == FilterLookup::Read {
                 read(&self.caches, hash, &mut reads, block);
             }
             look == FilterLookup::Skip
         });
-        note(lesson);
+        note(filter_sample);
         reads
     }
 

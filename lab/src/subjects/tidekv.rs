@@ -283,7 +283,7 @@ thread_local! {
     static VALUE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-struct Held {
+struct HeldSnapshot {
     _snapshot: Snapshot,
     _iter: Iter,
 }
@@ -333,7 +333,7 @@ impl Subject for TideKv {
         let snapshot = self.db.snapshot();
         let mut iter = snapshot.range(&self.keyspace, start..);
         iter.next().transpose()?;
-        Ok(Box::new(Held { _snapshot: snapshot, _iter: iter }))
+        Ok(Box::new(HeldSnapshot { _snapshot: snapshot, _iter: iter }))
     }
 
     fn merge(&self) -> Result<()> {

@@ -52,7 +52,7 @@ pub(super) struct Work {
 
 /// An object in DRAM.
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct DramObject {
     key: u32,
     deadline_s: u32,
     was_fetched: bool,
@@ -67,7 +67,7 @@ struct Copy {
 
 /// The valid copy of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct FlashCopy {
     segment: u64,
     deadline_s: u32,
 }
@@ -85,13 +85,13 @@ pub(super) struct Scanning {
     /// Seconds between scans; `None`: no scans.
     interval_s: Option<u32>,
     scanned_s: u32,
-    dram: Objects<Held>,
+    dram: Objects<DramObject>,
     /// The oldest first; the last one is being filled.
     log: VecDeque<Segment>,
     /// The number of the next segment.
     next: u64,
     /// By key.
-    index: Vec<Option<Place>>,
+    index: Vec<Option<FlashCopy>>,
     work: Work,
 }
 
@@ -130,7 +130,7 @@ impl Scanning {
         let Some(place) = self.index[key as usize] else { return false };
         let is_there = place.deadline_s > now_s;
         if is_there {
-            self.hold(Held { key, deadline_s: place.deadline_s, was_fetched: true }, now_s);
+            self.hold(DramObject { key, deadline_s: place.deadline_s, was_fetched: true }, now_s);
         }
         is_there
     }
@@ -139,7 +139,7 @@ impl Scanning {
     pub(super) fn set(&mut self, key: u32, deadline_s: u32, now_s: u32) {
         self.index[key as usize] = None;
         self.dram.remove(hash_of(key));
-        self.hold(Held { key, deadline_s, was_fetched: false }, now_s);
+        self.hold(DramObject { key, deadline_s, was_fetched: false }, now_s);
     }
 
     /// The work on flash.
@@ -155,13 +155,14 @@ impl Scanning {
     }
 
     /// Puts an object into DRAM; the objects evicted for it go to flash if necessary.
-    fn hold(&mut self, held: Held, now_s: u32) {
+    fn hold(&mut self, held: DramObject, now_s: u32) {
         let charge_bytes = self.sizes.object_bytes as usize + CHARGE_BYTES;
         let insertion = self.dram.insert(hash_of(held.key), held, charge_bytes);
         for left in insertion.evicted.iter().chain(&insertion.refused) {
             // An object set since then has no copy.
             let copy = self.index[left.key as usize];
-            let is_to_stay = |copy: Place| left.was_fetched && self.distance(copy.segment) < OLD;
+            let is_to_stay =
+                |copy: FlashCopy| left.was_fetched && self.distance(copy.segment) < OLD;
             if left.deadline_s > now_s && copy.is_none_or(is_to_stay) {
                 self.work.objects_written += 1;
                 self.write(Copy { key: left.key, deadline_s: left.deadline_s });
@@ -189,7 +190,7 @@ impl Scanning {
         }
         if let Some(head) = self.log.back_mut() {
             head.copies.push(copy);
-            let place = Place { segment: head.number, deadline_s: copy.deadline_s };
+            let place = FlashCopy { segment: head.number, deadline_s: copy.deadline_s };
             self.index[copy.key as usize] = Some(place);
         }
     }
@@ -228,8 +229,8 @@ impl Scanning {
 }
 
 /// Whether this is the valid copy of its key.
-fn counts(index: &[Option<Place>], segment: u64, copy: Copy) -> bool {
-    index[copy.key as usize] == Some(Place { segment, deadline_s: copy.deadline_s })
+fn counts(index: &[Option<FlashCopy>], segment: u64, copy: Copy) -> bool {
+    index[copy.key as usize] == Some(FlashCopy { segment, deadline_s: copy.deadline_s })
 }
 
 fn hash_of(key: u32) -> u64 {

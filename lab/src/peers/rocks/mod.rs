@@ -361,7 +361,7 @@ fn options(settings: &Settings, variant: Variant, blocks: &Room) -> Result<Optio
     }
 }
 
-struct Held<'a> {
+struct HeldSnapshot<'a> {
     // Before the snapshot that it reads.
     _iter: DBRawIterator<'a>,
     _snapshot: Snapshot<'a>,
@@ -428,7 +428,7 @@ impl Subject for Rocks {
         let mut iter = self.db.raw_iterator_opt(options);
         iter.seek(start);
         iter.status().map_err(failed)?;
-        Ok(Box::new(Held { _iter: iter, _snapshot: snapshot }))
+        Ok(Box::new(HeldSnapshot { _iter: iter, _snapshot: snapshot }))
     }
 
     fn merge(&self) -> Result<()> {

@@ -27,7 +27,7 @@ const SHARDS_MAX: usize = 16;
 /// With fewer buckets in memory there are fewer shards.
 const BUCKETS_OF_SHARD: usize = 8;
 
-struct Held {
+struct CachedBucket {
     entries: Box<[u64]>,
     is_changed: bool,
     was_used: bool,
@@ -35,7 +35,7 @@ struct Held {
 
 #[derive(Default)]
 struct Shard {
-    held: HashMap<u64, Held>,
+    held: HashMap<u64, CachedBucket>,
     /// The buckets in memory, in order from the clock hand on.
     clock: VecDeque<u64>,
     /// Buckets that are being read or written.
@@ -43,7 +43,7 @@ struct Shard {
 }
 
 impl Shard {
-    fn evict(&mut self) -> Option<(u64, Held)> {
+    fn evict(&mut self) -> Option<(u64, CachedBucket)> {
         loop {
             let bucket = self.clock.pop_front()?;
             let is_spared =
@@ -204,7 +204,7 @@ impl Buckets {
                 written?;
             }
         }
-        shard.held.insert(bucket, Held { entries, is_changed: false, was_used: false });
+        shard.held.insert(bucket, CachedBucket { entries, is_changed: false, was_used: false });
         shard.clock.push_back(bucket);
         Ok(shard)
     }
