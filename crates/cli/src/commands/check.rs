@@ -41,7 +41,7 @@ impl Check {
         if self.json {
             output::line(&to_json(&report).to_string())?;
         } else {
-            self.say(&report)?;
+            self.print_report(&report)?;
         }
         let mut files: Vec<_> = report.damage.iter().map(|damage| &damage.file).collect();
         files.dedup();
@@ -60,7 +60,7 @@ impl Check {
         }
     }
 
-    fn say(&self, report: &CheckReport) -> Result<()> {
+    fn print_report(&self, report: &CheckReport) -> Result<()> {
         for damage in &report.damage {
             output::line(&damage.message)?;
         }

@@ -238,7 +238,7 @@ impl Import {
             }
             Err((_, failure)) => return Err(failure),
         };
-        self.say(&source, imported)
+        self.print_summary(&source, imported)
     }
 
     /// Loads everything; returns the number of entries, on failure of those before it.
@@ -278,7 +278,7 @@ impl Import {
             .map_err(|(entries, failure)| (ingested + entries, failure))
     }
 
-    fn say(&self, source: &Source, imported: u64) -> Result<()> {
+    fn print_summary(&self, source: &Source, imported: u64) -> Result<()> {
         let (seconds, bytes, skipped) = (source.progress.seconds(), source.bytes, source.skipped);
         let text = if self.json {
             serde_json::json!({
