@@ -9,7 +9,7 @@ use crate::eviction::order::Eviction;
 /// How KV entries, KP entries and blocks share the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CachePolicy {
-    /// Boundaries move by marginal utility ([`crate::partition::controller`]).
+    /// Boundaries move by marginal utility (`crate::partition::controller`).
     #[default]
     Adaptive,
     /// The same without some of its mechanisms, for the lab. The set is never empty.
@@ -22,7 +22,7 @@ pub enum CachePolicy {
         /// Percentage of KP.
         kp: u8,
     },
-    /// AC-Key as published ([`crate::ac_key::shard`]): the baseline of `adaptive`.
+    /// AC-Key as published (`crate::ac_key::shard`): the baseline of `adaptive`.
     AcKey {
         /// Its learning rate `k`: bytes by which the boundary moves for a ghost hit that would have
         /// saved one I/O per byte.
