@@ -278,6 +278,10 @@ impl Engine {
         self.trees.load().get(&id).cloned()
     }
 
+    pub(crate) fn all_trees(&self) -> Vec<Arc<Tree>> {
+        self.trees.load().values().cloned().collect()
+    }
+
     /// How tables are read and written.
     pub(crate) fn table_access(&self) -> Access {
         if self.options.direct_io { Access::Direct } else { Access::Buffered }

@@ -222,7 +222,7 @@ pub const MUTATIONS: &[Mutation] = &[
     },
     mutation(
         "an ingest leaves a torn place in the log in front of it",
-        "crates/store/src/lifecycle/upkeep.rs",
+        "crates/store/src/lifecycle/ingest.rs",
         "            if !logs.current.is_open() {\n                self.switch_log(logs)?;\n            }\n",
         "",
         "a_write_that_failed_does_not_come_back_over_an_ingest",
@@ -367,7 +367,7 @@ pub const MUTATIONS: &[Mutation] = &[
         target: "trouble",
         ..mutation(
             "a checkpoint trusts the sync of a directory after a failed one",
-            "crates/store/src/lifecycle/upkeep.rs",
+            "crates/store/src/lifecycle/checkpoint.rs",
             "|parent| self.names.sync_in(parent)",
             "|parent| Ok(self.storage.sync_dir(parent)?)",
             "a_checkpoint_is_not_vouched_for_by_the_sync_after_a_failed_one",
@@ -397,7 +397,7 @@ pub const MUTATIONS: &[Mutation] = &[
         target: "lib",
         ..mutation(
             "tables merged within level 0 are taken to have gone down",
-            "crates/store/src/lifecycle/upkeep.rs",
+            "crates/store/src/lifecycle/compact_range.rs",
             "                0 => overlapping(&table) && Some(table.newest_sequence()) <= newest,",
             "                0 if newest.is_none() => false,",
             "api::db::tests::quiet::a_range_is_compacted_also_while_level_0_is_merged_with_itself",
@@ -579,7 +579,7 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     stale(
         "an ingest leaves the caches as they are",
-        "crates/store/src/lifecycle/upkeep.rs",
+        "crates/store/src/lifecycle/ingest.rs",
         "        self.forget_span(tree, &version, &span);\n",
         "",
         "an_ingest_takes_the_place_of_what_the_caches_hold",
@@ -593,7 +593,7 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     stale(
         "what is found during an ingest is kept",
-        "crates/store/src/lifecycle/upkeep.rs",
+        "crates/store/src/lifecycle/ingest.rs",
         "let change = self.caches.point().begin_change();",
         "let change = self.caches.point().advance_epoch();",
         "what_was_found_during_an_ingest_is_not_kept",
@@ -759,7 +759,7 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     ingested(
         "who ingests waits for nothing",
-        "crates/store/src/lifecycle/upkeep.rs",
+        "crates/store/src/lifecycle/ingest.rs",
         "        self.queue.exclusive(|| self.wait_for_merges())?;\n",
         "",
         "who_ingests_waits_where_who_writes_would",
