@@ -144,12 +144,12 @@ impl Keyspace {
     ) -> Result<(Option<R>, Sequence)> {
         check_key(key)?;
         let engine = self.engine();
-        engine.check_open()?;
+        engine.jobs.check_open()?;
         let lot = engine.stats.gets.add(1);
         let is_timed = lot.is_multiple_of(READS_PER_SAMPLE);
         let started = if is_timed { engine.clock.monotonic_ns() } else { 0 };
         let hash = key_hash(key);
-        let (epoch, seen) = (self.epoch(key, hash, at), engine.visible());
+        let (epoch, seen) = (self.epoch(key, hash, at), engine.snapshots.visible());
         // Epoch, what was seen, view, sequence: in this order, see `docs/internals/concurrency.md`.
         let view = self.tree.view();
         let reader = self.reader(at, seen);
@@ -168,7 +168,7 @@ impl Keyspace {
     fn epoch(&self, key: &[u8], hash: u64, at: Option<Sequence>) -> Option<Epoch> {
         // A snapshot may pass newer versions over, and what it finds is not kept.
         let hash = Name { keyspace: self.tree.id, key }.hash(hash);
-        at.is_none().then(|| self.engine().caches.point().epoch(hash))
+        at.is_none().then(|| self.engine().memory.caches().point().epoch(hash))
     }
 
     /// Who reads at the snapshot `at`, or now; `seen` was visible before the view was
@@ -176,7 +176,7 @@ impl Keyspace {
     fn reader(&self, at: Option<Sequence>, seen: Sequence) -> Reader<'_> {
         Reader {
             tree: &self.tree,
-            sequence: at.unwrap_or_else(|| self.engine().visible()),
+            sequence: at.unwrap_or_else(|| self.engine().snapshots.visible()),
             known: at.unwrap_or(seen),
             is_at_snapshot: at.is_some(),
         }
@@ -231,9 +231,9 @@ impl Keyspace {
     ) -> Result<Cached<Option<Entry>>> {
         check_key(key)?;
         let engine = self.engine();
-        engine.check_open()?;
+        engine.jobs.check_open()?;
         let hash = key_hash(key);
-        let (epoch, seen) = (self.epoch(key, hash, at), engine.visible());
+        let (epoch, seen) = (self.epoch(key, hash, at), engine.snapshots.visible());
         let view = self.tree.view();
         let reader = self.reader(at, seen);
         let key = LookupKey { user_key: key, hash, sequence: reader.sequence };
@@ -263,14 +263,14 @@ impl Keyspace {
     ) -> Result<Vec<Option<Entry>>> {
         keys.iter().try_for_each(|key| check_key(key.as_ref()))?;
         let engine = self.engine();
-        engine.check_open()?;
+        engine.jobs.check_open()?;
         let lots = engine.stats.gets.add(keys.len() as u64)..;
         let prepare = |key: &K| {
             let hash = key_hash(key.as_ref());
             (hash, self.epoch(key.as_ref(), hash, at))
         };
         let prepared: Vec<(u64, Option<Epoch>)> = keys.iter().map(prepare).collect();
-        let seen = engine.visible();
+        let seen = engine.snapshots.visible();
         let view = self.tree.view();
         let reader = self.reader(at, seen);
         let reads = keys.iter().zip(prepared).zip(lots).map(|((key, (hash, epoch)), lot)| {
@@ -299,7 +299,7 @@ impl Keyspace {
 
     fn walk(&self, range: KeyRange) -> Iter {
         let view = self.tree.view_full();
-        let sequence = self.engine().visible();
+        let sequence = self.engine().snapshots.visible();
         Iter::new(&self.handle, view, range, sequence)
     }
 

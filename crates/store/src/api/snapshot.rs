@@ -23,7 +23,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub(crate) fn new(handle: Arc<Handle>) -> Self {
-        let sequence = handle.engine().take_snapshot();
+        let sequence = handle.engine().snapshots.take_snapshot();
         Self { handle, sequence }
     }
 
@@ -84,6 +84,6 @@ impl Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        self.handle.engine().release_snapshot(self.sequence);
+        self.handle.engine().snapshots.release_snapshot(self.sequence);
     }
 }

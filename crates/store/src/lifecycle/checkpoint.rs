@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -24,12 +23,12 @@ impl Engine {
             ));
         }
         let (state, _keep) = self.queue.exclusive(|| {
-            let trees = self.all_trees();
+            let trees = self.trees.all();
             self.rotate(&trees, LogEnds::Now)?;
             self.wait_for_flush(&trees)?;
-            let structure = self.structure.lock();
+            let structure = self.trees.structure();
             let mut state = structure.manifest.state().clone();
-            let last = self.last_sequence.load(Ordering::Relaxed);
+            let last = self.snapshots.last_sequence();
             state.last_sequence = last;
             state.min_log = 0;
             state.log_passed = LogPosition::default();
@@ -38,11 +37,11 @@ impl Engine {
             let versions: Vec<_> = trees.iter().map(|tree| tree.version()).collect();
             Ok::<_, Error>((state, versions))
         })?;
-        create_directory(&*self.storage, target, |parent| self.names.sync_in(parent))?;
+        create_directory(&*self.storage, target, |parent| self.logs.names().sync_in(parent))?;
         for id in state.table_ids() {
             self.storage.hard_link(&table_path(&self.directory, id), &table_path(target, id))?;
         }
-        self.names.sync_in(target)?;
+        self.logs.names().sync_in(target)?;
         write_new(&self.storage, target, state)
     }
 }

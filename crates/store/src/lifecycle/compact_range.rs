@@ -45,8 +45,8 @@ impl Engine {
             (found().map(|table| table.meta().id).collect(), newest)
         };
         loop {
-            self.check_open()?;
-            let seen = *self.progress.0.lock();
+            self.jobs.check_open()?;
+            let seen = self.jobs.progress();
             let is_left = |table: &Arc<TableHandle>| match level {
                 0 => overlapping(&table) && Some(table.newest_sequence()) <= newest,
                 _ => tables.contains(&table.meta().id),
@@ -56,7 +56,7 @@ impl Engine {
             }
             let claimed = self.claim(tree, |version| {
                 let output_level = match level {
-                    0 => picker::targets(version, self.base_bytes()).base_level,
+                    0 => picker::targets(version, self.memory.base_bytes()).base_level,
                     _ => level + 1,
                 };
                 // Not what has come since: in front of those that are left it would keep
@@ -65,7 +65,7 @@ impl Engine {
             });
             match claimed {
                 Some(compaction) => self.compact_here(tree, compaction)?,
-                None => self.wait_for_progress(seen),
+                None => self.jobs.wait_for_progress(seen),
             }
         }
     }

@@ -5,7 +5,6 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tidekv_cache::Name;
 
@@ -42,7 +41,7 @@ impl Engine {
             }
             Ok(count)
         });
-        let count = ingested.inspect_err(|_| self.discard_tables(made.into_inner()))?;
+        let count = ingested.inspect_err(|_| self.trees.discard_tables(made.into_inner()))?;
         if count > 0 {
             self.after_install();
             self.schedule_compactions();
@@ -58,8 +57,8 @@ impl Engine {
         sorted: impl IntoIterator<Item = (K, V)>,
         made: &Mutex<Vec<u64>>,
     ) -> Result<(Vec<Output>, u64)> {
-        self.names.check()?;
-        let next_table = || self.new_table(made);
+        self.logs.names().check()?;
+        let next_table = || self.trees.new_table(made);
         let options = self.output_options(tree, LAST, Vec::new(), &next_table);
         let options = OutputOptions { pacer: self.compaction_pacer(), ..options };
         let mut outputs = Outputs::new(options);
@@ -89,14 +88,14 @@ impl Engine {
             count += 1;
         }
         let outputs = outputs.finish()?;
-        self.names.sync()?;
+        self.logs.names().sync()?;
         Ok((outputs, count))
     }
 
     /// Publishes ingested tables. Only while leading: nothing is written
     /// between the choice of the sequence and its becoming visible.
     fn install_ingest(self: &Arc<Self>, tree: &Arc<Tree>, outputs: Vec<Output>) -> Result<()> {
-        self.check_open()?;
+        self.jobs.check_open()?;
         let span = KeySpan {
             smallest: outputs[0].meta.smallest.clone(),
             largest: outputs[outputs.len() - 1].meta.largest.clone(),
@@ -114,19 +113,19 @@ impl Engine {
             // What was reported as failed may stand whole where the log is torn, and would
             // come back over what is ingested.
             if !logs.current.is_open() {
-                self.switch_log(logs)?;
+                self.logs.switch_log(logs, &self.trees, &self.memory)?;
             }
             logs.current.sync()?;
         }
-        let sequence = self.last_sequence.load(Ordering::Relaxed) + 1;
-        let mut structure = self.structure.lock();
+        let sequence = self.snapshots.last_sequence() + 1;
+        let mut structure = self.trees.structure();
         let version = tree.version();
         let is_free = (0..LEVELS).all(|level| version.overlapping(level, &span).is_empty());
         // A compaction under way may be about to fill the gap.
         let level =
             if is_free && version.tables().all(|table| !table.is_busy()) { LAST } else { 0 };
         // Nobody sees the new versions yet: what is found until they are is not kept.
-        let change = self.caches.point().begin_change();
+        let change = self.memory.caches().point().begin_change();
         self.forget_span(tree, &version, &span);
         let mut edit = Edit::default();
         let mut added = Vec::new();
@@ -141,7 +140,7 @@ impl Engine {
             added.push((level, self.open_table(meta)?));
         }
         edit.push(Change::LastSequence(sequence));
-        let committed = self.commit_tables(&mut structure, tree, edit, &[], &added);
+        let committed = self.trees.commit(&mut structure, tree, edit, &[], &added);
         if committed.is_ok() {
             // Memtables do not know of these writes.
             tree.note_ingest(sequence);
@@ -149,8 +148,8 @@ impl Engine {
         }
         // Used up either way: an edit that failed may have reached the disk, and
         // no later write may share its sequence.
-        self.last_sequence.store(sequence, Ordering::Relaxed);
-        self.visible.store(sequence, Ordering::Release);
+        self.snapshots.use_up_to(sequence);
+        self.snapshots.publish(sequence);
         drop(change);
         committed
     }
@@ -162,7 +161,7 @@ impl Engine {
         let is_in_span = |name: Name<'_>| {
             name.keyspace == tree.id && *span.smallest <= *name.key && *name.key <= *span.largest
         };
-        self.caches.point().forget(is_in_span, |table| tables.contains(&table));
+        self.memory.caches().point().forget(is_in_span, |table| tables.contains(&table));
     }
 }
 

@@ -1,12 +1,10 @@
 //! What an open store is asked and told about its memory, and what it has counted.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tidekv_cache::CachePolicy;
 
 use crate::engine::Engine;
-use crate::engine::budget::MEMORY_BYTES_MIN;
 use crate::format::LEVELS;
 use crate::stats::Statistics;
 
@@ -14,17 +12,17 @@ impl Engine {
     /// Changes the budget; caches shrink at once, memtables as they are
     /// flushed.
     pub(crate) fn set_memory_bytes(self: &Arc<Self>, bytes: u64) {
-        self.memory_bytes.store(bytes.max(MEMORY_BYTES_MIN), Ordering::Relaxed);
+        self.memory.set_total_bytes(bytes);
         self.after_install();
     }
 
     pub(crate) fn set_cache_bytes_max(self: &Arc<Self>, bytes: u64) {
-        self.cache_bytes_max.store(bytes, Ordering::Relaxed);
+        self.memory.set_cache_bytes_max(bytes);
         self.after_install();
     }
 
     pub(crate) fn set_cache_policy(&self, policy: CachePolicy) {
-        self.caches.set_policy(policy);
+        self.memory.caches().set_policy(policy);
     }
 
     pub(crate) fn statistics(&self) -> Statistics {
@@ -36,7 +34,7 @@ impl Engine {
             ("store.write_groups", stats.write_groups.get()),
             ("store.conflicts", stats.conflicts.get()),
             ("store.stall_ns", stats.stall_ns.get()),
-            ("store.last_sequence", self.visible()),
+            ("store.last_sequence", self.snapshots.visible()),
             ("log.bytes", stats.log_bytes.get()),
             ("log.syncs", stats.log_syncs.get()),
             ("flush.count", stats.flushes.get()),
@@ -52,21 +50,21 @@ impl Engine {
             ("warm.blocks", stats.warm_blocks.get()),
             ("warm.values", stats.warm_values.get()),
             ("warm.pointers", stats.warm_pointers.get()),
-            ("memory.budget_bytes", self.memory_bytes.load(Ordering::Relaxed)),
-            ("memory.memtable_bytes", self.memtables_bytes()),
-            ("memory.metadata_bytes", self.metadata_bytes.load(Ordering::Relaxed) as u64),
-            ("memory.cache_bytes", self.caches.charged_bytes() as u64),
-            ("memory.cache_bytes_max", self.caches.budget() as u64),
+            ("memory.budget_bytes", self.memory.total_bytes()),
+            ("memory.memtable_bytes", self.trees.memtables_bytes()),
+            ("memory.metadata_bytes", self.memory.metadata_bytes() as u64),
+            ("memory.cache_bytes", self.memory.caches().charged_bytes() as u64),
+            ("memory.cache_bytes_max", self.memory.caches().budget() as u64),
         ];
         counters.extend(self.blocks.counters());
         let (mut filters, mut learned) = (0, self.blocks.unlearning().charge() as u64);
-        for table in self.open_tables() {
+        for table in self.trees.open_tables() {
             filters += table.filter_bytes();
             learned += table.learned().charge() as u64;
         }
         counters.extend([("filter.bytes", filters), ("filter.learned_bytes", learned)]);
         for (level, (tables, bytes)) in LEVEL_NAMES.iter().enumerate() {
-            let versions: Vec<_> = self.all_trees().iter().map(|tree| tree.version()).collect();
+            let versions: Vec<_> = self.trees.all().iter().map(|tree| tree.version()).collect();
             counters.push((tables, versions.iter().map(|v| v.level(level).len() as u64).sum()));
             counters.push((bytes, versions.iter().map(|v| v.level_bytes(level)).sum()));
         }

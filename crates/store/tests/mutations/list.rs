@@ -137,7 +137,7 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     mutation(
         "the directory is not synced after a recycled log was renamed",
-        "crates/store/src/jobs/logs.rs",
+        "crates/store/src/engine/log_set.rs",
         "        self.names.sync()?;\n",
         "",
         "a_synced_write_in_a_recycled_log_survives_a_loss_of_power",
@@ -152,7 +152,7 @@ pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "the manifest names a table before its name is synced",
         "crates/store/src/jobs/flusher.rs",
-        "        self.names.sync()?;\n",
+        "        self.logs.names().sync()?;\n",
         "",
         "a_flushed_table_survives_a_loss_of_power",
     ),
@@ -223,7 +223,7 @@ pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "an ingest leaves a torn place in the log in front of it",
         "crates/store/src/lifecycle/ingest.rs",
-        "            if !logs.current.is_open() {\n                self.switch_log(logs)?;\n            }\n",
+        "            if !logs.current.is_open() {\n                self.logs.switch_log(logs, &self.trees, &self.memory)?;\n            }\n",
         "",
         "a_write_that_failed_does_not_come_back_over_an_ingest",
     ),
@@ -253,9 +253,9 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     mutation(
         "a log that could not be made ready is not made again",
-        "crates/store/src/jobs/logs.rs",
-        "        self.make_ready(&mut next)?;\n",
-        "        if next.number.is_none() {\n            self.make_ready(&mut next)?;\n        }\n",
+        "crates/store/src/engine/log_set.rs",
+        "        self.make_ready(&mut next, trees, memory)?;\n",
+        "        if next.number.is_none() {\n            self.make_ready(&mut next, trees, memory)?;\n        }\n",
         "a_log_that_could_not_be_made_ready_is_made_when_it_is_needed",
     ),
     Mutation {
@@ -343,7 +343,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "                let bytes = batches[0].encoded().expect(\"checked before\");\n\
          let half = batches[0].len().div_ceil(2);\n\
          for (operation, at) in Operations::new(bytes).flatten().zip(first..).take(half) {\n\
-         let tree = self.tree(operation.keyspace).expect(\"checked before\");\n\
+         let tree = self.trees.get(operation.keyspace).expect(\"checked before\");\n\
          apply(&tree, operation.kind, operation.key, operation.payload, at, 0);\n\
          }\n\
          self.append(logs, first, batches, sync).inspect_err(|_| {\n",
@@ -368,7 +368,7 @@ pub const MUTATIONS: &[Mutation] = &[
         ..mutation(
             "a checkpoint trusts the sync of a directory after a failed one",
             "crates/store/src/lifecycle/checkpoint.rs",
-            "|parent| self.names.sync_in(parent)",
+            "|parent| self.logs.names().sync_in(parent)",
             "|parent| Ok(self.storage.sync_dir(parent)?)",
             "a_checkpoint_is_not_vouched_for_by_the_sync_after_a_failed_one",
         )
@@ -465,12 +465,13 @@ pub const MUTATIONS: &[Mutation] = &[
         "None => {\n\
          let mut seen = None;\n\
          let outcome = self.queue.submit(request, weight, |group| {\n\
-         let before = self.visible();\n\
+         let before = self.snapshots.visible();\n\
          let outcomes = self.lead(&group);\n\
-         seen = Some(self.visible.swap(before, Ordering::AcqRel));\n\
+         seen = Some(self.snapshots.visible());\n\
+         self.snapshots.publish(before);\n\
          outcomes\n\
          });\n\
-         seen.map(|seen| self.visible.fetch_max(seen, Ordering::AcqRel));\n\
+         seen.map(|seen| self.snapshots.publish(self.snapshots.visible().max(seen)));\n\
          outcome\n\
          }\n",
         "api::db::tests::models::a_write_is_visible_before_it_is_acknowledged",
@@ -479,7 +480,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "readers see a group before it is in the memtables",
         "crates/store/src/write.rs",
         "            self.insert(first, batches, log);\n",
-        "            self.visible.store(last, Ordering::Release);\n\
+        "            self.snapshots.publish(last);\n\
          self.insert(first, batches, log);\n",
         "api::db::tests::models::batches_are_whole_and_reads_never_go_back",
     ),
@@ -552,7 +553,7 @@ pub const MUTATIONS: &[Mutation] = &[
     stale(
         "a flush does not redirect pointers",
         "crates/store/src/jobs/flusher.rs",
-        "            cache_invalidation::redirect(self.caches.point(), &output.placed);\n",
+        "            cache_invalidation::redirect(self.memory.caches().point(), &output.placed);\n",
         "",
         "a_flush_brings_the_caches_up_to_date",
     ),
@@ -594,8 +595,8 @@ pub const MUTATIONS: &[Mutation] = &[
     stale(
         "what is found during an ingest is kept",
         "crates/store/src/lifecycle/ingest.rs",
-        "let change = self.caches.point().begin_change();",
-        "let change = self.caches.point().advance_epoch();",
+        "let change = self.memory.caches().point().begin_change();",
+        "let change = self.memory.caches().point().advance_epoch();",
         "what_was_found_during_an_ingest_is_not_kept",
     ),
     stale(
@@ -640,7 +641,7 @@ pub const MUTATIONS: &[Mutation] = &[
     stale(
         "pointers are lost to compactions",
         "crates/store/src/jobs/compactor.rs",
-        "        cache_invalidation::relocate(self.caches.point(), placed, parts.compaction.output_level);\n",
+        "        cache_invalidation::relocate(point, placed, parts.compaction.output_level);\n",
         "",
         "pointers_follow_their_entries_through_compactions",
     ),
@@ -684,14 +685,14 @@ pub const MUTATIONS: &[Mutation] = &[
     race(
         "a compaction brings pointers along when others may have installed something",
         "crates/store/src/jobs/compactor.rs",
-        "        cache_invalidation::relocate(self.caches.point(), placed, parts.compaction.output_level);\n        \
+        "        cache_invalidation::relocate(point, placed, parts.compaction.output_level);\n        \
          parts.tree.install_tables(&removed, added);\n        \
          drop(structure);\n        \
          self.after_install();\n",
         "        parts.tree.install_tables(&removed, added);\n        \
          drop(structure);\n        \
          self.after_install();\n        \
-         cache_invalidation::relocate(self.caches.point(), placed, parts.compaction.output_level);\n",
+         cache_invalidation::relocate(point, placed, parts.compaction.output_level);\n",
         "api::db::tests::models::no_pointer_comes_back_after_an_ingest",
     ),
     stale(
@@ -725,7 +726,7 @@ pub const MUTATIONS: &[Mutation] = &[
     warm(
         "what logs hold is not told to pointers that have come back",
         "crates/store/src/lifecycle/recovery.rs",
-        "            cache_invalidation::redirect(self.caches.point(), &output.placed);\n",
+        "            cache_invalidation::redirect(self.memory.caches().point(), &output.placed);\n",
         "",
         "pointers_that_come_back_are_synced_with_what_the_log_holds",
     ),
@@ -767,7 +768,7 @@ pub const MUTATIONS: &[Mutation] = &[
     ingested(
         "who ingests does not look at what has piled up since somebody wrote",
         "crates/store/src/write.rs",
-        "        self.with_logs(|logs| logs.has_room_until = 0);\n        \
+        "        self.logs.with(|logs| logs.has_room_until = 0);\n        \
              self.make_room(0)",
         "        self.make_room(0)",
         "who_ingests_waits_where_who_writes_would",
@@ -814,10 +815,10 @@ pub const MUTATIONS: &[Mutation] = &[
              let made = Mutex::new(Vec::new());\n        \
              // Else each opening of a full disk would fill it further.\n        \
              let (mut edit, tables, number) =\n            \
-             self.load_logs(&made).inspect_err(|_| self.remove_tables(&made.lock()))?;\n",
+             self.load_logs(&made).inspect_err(|_| self.trees.remove_tables(&made.lock()))?;\n",
         "        let made = Mutex::new(Vec::new());\n        \
              let (mut edit, tables, number) =\n            \
-             self.load_logs(&made).inspect_err(|_| self.remove_tables(&made.lock()))?;\n        \
+             self.load_logs(&made).inspect_err(|_| self.trees.remove_tables(&made.lock()))?;\n        \
              let hot_list = self.take_hot_list();\n",
         "values_that_come_back_are_synced_with_what_the_log_holds",
     ),
@@ -833,7 +834,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/store/src/jobs/listing.rs",
         "or_default().flushed = keyspace.flushed;",
         "or_default().flushed =\n                \
-             keyspace.flushed.max(self.tree(id).map_or(0, |tree| tree.flushed()));",
+             keyspace.flushed.max(self.trees.get(id).map_or(0, |tree| tree.flushed()));",
         "what_came_into_no_table_is_in_no_list",
     ),
     Mutation {
@@ -927,7 +928,7 @@ pub const MUTATIONS: &[Mutation] = &[
     warm(
         "what brings back what was hot takes the lock that closing holds",
         "crates/store/src/jobs/warm_start.rs",
-        "            if engine.is_closed.load(Ordering::Acquire) {\n                \
+        "            if engine.jobs.is_closed() {\n                \
              return;\n            \
              }\n",
         "            let Ok(_gate) = engine.enter() else { return };\n",
@@ -1025,7 +1026,7 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "merges for seeks begin beside others",
         file: "crates/store/src/jobs/compactor.rs",
-        find: "if self.compactions_running.load(Ordering::Acquire) > 0 || trees.iter().any(is_needed) {",
+        find: "if self.jobs.compactions_running() > 0 || trees.iter().any(is_needed) {",
         replace: "if trees.iter().any(is_needed) {",
         package: "tidekv",
         target: "lib",
