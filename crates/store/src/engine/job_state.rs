@@ -4,10 +4,12 @@
 //! is open. So who marks the store closed and takes that lock once sees every job that will
 //! ever run.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::compaction::idle::IdleCompaction;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sst::seeks::SeekWork;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -44,7 +46,7 @@ struct BackgroundErrors {
 }
 
 /// The jobs of an open store.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct JobState {
     is_closed: AtomicBool,
     /// Held for reading by whatever changes files in a user's thread, for
@@ -56,6 +58,8 @@ pub(crate) struct JobState {
     /// none.
     hot_list_names: AtomicUsize,
     idle: IdleCompaction,
+    /// What merges the seeks of scans have paid for.
+    seek_work: Arc<SeekWork>,
     /// How many jobs have ended.
     progress: Mutex<u64>,
     /// Signalled when one more has.
@@ -63,6 +67,21 @@ pub(crate) struct JobState {
 }
 
 impl JobState {
+    /// Of an open store without jobs, whose reads for seeks are told to `seek_work`.
+    pub(crate) fn new(seek_work: Arc<SeekWork>) -> Self {
+        Self {
+            is_closed: AtomicBool::new(false),
+            gate: RwLock::new(()),
+            errors: Mutex::default(),
+            compactions_running: AtomicUsize::new(0),
+            hot_list_names: AtomicUsize::new(0),
+            idle: IdleCompaction::default(),
+            seek_work,
+            progress: Mutex::new(0),
+            ended: Condvar::new(),
+        }
+    }
+
     // ---- Open and closed ----
 
     #[inline]
@@ -154,6 +173,11 @@ impl JobState {
     /// When writers rest.
     pub(crate) fn idle(&self) -> &IdleCompaction {
         &self.idle
+    }
+
+    /// What merges the seeks of scans have paid for.
+    pub(crate) fn seek_work(&self) -> &SeekWork {
+        &self.seek_work
     }
 
     /// How much the list of what was hot names that has not been gone through; 0: there is

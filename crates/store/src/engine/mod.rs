@@ -44,7 +44,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::key::Sequence;
 use crate::memtable::Memtable;
 use crate::options::{Durability, Options};
-use crate::sst::blocks::Blocks;
+use crate::read::read_context::ReadContext;
 use crate::stats::{Counter, Histogram};
 use crate::sync::{Mutex, RwLockReadGuard};
 use crate::version::levels::{TableHandle, Version};
@@ -138,7 +138,7 @@ pub(crate) struct Engine {
     pub(crate) lock: Mutex<Option<Box<dyn Lock>>>,
     /// Tells the stores of this process apart.
     pub(crate) instance: u64,
-    pub(crate) blocks: Arc<Blocks>,
+    pub(crate) reads: ReadContext,
     pub(crate) queue: Queue<Request, Result<Written>>,
     pub(crate) logs: LogSet,
     pub(crate) trees: TreeSet,
@@ -188,14 +188,14 @@ impl Engine {
     /// while holding `structure`, so that the last to call has seen the last
     /// change.
     pub(crate) fn rebalance_memory(&self) {
-        self.memory.rebalance(&self.trees, self.blocks.unlearning().charge());
+        self.memory.rebalance(&self.trees, self.reads.repairs.charge());
     }
 
     /// Removes the files of tables that nobody reads any more.
     pub(crate) fn empty_trash(&self) {
         let dead = self.trees.take_trash();
         if !dead.is_empty() {
-            self.blocks.evict_tables(&|table| dead.contains(&table));
+            self.reads.blocks.evict_tables(&|table| dead.contains(&table));
             self.trees.remove_dead(dead);
         }
     }

@@ -80,7 +80,7 @@ impl Engine {
             table_bytes: if level == 0 { u64::MAX } else { self.options.table_bytes },
             grandparents,
             pacer: Pacer::new(None, &*self.clock),
-            blocks: &self.blocks,
+            blocks: &self.reads.blocks,
         }
     }
 

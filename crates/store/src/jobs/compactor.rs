@@ -84,7 +84,7 @@ impl Engine {
     /// A scan begins: has somebody look what merges seeks have paid for, if it is time.
     pub(crate) fn expect_seeks(self: &Arc<Self>) {
         let may = self.options.seek_compactions && !self.options.read_only;
-        if !may || !self.blocks.seek_work().begin() {
+        if !may || !self.jobs.seek_work().begin() {
             return;
         }
         let engine = Arc::downgrade(self);
@@ -104,7 +104,7 @@ impl Engine {
                 self.stats.seek_compactions.add(1);
                 self.start_compaction(&tree, compaction);
             }
-            Ok(None) | Err(_) => self.blocks.seek_work().end(),
+            Ok(None) | Err(_) => self.jobs.seek_work().end(),
         }
     }
 
@@ -324,7 +324,7 @@ impl Engine {
             let of_part = run.iter().filter(|table| table.overlaps(start, end)).cloned();
             let tables = Tables::Chosen(of_part.collect());
             if !tables.is_empty() {
-                let blocks = Arc::clone(&self.blocks);
+                let blocks = Arc::clone(&self.reads.blocks);
                 children.push(Box::new(RunCursor::new(tables, blocks, Reading::Compaction)));
             }
         }
@@ -463,7 +463,7 @@ impl Engine {
         }
         self.jobs.compaction_ends();
         if parts.compaction.is_for_seeks {
-            self.blocks.seek_work().end();
+            self.jobs.seek_work().end();
         }
         self.stats.compaction_ns.record(self.clock.monotonic_ns() - parts.started_ns);
         let job = match parts.compaction.is_for_seeks {

@@ -31,7 +31,7 @@ impl Engine {
     /// A read has ended: has somebody repair what waits for it, if it is time.
     #[inline]
     pub(crate) fn schedule_filter_repair(self: &Arc<Self>) {
-        if self.blocks.unlearning().begin(|| self.clock.monotonic_ns()) {
+        if self.reads.repairs.begin(|| self.clock.monotonic_ns()) {
             self.begin_unlearning();
         }
     }
@@ -49,7 +49,7 @@ impl Engine {
     }
 
     fn unlearn_some(&self) {
-        let unlearning = self.blocks.unlearning();
+        let unlearning = &self.reads.repairs;
         let waiting = unlearning.take();
         let before = unlearning.counts.repairs.get();
         for found in &waiting {
@@ -84,7 +84,7 @@ impl Engine {
 
     fn unlearn(&self, found: &FalsePositive) -> Result<RepairOutcome> {
         match self.table_of(found.keyspace, found.table) {
-            Some(table) => table.unlearn(&self.blocks, found.partition, found.hash),
+            Some(table) => table.unlearn(&self.reads.blocks, found.partition, found.hash),
             None => Ok(RepairOutcome::Known),
         }
     }

@@ -40,8 +40,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::format::checksum::name_hash;
 use crate::format::files::HOT;
-use crate::format::key::LookupKey;
-use crate::read::point_lookup::{PointLookup, Reader};
+use crate::read::begin_read::begin_read;
 use crate::read::point_read::{self, PointRead};
 use crate::sst::block_address::BlockAddress;
 use crate::version::tree::Tree;
@@ -253,7 +252,7 @@ impl Engine {
         next.reverse();
         next.iter().for_each(|block| blocks.remember(block.id, block.times));
         let addresses = self.addresses_of(&next);
-        let read = self.blocks.try_read_many(&addresses);
+        let read = self.reads.blocks.try_read_many(&addresses);
         self.stats.warm_blocks.add(read.iter().filter(|block| block.is_ok()).count() as u64);
         Some(addresses.iter().map(|address| u64::from(address.handle.len)).sum())
     }
@@ -273,7 +272,7 @@ impl Engine {
             .map(|block| block.id.offset)
             .collect();
         // Damage is for those to meet who want the block.
-        let read = |indexes: &[BlockAddress]| self.blocks.try_read_many(indexes);
+        let read = |indexes: &[BlockAddress]| self.reads.blocks.try_read_many(indexes);
         handle.table().addresses_at(&offsets, read).unwrap_or_default()
     }
 
@@ -296,32 +295,27 @@ impl Engine {
         // As they stand in tables: neighbours are read together.
         next.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         let Some(tree) = tree else { return Some(0) };
-        let before = self.blocks.read_bytes();
+        let before = self.reads.blocks.read_bytes();
         if self.read_hot(&tree, &next).is_ok() {
             self.stats.warm_values.add(next.len() as u64);
         }
         // Others have read meanwhile; this here no more than a block a key.
         let most = next.len() as u64 * u64::from(tree.options().block_bytes);
-        Some((self.blocks.read_bytes() - before).min(most))
+        Some((self.reads.blocks.read_bytes() - before).min(most))
     }
 
     /// Reads keys, so that the point cache keeps what they are.
     fn read_hot(&self, tree: &Tree, keys: &[HotKey]) -> Result<()> {
         let point = self.memory.caches().point();
-        // Epochs, what was seen, view, sequence: in this order, see `docs/internals/concurrency.md`.
-        let hash = |hot: &HotKey| name_hash(Name { keyspace: hot.keyspace, key: &hot.key });
-        let hashes: Vec<u64> = keys.iter().map(hash).collect();
-        let epochs: Vec<_> = hashes.iter().map(|&hash| point.epoch(hash)).collect();
-        let known = self.snapshots.visible();
-        let view = tree.view();
-        let reader =
-            Reader { tree, sequence: self.snapshots.visible(), known, is_at_snapshot: false };
-        let reads = keys.iter().zip(hashes).zip(epochs).map(|((hot, hash), epoch)| {
-            point.remember(hash, hot.times);
-            let key = LookupKey::new(&hot.key, reader.sequence);
-            PointRead::new(PointLookup::new(&view, key, reader), Some(epoch)).remembered()
+        let visible = || self.snapshots.visible();
+        let begun = begin_read(&self.reads.caches, tree, None, visible, |prepared| {
+            keys.iter().map(|hot| prepared.prepare(&hot.key)).collect::<Vec<_>>()
         });
-        point_read::read_many(reads, &self.blocks)?;
+        let reads = keys.iter().zip(&begun.keys).map(|(hot, &key)| {
+            point.remember(key.hash, hot.times);
+            PointRead::new(begun.lookup(key), key.epoch).remembered()
+        });
+        point_read::read_many(reads, &self.reads)?;
         Ok(())
     }
 }

@@ -48,7 +48,7 @@ use crate::format::files::{FileName, LOCK, log_numbers, log_path, manifest_name,
 use crate::format::key::Sequence;
 use crate::memtable::Memtable;
 use crate::options::Options;
-use crate::sst::block::BlockRef;
+use crate::read::read_context::ReadContext;
 use crate::sst::block_tier::BlockTier;
 use crate::sst::blocks::Blocks;
 use crate::sst::filter_repair::FilterRepair;
@@ -179,30 +179,26 @@ fn refuse_leftovers(storage: &dyn Storage, directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The caches, and the way to blocks through them.
-fn build_caches(
+/// The caches, the way to blocks through them, and who is told of reads.
+fn build_reads(
     options: &Options,
     storage: &Arc<dyn Storage>,
     clock: &Arc<dyn Clock>,
+    seek_work: &Arc<SeekWork>,
     (cache_bytes, store): (u64, u64),
-) -> (Arc<Caches<BlockRef>>, Arc<Blocks>) {
+) -> ReadContext {
     let budget = usize::try_from(cache_bytes.min(options.cache_bytes_max)).unwrap_or(usize::MAX);
     let caches = Caches::new(name_hash, budget, CACHE_SHARDS, options.cache_policy);
     caches.point().set_fingerprint_bits(options.fingerprint_bits);
     caches.set_level0_tables(LEVEL0_TRIGGER as u8);
     let caches = Arc::new(caches);
-    let seek_work = SeekWork::of_tables(options.table_bytes);
-    let unlearning = FilterRepair::of_cache(budget);
-    let blocks = Blocks::new(Arc::clone(storage), Arc::clone(&caches), seek_work, unlearning);
+    let blocks = Blocks::new(Arc::clone(storage), Arc::clone(&caches), Arc::clone(seek_work));
     let blocks = match &options.environment.tier {
         Some(tier) => blocks.over(BlockTier::new(Arc::clone(tier), store)),
         None => blocks,
     };
-    let blocks = match options.cross_check {
-        true => blocks.cross_checked(Arc::clone(clock)),
-        false => blocks,
-    };
-    (caches, Arc::new(blocks))
+    let verify = options.cross_check.then(|| Arc::clone(clock));
+    ReadContext::new(caches, Arc::new(blocks), verify, FilterRepair::of_cache(budget))
 }
 
 fn build_engine(
@@ -220,8 +216,9 @@ fn build_engine(
         Arc::new(ThreadPool::new("tidekv", threads))
     });
     let memory = memory_budget::initial(&options);
-    let (caches, blocks) =
-        build_caches(&options, &storage, &clock, (memory.1.cache_bytes, state.store));
+    let seek_work = Arc::new(SeekWork::of_tables(options.table_bytes));
+    let sizes = (memory.1.cache_bytes, state.store);
+    let reads = build_reads(&options, &storage, &clock, &seek_work, sizes);
     let names = Arc::new(Names::new(Arc::clone(&storage), directory));
     let last_sequence = state.last_sequence;
     let access = if options.direct_io { Access::Direct } else { Access::Buffered };
@@ -232,14 +229,14 @@ fn build_engine(
         executor,
         lock: Mutex::new(None),
         instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
-        blocks,
         queue: Queue::new(GROUP_BYTES_MAX),
         logs: LogSet::new(Arc::clone(&storage), directory.to_owned(), names),
         trees: TreeSet::new(Arc::clone(&storage), directory.to_owned(), access, manifest),
-        memory: MemoryBudget::new(&options, memory, caches),
+        memory: MemoryBudget::new(&options, memory, Arc::clone(&reads.caches)),
         snapshots: Snapshots::new(last_sequence),
-        jobs: JobState::default(),
+        jobs: JobState::new(seek_work),
         stats: EngineStats::default(),
+        reads,
         options,
         storage,
     })

@@ -56,8 +56,8 @@ impl Engine {
             ("memory.cache_bytes", self.memory.caches().charged_bytes() as u64),
             ("memory.cache_bytes_max", self.memory.caches().budget() as u64),
         ];
-        counters.extend(self.blocks.counters());
-        let (mut filters, mut learned) = (0, self.blocks.unlearning().charge() as u64);
+        counters.extend(self.reads.counters());
+        let (mut filters, mut learned) = (0, self.reads.repairs.charge() as u64);
         for table in self.trees.open_tables() {
             filters += table.filter_bytes();
             learned += table.learned().charge() as u64;

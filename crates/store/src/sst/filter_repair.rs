@@ -82,9 +82,6 @@ pub(crate) struct FilterRepairCounts {
     pub(crate) false_positives: Counter,
     /// Buckets that were repaired.
     pub(crate) repairs: Counter,
-    /// Reads of storage for them, those that failed included, and their bytes.
-    pub(crate) reads: Counter,
-    pub(crate) read_bytes: Counter,
     /// Those that could not be made, as a key cannot be told from one that is there.
     pub(crate) hopeless: Counter,
     /// Repairs that failed.

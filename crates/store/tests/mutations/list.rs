@@ -625,9 +625,9 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     stale(
         "what a snapshot finds is kept for all",
-        "crates/store/src/api/keyspace.rs",
-        "        at.is_none().then(|| self",
-        "        Some(at).map(|_| self",
+        "crates/store/src/read/begin_read.rs",
+        "is_newest: at.is_none()",
+        "is_newest: true || at.is_none()",
         "what_a_snapshot_finds_is_not_kept",
     ),
     stale(
@@ -1044,8 +1044,8 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "who finds a block in memory pays for its read",
         file: "crates/store/src/sst/blocks.rs",
-        find: "        let result = match landed.or_else(|| self.get_from_tier(address)) {",
-        replace: "        if landed.is_some() {\n            self.note_purpose(address, purpose);\n        }\n        let result = match landed.or_else(|| self.get_from_tier(address)) {",
+        find: "        let result = match landed.or_else(|| self.tier.get_from_tier(Way::ByTier, address)) {",
+        replace: "        if landed.is_some() {\n            self.note_purpose(address, purpose);\n        }\n        let result = match landed.or_else(|| self.tier.get_from_tier(Way::ByTier, address)) {",
         package: "tidekv",
         target: "lib",
         test: "sst::blocks::tests::who_reads_for_a_seek_pays_for_it_once",
