@@ -13,6 +13,8 @@ mod source;
 mod layers;
 #[path = "tidy/modules.rs"]
 mod modules;
+#[path = "tidy/methods.rs"]
+mod methods;
 #[path = "tidy/sizes.rs"]
 mod sizes;
 #[path = "tidy/words.rs"]
@@ -98,6 +100,12 @@ fn crates_depend_as_the_architecture_says() {
 fn modules_name_only_modules_above_them() {
     let sources = sources();
     accept(modules::check(&sources));
+}
+
+#[test]
+fn modules_call_only_methods_of_modules_above_them() {
+    let sources = sources();
+    accept(methods::check(&sources));
 }
 
 #[test]

@@ -80,7 +80,7 @@ impl Db {
         check_keyspace(name, &options)?;
         let engine = self.engine();
         let _gate = engine.enter()?;
-        let mut structure = engine.structure.lock();
+        let mut structure = engine.trees.structure();
         let existing = self.find(name);
         if let Some(tree) = &existing
             && *tree.options() == options
@@ -99,11 +99,11 @@ impl Db {
                 tree
             }
             None => {
-                let view = engine.new_view(Version::default(), engine.visible());
+                let view = engine.new_view(Version::default(), engine.snapshots.visible());
                 let tree = Arc::new(Tree::new(id, name, options, view, 0));
                 let mut trees = (**engine.trees.load()).clone();
                 trees.insert(id, Arc::clone(&tree));
-                engine.trees.store(Arc::new(trees));
+                engine.trees.publish(trees);
                 tree
             }
         };
@@ -146,7 +146,7 @@ impl Db {
 
     /// Notes the state of a key, for [`Transaction::require_unchanged`].
     pub fn watch(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Watch> {
-        self.engine().check_open()?;
+        self.engine().jobs.check_open()?;
         Ok(Watch::new(&self.handle, keyspace, key.as_ref()))
     }
 
@@ -163,7 +163,7 @@ impl Db {
 
     /// Brings everything written so far into tables.
     pub fn flush(&self) -> Result<()> {
-        self.engine().flush(&self.engine().all_trees())
+        self.engine().flush(&self.engine().trees.all())
     }
 
     /// Everything acknowledged so far is on stable storage afterwards.
@@ -175,7 +175,8 @@ impl Db {
     pub fn compact(&self) -> Result<()> {
         self.flush()?;
         self.engine()
-            .all_trees()
+            .trees
+            .all()
             .iter()
             .try_for_each(|tree| self.engine().compact_range(tree, None, None))
     }
@@ -194,7 +195,7 @@ impl Db {
 
     /// The memory budget in bytes.
     pub fn memory_bytes(&self) -> u64 {
-        self.engine().memory_bytes.load(std::sync::atomic::Ordering::Relaxed)
+        self.engine().memory.total_bytes()
     }
 
     /// Changes the memory budget (at least 8 MiB). Caches shrink at once.
@@ -204,7 +205,7 @@ impl Db {
 
     /// How entries and blocks share the memory of the caches.
     pub fn cache_policy(&self) -> CachePolicy {
-        CachePolicy::public(self.engine().caches.policy()).unwrap_or_default()
+        CachePolicy::public(self.engine().memory.caches().policy()).unwrap_or_default()
     }
 
     /// Changes how entries and blocks share the memory of the caches; what does not fit

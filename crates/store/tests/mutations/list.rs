@@ -137,7 +137,7 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     mutation(
         "the directory is not synced after a recycled log was renamed",
-        "crates/store/src/jobs/logs.rs",
+        "crates/store/src/engine/log_set.rs",
         "        self.names.sync()?;\n",
         "",
         "synced_write_in_a_recycled_log_survives_a_power_loss",
@@ -152,7 +152,7 @@ pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "the manifest names a table before its name is synced",
         "crates/store/src/jobs/flusher.rs",
-        "        self.names.sync()?;\n",
+        "        self.logs.names().sync()?;\n",
         "",
         "flushed_table_survives_a_power_loss",
     ),
@@ -222,8 +222,8 @@ pub const MUTATIONS: &[Mutation] = &[
     },
     mutation(
         "an ingest leaves a torn place in the preceding log",
-        "crates/store/src/lifecycle/upkeep.rs",
-        "            if !logs.current.is_open() {\n                self.switch_log(logs)?;\n            }\n",
+        "crates/store/src/lifecycle/ingest.rs",
+        "            if !logs.current.is_open() {\n                self.logs.switch_log(logs, &self.trees, &self.memory)?;\n            }\n",
         "",
         "failed_write_does_not_reappear_over_an_ingest",
     ),
@@ -253,9 +253,9 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     mutation(
         "a log whose preparation failed is not created later",
-        "crates/store/src/jobs/logs.rs",
-        "        self.make_ready(&mut next)?;\n",
-        "        if next.number.is_none() {\n            self.make_ready(&mut next)?;\n        }\n",
+        "crates/store/src/engine/log_set.rs",
+        "        self.make_ready(&mut next, trees, memory)?;\n",
+        "        if next.number.is_none() {\n            self.make_ready(&mut next, trees, memory)?;\n        }\n",
         "unprepared_log_is_created_when_needed",
     ),
     Mutation {
@@ -343,7 +343,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "                let bytes = batches[0].encoded().expect(\"checked before\");\n\
          let half = batches[0].len().div_ceil(2);\n\
          for (operation, at) in Operations::new(bytes).flatten().zip(first..).take(half) {\n\
-         let tree = self.tree(operation.keyspace).expect(\"checked before\");\n\
+         let tree = self.trees.get(operation.keyspace).expect(\"checked before\");\n\
          apply(&tree, operation.kind, operation.key, operation.payload, at, 0);\n\
          }\n\
          self.append(logs, first, batches, sync).inspect_err(|_| {\n",
@@ -367,8 +367,8 @@ pub const MUTATIONS: &[Mutation] = &[
         target: "trouble",
         ..mutation(
             "a checkpoint trusts the sync of a directory after a failed one",
-            "crates/store/src/lifecycle/upkeep.rs",
-            "|parent| self.names.sync_in(parent)",
+            "crates/store/src/lifecycle/checkpoint.rs",
+            "|parent| self.logs.names().sync_in(parent)",
             "|parent| Ok(self.storage.sync_dir(parent)?)",
             "checkpoint_is_not_confirmed_by_a_sync_after_a_failed_one",
         )
@@ -397,7 +397,7 @@ pub const MUTATIONS: &[Mutation] = &[
         target: "lib",
         ..mutation(
             "tables merged within level 0 are taken to have gone down",
-            "crates/store/src/lifecycle/upkeep.rs",
+            "crates/store/src/lifecycle/compact_range.rs",
             "                0 => overlapping(&table) && Some(table.newest_sequence()) <= newest,",
             "                0 if newest.is_none() => false,",
             "api::db::tests::quiet::a_range_is_compacted_also_while_level_0_is_merged_with_itself",
@@ -465,12 +465,13 @@ pub const MUTATIONS: &[Mutation] = &[
         "None => {\n\
          let mut seen = None;\n\
          let outcome = self.queue.submit(request, weight, |group| {\n\
-         let before = self.visible();\n\
+         let before = self.snapshots.visible();\n\
          let outcomes = self.lead(&group);\n\
-         seen = Some(self.visible.swap(before, Ordering::AcqRel));\n\
+         seen = Some(self.snapshots.visible());\n\
+         self.snapshots.publish(before);\n\
          outcomes\n\
          });\n\
-         seen.map(|seen| self.visible.fetch_max(seen, Ordering::AcqRel));\n\
+         seen.map(|seen| self.snapshots.publish(self.snapshots.visible().max(seen)));\n\
          outcome\n\
          }\n",
         "api::db::tests::models::a_write_is_visible_before_it_is_acknowledged",
@@ -479,7 +480,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "readers see a group before it is in the memtables",
         "crates/store/src/write.rs",
         "            self.insert(first, batches, log);\n",
-        "            self.visible.store(last, Ordering::Release);\n\
+        "            self.snapshots.publish(last);\n\
          self.insert(first, batches, log);\n",
         "api::db::tests::models::batches_are_whole_and_reads_never_go_back",
     ),
@@ -552,7 +553,7 @@ pub const MUTATIONS: &[Mutation] = &[
     stale(
         "a flush does not redirect pointers",
         "crates/store/src/jobs/flusher.rs",
-        "            cache_invalidation::redirect(self.caches.point(), &output.placed);\n",
+        "            cache_invalidation::redirect(self.memory.caches().point(), &output.placed);\n",
         "",
         "flush_updates_the_caches",
     ),
@@ -579,7 +580,7 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     stale(
         "an ingest does not invalidate the caches",
-        "crates/store/src/lifecycle/upkeep.rs",
+        "crates/store/src/lifecycle/ingest.rs",
         "        self.forget_span(tree, &version, &span);\n",
         "",
         "ingest_replaces_cached_entries",
@@ -593,9 +594,9 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     stale(
         "a result from during an ingest is cached",
-        "crates/store/src/lifecycle/upkeep.rs",
-        "let change = self.caches.point().begin_change();",
-        "let change = self.caches.point().advance_epoch();",
+        "crates/store/src/lifecycle/ingest.rs",
+        "let change = self.memory.caches().point().begin_change();",
+        "let change = self.memory.caches().point().advance_epoch();",
         "result_from_during_an_ingest_is_not_cached",
     ),
     stale(
@@ -624,9 +625,9 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     stale(
         "a snapshot's result is cached for all readers",
-        "crates/store/src/api/keyspace.rs",
-        "        at.is_none().then(|| self",
-        "        Some(at).map(|_| self",
+        "crates/store/src/read/begin_read.rs",
+        "is_newest: at.is_none()",
+        "is_newest: true || at.is_none()",
         "results_of_a_snapshot_are_not_cached",
     ),
     stale(
@@ -640,7 +641,7 @@ pub const MUTATIONS: &[Mutation] = &[
     stale(
         "pointers are lost to compactions",
         "crates/store/src/jobs/compactor.rs",
-        "        cache_invalidation::relocate(self.caches.point(), placed, parts.compaction.output_level);\n",
+        "        cache_invalidation::relocate(point, placed, parts.compaction.output_level);\n",
         "",
         "pointers_follow_their_entries_through_compactions",
     ),
@@ -684,14 +685,14 @@ pub const MUTATIONS: &[Mutation] = &[
     race(
         "a compaction relocates pointers although another job may have installed tables",
         "crates/store/src/jobs/compactor.rs",
-        "        cache_invalidation::relocate(self.caches.point(), placed, parts.compaction.output_level);\n        \
+        "        cache_invalidation::relocate(point, placed, parts.compaction.output_level);\n        \
          parts.tree.install_tables(&removed, added);\n        \
          drop(structure);\n        \
          self.after_install();\n",
         "        parts.tree.install_tables(&removed, added);\n        \
          drop(structure);\n        \
          self.after_install();\n        \
-         cache_invalidation::relocate(self.caches.point(), placed, parts.compaction.output_level);\n",
+         cache_invalidation::relocate(point, placed, parts.compaction.output_level);\n",
         "api::db::tests::models::no_pointer_comes_back_after_an_ingest",
     ),
     stale(
@@ -725,7 +726,7 @@ pub const MUTATIONS: &[Mutation] = &[
     warm(
         "restored pointers ignore the log",
         "crates/store/src/lifecycle/recovery.rs",
-        "            cache_invalidation::redirect(self.caches.point(), &output.placed);\n",
+        "            cache_invalidation::redirect(self.memory.caches().point(), &output.placed);\n",
         "",
         "restored_pointers_reflect_the_log",
     ),
@@ -759,7 +760,7 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     ingested(
         "an ingest never stalls",
-        "crates/store/src/lifecycle/upkeep.rs",
+        "crates/store/src/lifecycle/ingest.rs",
         "        self.queue.exclusive(|| self.wait_for_merges())?;\n",
         "",
         "ingest_stalls_where_a_write_would",
@@ -767,7 +768,7 @@ pub const MUTATIONS: &[Mutation] = &[
     ingested(
         "an ingest ignores compactions pending since the last write",
         "crates/store/src/write.rs",
-        "        self.with_logs(|logs| logs.has_room_until = 0);\n        \
+        "        self.logs.with(|logs| logs.has_room_until = 0);\n        \
              self.make_room(0)",
         "        self.make_room(0)",
         "ingest_stalls_where_a_write_would",
@@ -814,10 +815,10 @@ pub const MUTATIONS: &[Mutation] = &[
              let made = Mutex::new(Vec::new());\n        \
              // Else each opening of a full disk would fill it further.\n        \
              let (mut edit, tables, number) =\n            \
-             self.load_logs(&made).inspect_err(|_| self.remove_tables(&made.lock()))?;\n",
+             self.load_logs(&made).inspect_err(|_| self.trees.remove_tables(&made.lock()))?;\n",
         "        let made = Mutex::new(Vec::new());\n        \
              let (mut edit, tables, number) =\n            \
-             self.load_logs(&made).inspect_err(|_| self.remove_tables(&made.lock()))?;\n        \
+             self.load_logs(&made).inspect_err(|_| self.trees.remove_tables(&made.lock()))?;\n        \
              let hot_list = self.take_hot_list();\n",
         "restored_values_reflect_the_log",
     ),
@@ -833,7 +834,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/store/src/jobs/listing.rs",
         "or_default().flushed = keyspace.flushed;",
         "or_default().flushed =\n                \
-             keyspace.flushed.max(self.tree(id).map_or(0, |tree| tree.flushed()));",
+             keyspace.flushed.max(self.trees.get(id).map_or(0, |tree| tree.flushed()));",
         "values_that_reached_no_table_are_not_listed",
     ),
     Mutation {
@@ -927,7 +928,7 @@ pub const MUTATIONS: &[Mutation] = &[
     warm(
         "warm start takes the lock that closing holds",
         "crates/store/src/jobs/warm_start.rs",
-        "            if engine.is_closed.load(Ordering::Acquire) {\n                \
+        "            if engine.jobs.is_closed() {\n                \
              return;\n            \
              }\n",
         "            let Ok(_gate) = engine.enter() else { return };\n",
@@ -1025,7 +1026,7 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "seek-triggered merges begin concurrently with others",
         file: "crates/store/src/jobs/compactor.rs",
-        find: "if self.compactions_running.load(Ordering::Acquire) > 0 || trees.iter().any(is_needed) {",
+        find: "if self.jobs.compactions_running() > 0 || trees.iter().any(is_needed) {",
         replace: "if trees.iter().any(is_needed) {",
         package: "tidekv",
         target: "lib",
@@ -1043,8 +1044,8 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "a seek is charged for a cached block",
         file: "crates/store/src/sst/blocks.rs",
-        find: "        let result = match landed.or_else(|| self.get_from_tier(address)) {",
-        replace: "        if landed.is_some() {\n            self.note_purpose(address, purpose);\n        }\n        let result = match landed.or_else(|| self.get_from_tier(address)) {",
+        find: "        let result = match landed.or_else(|| self.tier.get(TierUse::Use, address)) {",
+        replace: "        if landed.is_some() {\n            self.note_purpose(address, purpose);\n        }\n        let result = match landed.or_else(|| self.tier.get(TierUse::Use, address)) {",
         package: "tidekv",
         target: "lib",
         test: "sst::blocks::tests::only_the_seek_that_reads_a_block_is_charged",

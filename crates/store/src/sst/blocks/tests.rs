@@ -7,7 +7,7 @@ mod models;
 use std::path::Path;
 use std::slice;
 use std::sync::Barrier;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tidekv_io::{Access, MemoryStorage, Operation};
