@@ -1,6 +1,6 @@
 //! The list of mutations against the sources: every text that a mutation
 //! replaces stands exactly once, and every test that must notice exists. The
-//! mutations themselves are tried by `cargo run -p tidekv --example mutations`.
+//! mutations themselves are tried by `cargo run -p tidekv-testkit --example mutations`.
 #![allow(clippy::disallowed_methods, reason = "reads the workspace's own sources")]
 
 #[path = "mutations/list.rs"]

@@ -1,5 +1,5 @@
 //! Ways to break the store, each with the test that must notice. The runner is
-//! `examples/mutations.rs`; `tests/mutations.rs` holds the list against the
+//! `testkit/examples/mutations.rs`; `tests/mutations.rs` holds the list against the
 //! sources, so that it cannot rot.
 
 /// A change of the code that breaks a promise.
