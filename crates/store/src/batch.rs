@@ -18,11 +18,11 @@ use crate::format::coding::{COUNT_MAX, Reader, put_bytes, put_varint};
 use crate::format::key::{KEY_BYTES_MAX, Kind, Sequence, VALUE_BYTES_MAX};
 use crate::wal::format::RECORD_WRITES;
 
-/// Most bytes of one batch.
+/// Maximum size of one batch in bytes.
 pub const BATCH_BYTES_MAX: usize = 1 << 30;
 
-/// What a batch needs to know of a keyspace; made from a
-/// [`Keyspace`](crate::Keyspace) by `Into`.
+/// The properties of a keyspace that a batch needs; converted from a [`Keyspace`](crate::Keyspace)
+/// with `Into`.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyspaceRef {
     pub(crate) id: u32,
@@ -37,8 +37,33 @@ pub struct KeyspaceRef {
 /// varints of 32 bits.
 const OPERATION_OVERHEAD_BYTES_MAX: usize = 1 + 3 * 5;
 
-/// Writes that take effect together. A key, value or batch beyond its bound is
-/// remembered and refused when the batch is written.
+/// Writes that take effect together, in one or several keyspaces of a store; committed by
+/// [`Db::write`](crate::Db::write). Later writes of a batch win over earlier ones.
+///
+/// A key, value or batch that exceeds its limit is recorded, and the batch is rejected when it is
+/// written.
+///
+/// ```
+/// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+/// # let environment = tidekv::Environment::default().storage(disk);
+/// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+/// use tidekv::WriteBatch;
+///
+/// let (users, by_city) = (db.keyspace("users")?, db.keyspace("users-by-city")?);
+/// let mut batch = WriteBatch::new();
+/// batch.put(&users, "ada", "London");
+/// batch.put(&by_city, "London/ada", "");
+/// assert_eq!(batch.len(), 2);
+/// db.write(batch)?;
+/// assert!(users.contains("ada")? && by_city.contains("London/ada")?);
+///
+/// let mut batch = WriteBatch::new();
+/// batch.put(&users, "grace", "New York");
+/// batch.put(&users, "", "an empty key");
+/// assert_eq!(db.write(batch).unwrap_err().kind(), tidekv::ErrorKind::InvalidInput);
+/// assert!(!users.contains("grace")?, "all or nothing");
+/// # Ok::<(), tidekv::Error>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct WriteBatch {
     bytes: Vec<u8>,
@@ -66,7 +91,7 @@ impl WriteBatch {
         Self::default()
     }
 
-    /// Sets `key` to `value`.
+    /// Sets `key` to `value`. If the keyspace has a default time to live, it starts now.
     pub fn put(
         &mut self,
         keyspace: impl Into<KeyspaceRef>,
@@ -99,8 +124,7 @@ impl WriteBatch {
         }
     }
 
-    /// Sets `key` to `value`, without any deadline, whatever the keyspace's
-    /// default.
+    /// Sets `key` to `value` without a deadline, whatever the default of the keyspace.
     pub(crate) fn put_forever(
         &mut self,
         keyspace: impl Into<KeyspaceRef>,
@@ -112,7 +136,7 @@ impl WriteBatch {
         }
     }
 
-    /// Removes `key`.
+    /// Deletes `key`. Not an error if it does not exist.
     pub fn delete(&mut self, keyspace: impl Into<KeyspaceRef>, key: impl AsRef<[u8]>) {
         let key = key.as_ref();
         if self.admits(key, 0) {
@@ -120,8 +144,23 @@ impl WriteBatch {
         }
     }
 
-    /// Removes every key from `start` up to `end` (exclusive); nothing when
-    /// `end` is not after `start`.
+    /// Deletes every key from `start` (inclusive) to `end` (exclusive); no effect if `end` is not
+    /// after `start`. Does not delete keys that the batch puts later.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// let mut batch = tidekv::WriteBatch::new();
+    /// batch.put(&keyspace, "a", "before");
+    /// batch.delete_range(&keyspace, "a", "z");
+    /// batch.put(&keyspace, "b", "after");
+    /// db.write(batch)?;
+    /// assert_eq!(keyspace.get("a")?, None);
+    /// assert_eq!(keyspace.get("b")?.unwrap(), "after");
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn delete_range(
         &mut self,
         keyspace: impl Into<KeyspaceRef>,
@@ -142,22 +181,35 @@ impl WriteBatch {
         self.push(Kind::RangeDelete, keyspace.into(), start, &[], end);
     }
 
-    /// How many operations it holds.
+    /// The number of operations.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it holds no operation.
+    /// Whether the batch holds no operation.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes it takes in the log.
+    /// The size of the batch in the log, in bytes.
     pub fn bytes_len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Forgets all operations and keeps the memory.
+    /// Removes all operations and keeps the allocated memory.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// let mut batch = tidekv::WriteBatch::new();
+    /// batch.put(&keyspace, "key", "value");
+    /// assert!(batch.bytes_len() > 8);
+    /// batch.clear();
+    /// assert!(batch.is_empty());
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.len = 0;
