@@ -1,4 +1,5 @@
-//! [`Db`]: an open store, the entry point of the public API. `Send + Sync`; all methods take `&self`.
+//! [`Db`]: an open store, the entry point of the public API. `Send + Sync`; all methods take
+//! `&self`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,8 +35,10 @@ use crate::version::tree::Tree;
 /// batch.delete(&fruits, "apple");
 /// db.write(batch)?; // both or neither, also after a crash
 ///
-/// let keys: Vec<_> = fruits.iter().map(|entry| entry.map(|(key, _)| key)).collect::<Result<_, _>>()?;
-/// assert_eq!(keys, ["banana"]);
+/// for entry in fruits.iter() {
+///     let (key, entry) = entry?;
+///     assert_eq!((&key[..], &entry.value[..]), (&b"banana"[..], &b"yellow"[..]));
+/// }
 /// # Ok::<(), tidekv::Error>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -50,9 +53,9 @@ impl Db {
     /// # Errors
     ///
     /// [`ErrorKind::Locked`](crate::ErrorKind::Locked) if the directory is already open,
-    /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if there is no store and it may not
-    /// be created or if a newer version wrote it, [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt)
-    /// if a file that recovery needs is damaged.
+    /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if there is no store and it may
+    /// not be created or if a newer version wrote it,
+    /// [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt) if a file that recovery needs is damaged.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -113,8 +116,8 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// As for [`Db::keyspace`], and [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if an
-    /// option is out of range or this build lacks the compression.
+    /// As for [`Db::keyspace`], and [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if
+    /// an option is out of range or this build lacks the compression.
     ///
     /// ```
     /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
@@ -195,8 +198,8 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if the batch holds a key or value
-    /// that is too large, or writes to keyspaces of another store;
+    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if the batch holds a key or
+    /// value that is too large, or writes to keyspaces of another store;
     /// [`ErrorKind::Full`](crate::ErrorKind::Full) if no space is left;
     /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the log cannot be written;
     /// [`ErrorKind::Closed`](crate::ErrorKind::Closed) after [`Db::close`] or if the store is
@@ -298,8 +301,8 @@ impl Db {
             .try_for_each(|tree| self.engine().compact_range(tree, None, None))
     }
 
-    /// Creates a store in the directory `path` that holds the present state of this one. `path` must
-    /// be missing or empty, and on the same file system: tables are shared by hard links, so a
+    /// Creates a store in the directory `path` that holds the present state of this one. `path`
+    /// must be missing or empty, and on the same file system: tables are shared by hard links, so a
     /// checkpoint takes hardly any time or space. Writers wait meanwhile.
     ///
     /// # Errors
@@ -336,7 +339,8 @@ impl Db {
         self.engine().memory_bytes.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Changes the memory budget, in bytes; less than 8 MiB is raised to 8 MiB. Caches shrink at once.
+    /// Changes the memory budget, in bytes; less than 8 MiB is raised to 8 MiB. Caches shrink at
+    /// once.
     ///
     /// ```
     /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
@@ -410,8 +414,8 @@ impl Keyspace {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if the keys do not ascend or a key
-    /// or value is too large; nothing is written then.
+    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if the keys do not ascend or a
+    /// key or value is too large; nothing is written then.
     ///
     /// ```
     /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());

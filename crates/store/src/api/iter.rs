@@ -33,9 +33,9 @@ use crate::version::view::View;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The value. A long one (512 bytes and more) may share the memory of the block that it was read
-    /// from, at most five times its length, and keeps that memory, which does not count toward the
-    /// budget, for as long as the value lives: copy the values that you keep.
+    /// The value. A long one (512 bytes and more) may share the memory of the block that it was
+    /// read from, at most five times its length, and keeps that memory, which does not count toward
+    /// the budget, for as long as the value lives: copy the values that you keep.
     pub value: Bytes,
     /// Milliseconds since 1970 at which the entry expires; `None`: never.
     pub expires_at_ms: Option<u64>,
@@ -159,8 +159,9 @@ impl Iter {
         VisibleCursor::new(&self.view, blocks, self.range.clone(), self.sequence, self.now_ms)
     }
 
-    /// Returns the next entry in ascending order, like [`Iter::next`](Iterator::next), but borrowed:
-    /// its bytes are valid until the iterator is used again, and nothing is allocated or copied.
+    /// Returns the next entry in ascending order, like [`Iter::next`](Iterator::next), but
+    /// borrowed: its bytes are valid until the iterator is used again, and nothing is allocated or
+    /// copied.
     ///
     /// # Errors
     ///

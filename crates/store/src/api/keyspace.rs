@@ -426,8 +426,8 @@ impl Keyspace {
         Iter::new(&self.handle, view, range, sequence)
     }
 
-    /// Roughly the number of entries: those in tables and memtables. Overwritten and deleted entries
-    /// count until they are compacted.
+    /// Roughly the number of entries: those in tables and memtables. Overwritten and deleted
+    /// entries count until they are compacted.
     pub fn approximate_len(&self) -> u64 {
         let view = self.tree.view();
         let in_tables: u64 = view

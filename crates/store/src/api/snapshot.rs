@@ -76,8 +76,8 @@ impl Snapshot {
         keyspace.try_read(key.as_ref(), Some(self.moment.sequence))
     }
 
-    /// Returns the entries of several keys, in their order. Blocks that have to be read from storage
-    /// are read together.
+    /// Returns the entries of several keys, in their order. Blocks that have to be read from
+    /// storage are read together.
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
         keyspace: &Keyspace,

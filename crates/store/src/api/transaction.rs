@@ -317,13 +317,13 @@ impl Transaction {
 
     /// Returns all entries whose keys start with `prefix`, in order, including own writes.
     ///
-    /// Not checked for conflicts: to detect changes, also read a key that every writer of the prefix
-    /// touches.
+    /// Not checked for conflicts: to detect changes, also read a key that every writer of the
+    /// prefix touches.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if keys and values have more than
-    /// [`GATHERED_BYTES_MAX`] bytes, because they are collected in memory.
+    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if keys and values have more
+    /// than [`GATHERED_BYTES_MAX`] bytes, because they are collected in memory.
     pub fn prefix(
         &mut self,
         keyspace: &Keyspace,
@@ -405,9 +405,9 @@ impl Transaction {
         }
     }
 
-    /// Like [`Transaction::commit`] with [`Durability::Buffered`], if that needs to wait neither for
-    /// another writer nor for room in memory nor for storage. Otherwise nothing is written, and the
-    /// transaction is dropped.
+    /// Like [`Transaction::commit`] with [`Durability::Buffered`], if that needs to wait neither
+    /// for another writer nor for room in memory nor for storage. Otherwise nothing is written, and
+    /// the transaction is dropped.
     ///
     /// For event loops. The log's bytes are handed to the operating system here; one that is short
     /// of memory may block even that.

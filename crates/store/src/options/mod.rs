@@ -21,7 +21,9 @@ use crate::options::cache_policy::CachePolicy;
 /// use tidekv::{Db, Durability, Environment, MemoryStorage, Options, Tear, WriteBatch};
 ///
 /// let disk = Arc::new(MemoryStorage::new());
-/// let on = |disk: Arc<MemoryStorage>| Options::new().environment(Environment::default().storage(disk));
+/// let on = |disk: Arc<MemoryStorage>| {
+///     Options::new().environment(Environment::default().storage(disk))
+/// };
 /// let db = Db::open("data", on(disk.clone()))?;
 /// let keyspace = db.keyspace("orders")?;
 /// let mut batch = WriteBatch::new();

@@ -89,7 +89,8 @@ pub struct CheckProgress {
 /// use tidekv::{Db, Environment, MemoryStorage, Options, check};
 ///
 /// let disk = Arc::new(MemoryStorage::new());
-/// let db = Db::open("data", Options::new().environment(Environment::default().storage(disk.clone())))?;
+/// let environment = Environment::default().storage(disk.clone());
+/// let db = Db::open("data", Options::new().environment(environment))?;
 /// db.keyspace("fruits")?.put("apple", "red")?;
 /// db.flush()?;
 /// db.close()?;

@@ -295,7 +295,8 @@ impl Inspector {
     /// use tidekv::{Db, Environment, MemoryStorage, Options, inspect::Inspector};
     ///
     /// let disk = Arc::new(MemoryStorage::new());
-    /// let db = Db::open("data", Options::new().environment(Environment::default().storage(disk.clone())))?;
+    /// let environment = Environment::default().storage(disk.clone());
+    /// let db = Db::open("data", Options::new().environment(environment))?;
     /// db.keyspace("fruits")?.put("apple", "red")?;
     /// db.close()?;
     /// let store = Inspector::new("data", Some(disk))?.store()?;
