@@ -72,7 +72,8 @@
 //!
 //! [`Keyspace::put_with_ttl`] sets a value that expires, and [`KeyspaceOptions::default_ttl`]
 //! applies to every value written without a time to live of its own by [`Keyspace::put`] and
-//! [`WriteBatch::put`]. Expired entries are never returned; compactions remove them from storage.
+//! [`WriteBatch::put`]. Reads do not return expired entries (an iterator judges by the time of its creation); compactions
+//! remove them from storage.
 //!
 //! # Caches and memory
 //!
