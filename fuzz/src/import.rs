@@ -10,7 +10,7 @@ const FORMATS: [Format; 3] = [Format::Tsv, Format::Jsonl, Format::Binary];
 
 type Owned = (Vec<u8>, Vec<u8>, Option<u64>);
 
-/// The good records, and whether the file ended well.
+/// The valid records, and whether the file ended without an error.
 fn read(format: Format, bytes: &[u8]) -> (Vec<Owned>, bool) {
     let mut reader = format.reader(Box::new(bytes));
     let mut records = Vec::new();
@@ -39,8 +39,8 @@ fn write(format: Format, records: &[Owned]) -> Vec<u8> {
     out
 }
 
-/// A byte that says which format, then the file. What could be read comes back
-/// through every format.
+/// A byte that selects the format, then the file. All records that were read round-trip through
+/// every format.
 pub fn import(data: &[u8]) {
     let Some((&kind, file)) = data.split_first() else { return };
     let format = FORMATS[usize::from(kind) % FORMATS.len()];

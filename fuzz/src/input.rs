@@ -1,7 +1,7 @@
-//! Reads a fuzzer's bytes as a program: small numbers and byte strings, zeros
-//! once they are used up.
+//! Reads a fuzzer's bytes as a program: small numbers and byte strings, zeros at the end of the
+//! input.
 
-/// What is left of the bytes.
+/// The remaining bytes.
 pub struct Input<'a>(pub &'a [u8]);
 
 impl<'a> Input<'a> {
@@ -26,7 +26,7 @@ impl<'a> Input<'a> {
         taken
     }
 
-    /// A byte string of a length below `len_end`, which its first byte gives.
+    /// A byte string whose length, below `len_end`, is its first byte.
     pub fn bytes(&mut self, len_end: u8) -> &'a [u8] {
         let len = self.u8() % len_end;
         self.take(usize::from(len))

@@ -1,5 +1,5 @@
-//! What the fuzz targets run. The same functions replay the committed corpora in
-//! the test suite, which includes these files (`crates/*/tests/corpus.rs`).
+//! The functions of the fuzz targets. The same functions replay the committed corpora in the test
+//! suite, which includes these files (`crates/*/tests/corpus.rs`).
 
 pub mod input;
 pub mod corpus;

@@ -1,4 +1,4 @@
-//! The target of the memcached parser: requests and values, however the stream is cut.
+//! The target of the memcached parser: requests and values, with any splits of the stream.
 
 use tidekv_memcached::fuzzing::parse;
 
@@ -9,11 +9,11 @@ pub const TARGETS: &[crate::corpus::Target] = &[("memcached", memcached)];
 
 const OBJECT_BYTES_MAX: usize = 64 << 10;
 
-/// A byte of flags, a byte that says how the stream is cut, then the stream.
+/// A byte of flags, a byte that selects the splits, then the stream.
 pub fn memcached(data: &[u8]) {
     let [flags, cut, stream @ ..] = data else { return };
     let is_known = flags & 1 != 0;
-    // A line takes a few hundred bytes however short it is; a value its length at once.
+    // Any line takes a few hundred bytes; a value its full length at once.
     let bytes_max = (256 << 10) + 1000 * stream.len();
     let whole = bounded(bytes_max, || parse([stream], OBJECT_BYTES_MAX, is_known));
     let len = 1 + usize::from(*cut) % 32;

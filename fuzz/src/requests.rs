@@ -1,4 +1,4 @@
-//! The target of the Redis parser: requests, however the stream is cut.
+//! The target of the Redis parser: requests, with any splits of the stream.
 
 use tidekv_resp::fuzzing::parse;
 
@@ -9,11 +9,11 @@ pub const TARGETS: &[crate::corpus::Target] = &[("requests", requests)];
 
 const REQUEST_BYTES_MAX: usize = 64 << 10;
 
-/// A byte of flags, a byte that says how the stream is cut, then the stream.
+/// A byte of flags, a byte that selects the splits, then the stream.
 pub fn requests(data: &[u8]) {
     let [flags, cut, stream @ ..] = data else { return };
     let authenticated = flags & 1 != 0;
-    // An argument takes a few dozen bytes however short it is.
+    // Any argument takes a few dozen bytes.
     let bytes_max = (64 << 10) + 200 * stream.len();
     let whole = bounded(bytes_max, || parse([stream], REQUEST_BYTES_MAX, authenticated));
     let len = 1 + usize::from(*cut) % 32;
@@ -21,7 +21,7 @@ pub fn requests(data: &[u8]) {
     assert_eq!(whole, pieces, "how the stream is cut changes nothing");
     let (requests, error) = whole;
     assert!(requests.iter().all(|request| !request.is_empty()));
-    // Written as arrays of bulk strings, the requests come back.
+    // Written as arrays of bulk strings, the requests round-trip.
     let mut again = Vec::new();
     for request in &requests {
         again.extend_from_slice(format!("*{}\r\n", request.len()).as_bytes());

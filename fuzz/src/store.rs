@@ -1,11 +1,11 @@
-//! Targets of the store's formats. Each takes arbitrary bytes; decoders must
-//! give an error or the truth, without panic and without undue memory.
+//! Targets of the store's formats. Each takes arbitrary bytes; decoders must return an error or
+//! correct data, without panic and without excessive memory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use tidekv::fuzzing::{self, Entry, Stretch, TABLE, TableFile};
+use tidekv::fuzzing::{self, DeletedRange, Entry, TABLE, TableFile};
 use tidekv::{CachePolicy, Compression, Db, Environment, KeyspaceOptions, Options, WriteBatch};
 use tidekv_io::{InlineExecutor, ManualClock, MemoryStorage, SeededRandom, Tear};
 
@@ -25,21 +25,21 @@ pub const TARGETS: &[crate::corpus::Target] = &[
     ("batch", batch),
     ("recovery", recovery),
     ("hot_list", hot_list),
-    ("learned_list", learned_list),
+    ("repair_list", repair_list),
 ];
 
-/// What tests of any size take beside their input: caches, buffers, pieces.
+/// Fixed memory of any test in addition to its input: caches, buffers, pieces.
 const FIXED_BYTES: usize = 2 << 20;
 
-/// No more than this comes out of a compressed byte (Zstandard's runs).
+/// The maximum expansion of a compressed byte (Zstandard's runs).
 const RATIO_MAX: usize = 32 << 10;
 
-/// A table: a byte that says whether checksums are put right, then the file.
+/// A table: a byte that selects whether checksums are recomputed, then the file.
 pub fn table(data: &[u8]) {
     let Some((&flags, file)) = data.split_first() else { return };
     let mut file = file.to_vec();
     if flags & 1 == 0 {
-        fuzzing::mend_table(&mut file, TABLE);
+        fuzzing::fix_table_checksums(&mut file, TABLE);
     }
     // Blocks may be compressed: content, a copy in the cache, one in the cursor.
     let bytes_max = FIXED_BYTES + 4 * RATIO_MAX * file.len();
@@ -79,8 +79,7 @@ pub fn table_parts(data: &[u8]) {
     }
 }
 
-/// A block: a byte for the kind of envelope, then its content, or the envelope
-/// as it stands on disk.
+/// A block: a byte for the kind of envelope, then its content, or its envelope as on disk.
 pub fn block(data: &[u8]) {
     let Some((&kind, bytes)) = data.split_first() else { return };
     if kind % 4 == 3 {
@@ -91,14 +90,14 @@ pub fn block(data: &[u8]) {
     }
 }
 
-/// A program of entries that become a table and come back.
+/// A program of entries that are written to a table and read back.
 pub fn entries(data: &[u8]) {
     let mut input = Input(data);
     let (compression, filter) = (input.u8(), input.u8());
     let filter = (filter / 128, filter % 20);
     let block_bytes = 64 + u32::from(input.u16() % 8192);
     let mut sorted: BTreeMap<(Vec<u8>, u64), (u8, Vec<u8>)> = BTreeMap::new();
-    let mut tombstones: Vec<Stretch> = Vec::new();
+    let mut tombstones: Vec<DeletedRange> = Vec::new();
     while !input.is_empty() {
         let kind = input.u8();
         let sequence = u64::from(input.u8());
@@ -112,7 +111,7 @@ pub fn entries(data: &[u8]) {
             1 => input.bytes(200).repeat(1 + usize::from(kind) / 16),
             _ => [&[kind; 8], input.bytes(60)].concat(),
         };
-        // Newer versions of a key come first.
+        // Newer versions of a key sort first.
         sorted.insert((key, u64::MAX - sequence), (kind % 3, payload));
     }
     let entries: Vec<Entry> = sorted
@@ -136,12 +135,12 @@ pub fn entries(data: &[u8]) {
     }
 }
 
-/// A log: a byte that says whether checksums are put right, then the file.
+/// A log: a byte that selects whether checksums are recomputed, then the file.
 pub fn log(data: &[u8]) {
     let Some((&flags, file)) = data.split_first() else { return };
     let mut file = file.to_vec();
     if flags & 1 == 0 {
-        fuzzing::mend_log(&mut file, 7);
+        fuzzing::fix_log_checksums(&mut file, 7);
     }
     let read = bounded(FIXED_BYTES + 8 * file.len(), || fuzzing::read_log(&file, 7));
     if let Ok((records, _)) = read {
@@ -150,8 +149,8 @@ pub fn log(data: &[u8]) {
     }
 }
 
-/// A program of two logs, the second in the file of the first, and of damage:
-/// what comes back is a prefix of what was written last.
+/// A program of two logs, the second in the file of the first, and of damage: the records read back
+/// are a prefix of those written last.
 pub fn log_recycled(data: &[u8]) {
     let mut input = Input(data);
     let mut records = || -> Vec<(Vec<u8>, bool)> {
@@ -180,12 +179,12 @@ pub fn log_recycled(data: &[u8]) {
     }
 }
 
-/// A manifest: as a log.
+/// A manifest, with the same input as a log.
 pub fn manifest(data: &[u8]) {
     let Some((&flags, file)) = data.split_first() else { return };
     let mut file = file.to_vec();
     if flags & 1 == 0 {
-        fuzzing::mend_log(&mut file, 7);
+        fuzzing::fix_log_checksums(&mut file, 7);
     }
     let _ = bounded(FIXED_BYTES + 200 * file.len(), || fuzzing::read_manifest(&file, 7));
 }
@@ -231,7 +230,7 @@ fn open_with(disk: &MemoryStorage, adjust: impl FnOnce(&mut Options)) -> tidekv:
     Db::open(DIRECTORY, options)
 }
 
-/// The files of a small store as a process that was killed leaves them.
+/// The files of a small store as a killed process leaves them.
 pub fn store_files() -> &'static [(PathBuf, Vec<u8>)] {
     static FILES: OnceLock<Vec<(PathBuf, Vec<u8>)>> = OnceLock::new();
     FILES.get_or_init(|| {
@@ -258,7 +257,7 @@ pub fn store_files() -> &'static [(PathBuf, Vec<u8>)] {
         db.sync().unwrap();
         keyspace.put("ebb", "now").unwrap();
         let killed = disk.after_power_loss(Tear::KeepUnsynced);
-        // Zeros behind the last frame add nothing but work.
+        // Zeros after the last frame only add work.
         let cut = |bytes: Vec<u8>| {
             let len = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 33);
             bytes[..len.min(bytes.len())].to_vec()
@@ -272,16 +271,16 @@ pub fn store_files() -> &'static [(PathBuf, Vec<u8>)] {
     })
 }
 
-/// Which number the name of a file bears.
+/// The number in the name of a file.
 fn number_of(path: &Path) -> u64 {
     let name = path.file_name().unwrap().to_string_lossy();
     let digits: String = name.chars().filter(char::is_ascii_digit).collect();
     digits.parse().unwrap_or(0)
 }
 
-/// A store in which one file is another: a byte that says which file and whether
-/// its checksums are put right, then the file. Opening, reading, writing and
-/// opening again give errors or go well.
+/// A store in which one file is replaced: a byte that selects the file and whether its checksums
+/// are recomputed, then the file. Opening, reading, writing and opening again return errors or
+/// succeed.
 pub fn recovery(data: &[u8]) {
     let Some((&flags, file)) = data.split_first() else { return };
     let mut file = file.to_vec();
@@ -290,17 +289,17 @@ pub fn recovery(data: &[u8]) {
     let name = replaced.to_string_lossy();
     if flags & 1 == 0 {
         if name.ends_with(".table") {
-            fuzzing::mend_table(&mut file, number_of(replaced));
+            fuzzing::fix_table_checksums(&mut file, number_of(replaced));
         } else {
-            fuzzing::mend_log(&mut file, number_of(replaced));
+            fuzzing::fix_log_checksums(&mut file, number_of(replaced));
         }
     }
     let disk = MemoryStorage::new();
     for (path, bytes) in files {
         disk.write_file(path, if path == replaced { &file } else { bytes });
     }
-    // Where index, filter or bounds contradict entries and all checksums agree,
-    // there is nothing to tell it by. Logs have nothing that could contradict.
+    // If index, filter or bounds contradict entries and all checksums agree, the damage cannot be
+    // detected. Logs contain nothing contradictory.
     let is_consistent = flags & 1 != 0 || name.ends_with(".log");
     let bytes_max = (64 << 20) + 4 * RATIO_MAX * file.len();
     bounded(bytes_max, || {
@@ -327,7 +326,7 @@ fn closed_store() -> &'static [(PathBuf, Vec<u8>)] {
     static FILES: OnceLock<Vec<(PathBuf, Vec<u8>)>> = OnceLock::new();
     FILES.get_or_init(|| {
         let disk = MemoryStorage::new();
-        // Smaller than the data, so that more than blocks is worth keeping.
+        // Smaller than the data, so that not only blocks are worth caching.
         let db = open_warm(&disk, 64 << 10).unwrap();
         let plain = KeyspaceOptions::default().compression(Compression::None);
         let plain = plain.compression_last(Compression::None);
@@ -348,14 +347,14 @@ fn is_hot_list(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == "HOT")
 }
 
-/// What was hot: a byte that says whether the checksum is put right, whether a store is
-/// opened that finds the list, and whether without its pointers; then the list. Pointers
-/// are believed; whatever the rest says, answers are right.
+/// The list of hot entries: a byte that selects whether the checksum is recomputed, whether a store
+/// with the list is opened, and whether without its pointers; then the list. Pointers are trusted;
+/// with any other contents, results are correct.
 pub fn hot_list(data: &[u8]) {
     let Some((&flags, list)) = data.split_first() else { return };
     let mut list = list.to_vec();
     if flags & 1 == 0 {
-        fuzzing::mend_hot_list(&mut list);
+        fuzzing::fix_hot_list_checksum(&mut list);
     }
     let again = bounded(FIXED_BYTES + 100 * list.len(), || fuzzing::decode_hot_list(&list));
     let is_list = again.is_some();
@@ -378,20 +377,21 @@ pub fn hot_list(data: &[u8]) {
     });
 }
 
-/// What filters had unlearned: a byte that says whether the checksum is put right, then the list.
-pub fn learned_list(data: &[u8]) {
+/// The list of filter repairs: a byte that selects whether the checksum is recomputed, then the
+/// list.
+pub fn repair_list(data: &[u8]) {
     let Some((&flags, list)) = data.split_first() else { return };
     let mut list = list.to_vec();
     if flags & 1 == 0 {
-        fuzzing::mend_learned_list(&mut list);
+        fuzzing::fix_repair_list_checksum(&mut list);
     }
-    let again = bounded(FIXED_BYTES + 20 * list.len(), || fuzzing::decode_learned_list(&list));
+    let again = bounded(FIXED_BYTES + 20 * list.len(), || fuzzing::decode_repair_list(&list));
     if let Some(again) = again {
-        assert_eq!(fuzzing::decode_learned_list(&again).as_ref(), Some(&again));
+        assert_eq!(fuzzing::decode_repair_list(&again).as_ref(), Some(&again));
     }
 }
 
-/// A panic in background work comes back as an error: damage must not cause any.
+/// A panic in background work is returned as an error: damage must not cause any.
 fn expect_no_panic(outcome: tidekv::Result<()>) {
     if let Err(error) = outcome {
         assert!(!error.to_string().contains("panicked"), "{error}");
@@ -413,7 +413,7 @@ fn use_store(db: &Db, is_consistent: bool) -> tidekv::Result<()> {
     db.compact()
 }
 
-/// What the store really writes, for each target.
+/// Real output of the store, for each target.
 pub fn seeds() -> Vec<(crate::corpus::Target, Vec<u8>)> {
     let target = |name: &str| *TARGETS.iter().find(|target| target.0 == name).unwrap();
     let mut seeds = Vec::new();
@@ -425,7 +425,7 @@ pub fn seeds() -> Vec<(crate::corpus::Target, Vec<u8>)> {
         match () {
             () if name.contains("MANIFEST") => {
                 add("manifest", &[0], bytes);
-                // Its first frame is a snapshot; the edit begins behind its kind.
+                // Its first frame is a snapshot; the edit begins after its kind.
                 let len = u32::from_le_bytes(bytes[4..8].try_into().unwrap()) as usize;
                 add("edit", &[], &bytes[17..16 + len]);
             }
@@ -485,10 +485,10 @@ pub fn seeds() -> Vec<(crate::corpus::Target, Vec<u8>)> {
     for tables in [&[][..], &[&one[..]], &[&one, &other]] {
         let body = [&[0; 16][..], &[77; 8], &[tables.len() as u8], &tables.concat()].concat();
         let mut sealed = body.clone();
-        fuzzing::mend_learned_list(&mut sealed);
-        assert!(fuzzing::decode_learned_list(&sealed).is_some());
-        add("learned_list", &[0], &body);
-        add("learned_list", &[1], &sealed);
+        fuzzing::fix_repair_list_checksum(&mut sealed);
+        assert!(fuzzing::decode_repair_list(&sealed).is_some());
+        add("repair_list", &[0], &body);
+        add("repair_list", &[1], &sealed);
     }
     seeds
 }

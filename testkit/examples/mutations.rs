@@ -1,5 +1,5 @@
-//! Breaks the store in the ways that `crates/store/tests/mutations/list.rs` lists, one at a
-//! time, and sees to it that the test named there notices.
+//! Breaks the store in the ways that `crates/store/tests/mutations/list.rs` lists, one at a time, and
+//! checks that the named test notices.
 //!
 //! ```sh
 //! cargo run -p tidekv-testkit --example mutations            # all of them
@@ -7,11 +7,11 @@
 //!                                                            # of mutation, test or target
 //! ```
 //!
-//! The workspace is copied below the target directory and changed there only.
-//! Each named test must pass in the copy as it is. With a mutation the copy must
-//! still compile, and the test must run to its end and fail: what does not
-//! compile or hangs shows nothing. Prints a table, leaves a row of evidence
-//! for each (`TIDEKV_ROWS`), and exits with 1 if a mutation was not noticed.
+//! The workspace is copied below the target directory and changed there only. Each named test must
+//! pass in the unchanged copy. With a mutation the copy must still compile, and the test must run
+//! to its end and fail: a mutation that does not compile or hangs proves nothing. Prints a table,
+//! writes a row of evidence for each (`TIDEKV_ROWS`), and exits with 1 if a mutation was not
+//! noticed.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -31,13 +31,13 @@ use std::time::Instant;
 use list::{MUTATIONS, Mutation};
 use tidekv_testkit::evidence::Row;
 
-/// A build from nothing, on a slow machine.
+/// Timeout of a full build on a slow machine.
 const BUILD_S_MAX: u32 = 1800;
 
 /// The named tests take less than a second.
 const TEST_S_MAX: u32 = 120;
 
-/// What became of a test.
+/// The outcome of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Passed,
@@ -55,8 +55,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// Brings the copy up to date; files that are the same keep their times, so
-    /// that little is built.
+    /// Updates the copy; unchanged files keep their times, so that little is rebuilt.
     fn new(workspace: &Path, scratch: &Path) -> io::Result<Self> {
         let root = scratch.join("tree");
         fs::create_dir_all(&root)?;
@@ -104,7 +103,7 @@ impl Copy {
         Ok((outcome, text))
     }
 
-    /// What becomes of the test with the mutation in place.
+    /// The outcome of the test with the mutation in place.
     fn mutate(&self, mutation: &Mutation) -> io::Result<(Outcome, String)> {
         let path = self.root.join(mutation.file);
         let sound = fs::read_to_string(&path)?;
@@ -117,7 +116,7 @@ impl Copy {
     }
 }
 
-/// Makes `to` hold what `from` holds, without what builds leave behind.
+/// Copies `from` to `to`, without build outputs.
 fn mirror(from: &Path, to: &Path) -> io::Result<()> {
     let mut there = BTreeSet::new();
     for entry in fs::read_dir(from)? {

@@ -1,5 +1,5 @@
-//! Runs tests under Miri or the thread sanitizer, counts what they said and
-//! leaves a row of evidence for each run (`TIDEKV_ROWS`).
+//! Runs tests under Miri or the thread sanitizer, counts their results and writes a row of evidence
+//! for each run (`TIDEKV_ROWS`).
 //!
 //! ```sh
 //! rustup +nightly component add miri rust-src
@@ -8,22 +8,21 @@
 //! cargo run -p tidekv-testkit --example sanitizers miri cache   # runs with that word
 //! ```
 //!
-//! Exits with 1, and leaves no row of the run, if a test failed, a report was
-//! made, or nothing ran. Both build below the target directory, apart from the rest.
-//! `TIDEKV_THREADS_SCALE` makes the stress tests under the thread sanitizer longer.
+//! Exits with 1, and writes no row of the run, if a test failed, a report was made, or no test ran.
+//! Both build below the target directory, apart from the rest. `TIDEKV_THREADS_SCALE` makes the
+//! stress tests under the thread sanitizer longer.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use tidekv_testkit::evidence::Row;
 
-/// A run: package, arguments behind it, and what the tests are of.
+/// A run: package, further arguments, and the subject of the tests.
 type Run = (&'static str, &'static [&'static str], &'static str);
 
-/// Every module with `unsafe` that the tidy test lists, but for `uring.rs`
-/// (Miri knows no io_uring; the contract tests stand behind it) and the binaries
-/// (names for the linker). The cache and the memtable's neighbours come
-/// along for their threads.
+/// Every module with `unsafe` that the tidy test lists, except `uring.rs` (Miri does not support
+/// io_uring; the contract tests cover it) and the binaries (names for the linker). The cache and
+/// the memtable's neighbours are included for their threads.
 const MIRI: &[Run] = &[
     ("tidekv-io", &["--lib", "--", "buffer::", "threads::"], "buffer, threads"),
     ("tidekv-io", &["--test", "buffer_pool"], "the pool of buffers"),
@@ -41,14 +40,14 @@ const TSAN: &[Run] = &[
     ("tidekv-cache", &["--lib", "--", "--skip", "models::"], "unit tests of the cache"),
 ];
 
-/// What the tests of one run said.
+/// The results of the tests of one run.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     passed: u64,
     failed: u64,
     /// Data races and undefined behaviour.
     reports: u64,
-    /// As tests say that count.
+    /// As reported by tests that count.
     operations: u64,
 }
 
@@ -86,8 +85,8 @@ fn command(tool: &str, target: &Path, (package, arguments, _): &Run) -> Command 
     command.env_remove(tidekv_testkit::evidence::ROWS_VARIABLE).env_remove("RUSTUP_TOOLCHAIN");
     match tool {
         "miri" => drop(command.args(["miri", "test"])),
-        // The standard library is built with the sanitizer too: without it, what
-        // its channels and joins order would pass for races.
+        // The standard library is built with the sanitizer too: otherwise accesses that its
+        // channels and joins order would count as races.
         _ => drop(
             command
                 .env("RUSTFLAGS", "-Zsanitizer=thread")
@@ -112,7 +111,7 @@ fn run(tool: &str, runs: &[Run]) -> std::io::Result<bool> {
         if !output.status.success() || !outcome.is_clean() {
             eprintln!("{text}");
             is_clean = false;
-            // What was cut short or found something is no evidence.
+            // An interrupted run or one with reports is not evidence.
             continue;
         }
         let row = Row::new(&format!("proof-{tool}"), "tidekv").param("tests_of", run.2);
@@ -156,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_tests_say_is_counted_and_trouble_is_not_clean() {
+    fn results_are_counted_and_failures_are_not_clean() {
         let good = "operations: 12\nx\ntest result: ok. 3 passed; 0 failed; 0 ignored;\n";
         let outcome = Outcome::of(good);
         assert_eq!(outcome, Outcome { passed: 3, failed: 0, reports: 0, operations: 12 });

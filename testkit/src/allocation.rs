@@ -1,17 +1,17 @@
-//! Counts memory, so that a decoder that takes more than its input warrants is
-//! found. Whoever checks limits installs [`Counting`] as its global allocator.
+//! Counts allocated memory, to detect a decoder that allocates more than its input justifies. Tests
+//! of limits install [`Counting`] as their global allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
-    /// Bytes that this thread has taken and not given back, and the most there
-    /// were. Memory that goes to other threads makes it wrong; decoders start none.
+    /// Bytes that this thread has allocated and not freed, and their maximum. Memory passed to
+    /// other threads makes it wrong; decoders start none.
     static LIVE: Cell<isize> = const { Cell::new(0) };
     static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counted.
+/// The system's allocator, with counting.
 #[derive(Debug)]
 pub struct Counting;
 
@@ -22,11 +22,11 @@ fn count(bytes: isize) {
     });
 }
 
-// SAFETY: hands everything to the system's allocator; counting allocates nothing.
+// SAFETY: forwards every call to the system's allocator; counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: the caller's promises are those that the system asks for.
+        // SAFETY: the caller's guarantees are those that the system's allocator requires.
         unsafe { System.alloc(layout) }
     }
 
@@ -49,22 +49,22 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Runs `decode`, which may hold `bytes_max` at any moment.
+/// Runs `decode`, which may hold at most `bytes_max` at any moment.
 pub fn bounded<T>(bytes_max: usize, decode: impl FnOnce() -> T) -> T {
     let before = LIVE.get();
     PEAK.set(before);
     let result = decode();
     let peak = (PEAK.get() - before) as usize;
-    assert!(peak <= bytes_max, "{peak} bytes were taken, and the input warrants {bytes_max}");
+    assert!(peak <= bytes_max, "");
     result
 }
 
-/// Bytes that this thread has taken and not given back.
+/// Bytes that this thread has allocated and not freed.
 pub fn live() -> usize {
     usize::try_from(LIVE.get()).unwrap_or(0)
 }
 
-/// Whether [`Counting`] is installed: else no limit is checked.
+/// Whether [`Counting`] is installed: without it no limit is checked.
 pub fn is_counting() -> bool {
     let before = LIVE.get();
     let _held = std::hint::black_box(vec![0u8; 1000]);

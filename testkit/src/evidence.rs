@@ -1,16 +1,16 @@
-//! Rows of evidence: what a run of an experiment or of a proof found, and
-//! where, when and on which commit.
+//! Rows of evidence: the results of one run of an experiment or a proof, with place, time and
+//! commit.
 //!
 //! A row is one line of JSON,
-//! `{"experiment","subject","params":{},"metrics":{},"seed","host","commit","date"}`.
-//! Runs append rows to a file; reports are made from such files and from nothing
-//! else, so no figure in a document was typed by hand.
+//! `{"experiment","subject","params":{},"metrics":{},"seed","host","commit","date"}`. Runs append
+//! rows to a file; reports are generated only from such files, so no figure in a document is typed
+//! by hand.
 //!
-//! Guarantees: a row is appended whole, in one write at the end of the file, so
-//! several processes may share one. Relies on a local file system for that.
+//! Guarantees: a row is appended whole, in one write at the end of the file, so several processes
+//! may share one. Relies on a local file system for that.
 //!
-//! This is a log of the workshop, not data of the store: it goes around the
-//! seams of the storage on purpose.
+//! This is a log of development, not data of the store: it deliberately bypasses the storage
+//! traits.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -29,37 +29,37 @@ pub use serde_json::Value;
 
 /// The variable that names the file to which [`Row::record`] appends.
 pub const ROWS_VARIABLE: &str = "TIDEKV_ROWS";
-/// The variable that names the host in rows, where its own name says too little.
+/// The variable with the host's name for rows, where its own name is not informative.
 pub const HOST_VARIABLE: &str = "TIDEKV_HOST";
 /// The variable that names the commit in rows, where the binary runs outside a
 /// checkout.
 pub const COMMIT_VARIABLE: &str = "TIDEKV_COMMIT";
 
-/// What one run found.
+/// The results of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
     /// The name of the experiment or proof, as in `engine-get-cold`.
     pub experiment: String,
-    /// What was measured: the engine, then its setting, as in `rocksdb:lru`.
+    /// The measured subject: the engine, then its setting, as in `rocksdb:lru`.
     pub subject: String,
-    /// What all subjects had in common, such as keys, threads, budget.
+    /// Parameters common to all subjects, such as keys, threads, budget.
     pub params: BTreeMap<String, Value>,
-    /// What was found, by the names that the documentation of the lab fixes.
+    /// The results, by the names that the documentation of the lab defines.
     pub metrics: BTreeMap<String, Value>,
     /// The seed that repeats the run.
     pub seed: u64,
     /// The machine.
     pub host: String,
-    /// The commit, with `-dirty` behind it if files differed.
+    /// The commit, with the suffix `-dirty` if files differed.
     pub commit: String,
-    /// The moment (UTC) at which the row was made, as in `2026-11-21T08:15:00Z`, so that
-    /// of two runs of one day the later can be told. Older rows have the day only.
+    /// The time (UTC) of the row, as in `2026-11-21T08:15:00Z`, which orders runs of one day. Older
+    /// rows have only the day.
     pub date: String,
 }
 
 impl Row {
-    /// A row of this machine, commit and moment, without parameters and metrics.
+    /// A row for this machine, commit and time, without parameters and metrics.
     pub fn new(experiment: &str, subject: &str) -> Self {
         Self {
             experiment: experiment.to_owned(),
@@ -99,7 +99,7 @@ impl Row {
         self.date.split_once('T').map_or(&self.date, |(day, _)| day)
     }
 
-    /// The metric `name` as a number, if it is there and is one.
+    /// The metric `name` as a number, if it exists and is one.
     pub fn number(&self, name: &str) -> Option<f64> {
         self.metrics.get(name)?.as_f64()
     }
@@ -114,9 +114,8 @@ impl Row {
         OpenOptions::new().create(true).append(true).open(path)?.write_all(&line)
     }
 
-    /// Appends the row to the file that [`ROWS_VARIABLE`] names; without it,
-    /// does nothing. Tests call this: in the suite they leave no trace, in an
-    /// evidence run a row.
+    /// Appends the row to the file that [`ROWS_VARIABLE`] names; without it, does nothing. Tests
+    /// call this: they record rows only in evidence runs.
     ///
     /// # Panics
     /// If the row cannot be written: evidence must not go missing silently.
@@ -127,11 +126,11 @@ impl Row {
     }
 }
 
-/// The extension of a file of rows that is compressed by Zstandard.
+/// The extension of a file of rows compressed by Zstandard.
 pub const COMPRESSED: &str = "zst";
 
-/// Reads the rows of the file at `path`, in their order. A file whose extension is
-/// [`COMPRESSED`] is decompressed on the way.
+/// Reads the rows of the file at `path`, in their order. A file with the extension [`COMPRESSED`]
+/// is decompressed.
 ///
 /// # Errors
 /// Those of the file system and of decompression; a line that is not a row is
@@ -155,8 +154,8 @@ pub fn read(path: &Path) -> io::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// This machine's name: [`HOST_VARIABLE`], or what the system says, with the
-/// number of processors.
+/// This machine's name: [`HOST_VARIABLE`], or the system's host name, with the number of
+/// processors.
 pub fn host() -> String {
     std::env::var(HOST_VARIABLE).unwrap_or_else(|_| {
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -165,8 +164,7 @@ pub fn host() -> String {
     })
 }
 
-/// The commit of the working directory: [`COMMIT_VARIABLE`], or what git says,
-/// or `unknown`.
+/// The commit of the working directory: [`COMMIT_VARIABLE`], or git's, or `unknown`.
 pub fn commit() -> String {
     std::env::var(COMMIT_VARIABLE).unwrap_or_else(|_| {
         let git = |arguments: &[&str]| {
@@ -175,7 +173,7 @@ pub fn commit() -> String {
             output.status.success().then_some(text)
         };
         let Some(hash) = git(&["rev-parse", "--short=7", "HEAD"]) else { return "unknown".into() };
-        // Rows of published runs change no code.
+        // Rows of published runs do not change code.
         match git(&["status", "--porcelain", "--untracked-files=no", "--", ":!docs/benchmarks"]) {
             Some(changes) if changes.is_empty() => hash,
             _ => format!("{hash}-dirty"),
@@ -183,7 +181,7 @@ pub fn commit() -> String {
     })
 }
 
-/// This moment (UTC), as in `2026-11-21T08:15:00Z`.
+/// The current time (UTC), as in `2026-11-21T08:15:00Z`.
 fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }

@@ -1,5 +1,4 @@
-//! Golden bytes, for tests: files as they were released, as annotated hex dumps
-//! that are read in review.
+//! Golden bytes for tests: released files as annotated hex dumps that are read in review.
 //!
 //! ```text
 //! What it is.
@@ -11,8 +10,8 @@
 //! *                                    (lines that repeat the one before)
 //! ```
 //!
-//! With `TIDEKV_BLESS=1` in the environment dumps are written anew, for a new
-//! version of a format; else they must be what the code writes now.
+//! With `TIDEKV_BLESS=1` in the environment dumps are rewritten, for a new version of a format;
+//! otherwise they must equal the bytes that the code writes.
 #![allow(clippy::disallowed_methods, reason = "golden files stand in the source tree")]
 
 use std::fmt::Write;
@@ -29,23 +28,23 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// `head` says what the bytes are and where their layout is written down.
+    /// A dump with the heading `head`, which describes the bytes and links to their layout.
     pub fn new(head: &str) -> Self {
         Self { text: format!("{head}\n"), at: 0 }
     }
 
-    /// What follows belongs to the file `name`.
+    /// Starts the file `name`.
     pub fn file(&mut self, name: &str) {
         writeln!(self.text, "\n## {name}").unwrap();
         self.at = 0;
     }
 
-    /// The next bytes.
+    /// Adds the next bytes.
     pub fn part(&mut self, name: &str, bytes: &[u8]) {
         self.range(name, self.at..self.at + bytes.len(), bytes);
     }
 
-    /// All of `bytes`, cut into named parts at the ends of these.
+    /// Adds all of `bytes`, split into named parts at these ends.
     pub fn parts(&mut self, bytes: &[u8], parts: &[(usize, &str)]) {
         for &(end, name) in parts {
             let start = self.at;
@@ -75,8 +74,8 @@ impl Dump {
         self.at = range.end;
     }
 
-    /// Holds the dump against `testdata/<name>.golden.txt` of the crate; the
-    /// released files, by name.
+    /// Compares the dump with `testdata/<name>.golden.txt` of the crate; returns the released files
+    /// by name.
     #[track_caller]
     pub fn hold_against(self, name: &str) -> Vec<(String, Vec<u8>)> {
         self.bless(name);
@@ -85,8 +84,8 @@ impl Dump {
         parse(&released)
     }
 
-    /// Writes the dump if that is asked for; the released files, by name, which
-    /// may be other than the dump (compressors may pack better one day).
+    /// Writes the dump if `TIDEKV_BLESS` is set; returns the released files by name, which may
+    /// differ from the dump (compressors may improve).
     pub fn bless(&self, name: &str) -> Vec<(String, Vec<u8>)> {
         if std::env::var_os("TIDEKV_BLESS").is_some() {
             std::fs::write(path(name), &self.text).unwrap();
@@ -95,7 +94,7 @@ impl Dump {
     }
 }
 
-/// Cargo tells tests the folder of their crate, and starts them there.
+/// Cargo sets the folder of the crate for its tests, and starts them there.
 fn path(name: &str) -> PathBuf {
     let folder = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| ".".into());
     Path::new(&folder).join(format!("testdata/{name}.golden.txt"))
@@ -106,10 +105,10 @@ fn read(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The files of a dump, by name; one without a name where it names none.
+/// The files of a dump by name; one with an empty name if it names none.
 fn parse(text: &str) -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<(String, Vec<u8>)> = Vec::new();
-    // Where the part ends, and the line that a star repeats.
+    // The end of the part, and the line that a star repeats.
     let (mut end, mut last) = (0, Vec::new());
     for line in text.lines().skip(1) {
         if let Some(name) = line.strip_prefix("## ") {
@@ -123,8 +122,7 @@ fn parse(text: &str) -> Vec<(String, Vec<u8>)> {
             let len = part.rsplit_once(", ").unwrap().1.strip_suffix(" bytes").unwrap();
             end = bytes.len() + len.parse::<usize>().unwrap();
         } else if line == "*" {
-            // Up to the next line, or to the end of the part: the line is added
-            // until another is read.
+            // Up to the next line, or to the end of the part: repeats the line until the next one.
             let bytes = &mut files.last_mut().unwrap().1;
             while bytes.len() + last.len() <= end {
                 bytes.extend_from_slice(&last);

@@ -1,13 +1,13 @@
-//! What the tests of the workspace share.
+//! Shared code of the workspace's tests.
 //!
-//! - [`evidence`]: the rows in which proofs and the lab record what they found;
+//! - [`evidence`]: rows in which proofs and the lab record their results;
 //! - [`golden`]: annotated hex dumps of formats;
-//! - [`allocation`]: an allocator that counts what a thread takes;
-//! - `models`, behind the feature of that name: locks and atomics that loom and shuttle can take
-//!   apart.
+//! - [`allocation`]: an allocator that counts a thread's allocations;
+//! - `models`, behind the feature of that name: locks and atomics whose interleavings loom and
+//!   shuttle explore.
 //!
-//! Crates that are published name this one in `[dev-dependencies]` only, by path and without a
-//! version. The lab, which is not published, writes its rows with it.
+//! Published crates depend on this one only in `[dev-dependencies]`, by path and without a version.
+//! The lab, which is not published, writes its rows with it.
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 

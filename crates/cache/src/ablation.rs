@@ -1,47 +1,47 @@
-//! The ideas that [`adaptive`](crate::partition::controller) is made of, as far as it can do without one: so
-//! that the lab can say what each is worth. Answers never depend on them.
+//! Ablations: mechanisms of [`adaptive`](crate::partition::controller) that the lab can switch off
+//! one by one to measure the effect of each. They never change the answer of a lookup.
 
 use std::fmt;
 
-/// Something that `adaptive` can do without.
+/// A mechanism of `adaptive` that can be switched off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ablation {
-    /// What comes in, and what leaves, goes by how often it was asked for. Without: all
-    /// comes in; of blocks the least recently used one leaves, of entries the oldest that
-    /// was not asked for since it last stood to leave. Sketches and ghosts are as before.
+    /// Admission and eviction go by access frequency. Without: every entry is admitted; blocks are
+    /// evicted in LRU order, entries in FIFO order with a second chance for those accessed since
+    /// they were last up for eviction. Sketches and ghosts stay as they are.
     Admission,
-    /// Boundaries move. Without: they stand at [`Ablations::SPLIT`]. Ghosts are still paid for.
+    /// Boundaries move. Without: they stay at [`Ablations::SPLIT`]. Ghosts are still charged.
     Controller,
-    /// Ghosts keep what is asked for most. Without: what left last.
-    GhostChoice,
-    /// What a hit saves is measured. Without: it is AC-Key's `f(m)`, by the level.
-    MeasuredBenefit,
-    /// Filters that save nothing are not read. Without: all are.
-    FilterWorth,
-    /// Of blocks that are asked for equally often, whole extents stay. Without: the newer
+    /// Ghosts keep the most frequently accessed fingerprints. Without: the most recently evicted
     /// ones.
+    GhostChoice,
+    /// The benefit of a hit is measured. Without: it is AC-Key's `f(m)`, by level.
+    MeasuredBenefit,
+    /// Filters that save no reads are not read. Without: all filters are read.
+    FilterWorth,
+    /// Among blocks of equal frequency, blocks of whole extents stay. Without: the newer blocks
+    /// stay.
     Extents,
-    /// Pointers are led on when a compaction moves entries, and what was hot stays in
-    /// memory. Without: pointers into what it replaces go, and so do the blocks.
+    /// Compactions redirect pointers to the entries' new locations and keep hot blocks in memory.
+    /// Without: pointers into the replaced tables are dropped, and so are the blocks.
     Repair,
-    /// Entries of keys that a flush writes are brought up to date. Without: they go.
+    /// A flush updates the cached entries of the keys that it writes. Without: it drops them.
     Sync,
-    /// A get that finds everything in blocks takes a little of the time of a read, which a hit
-    /// of KV would save. Without: what is in memory is nothing to be saved.
-    SparedTime,
-    /// A key is worth the more, the more its lookups read. Without: all are taken to read alike,
-    /// so that values and pointers are kept by how often they are asked for, per byte.
+    /// A get that finds everything in blocks is charged a small part of the time of a read, which a
+    /// KV hit would save. Without: memory hits count as free.
+    MemoryHitTime,
+    /// A key is worth more the more reads its lookups take. Without: all lookups are assumed to
+    /// cost the same, so values and pointers are kept by access frequency per byte.
     Cost,
-    /// The sketch counts lookups of a key, and what each costs is what lookups that end on its
-    /// level cost on average. Without: it counts the I/Os that the lookups of that key did
-    /// (SpotKV's weighted Count-Min sketch).
+    /// The sketch counts the lookups of a key, and each costs the average of lookups that end on
+    /// its level. Without: the sketch counts the I/Os of that key's lookups (SpotKV's weighted
+    /// Count-Min sketch).
     CostByLevel,
-    /// Entries are small. Without: they are charged as AC-Key's would be
-    /// ([`Ablations::entry_bytes`]).
+    /// Entries are compact. Without: they are charged as in AC-Key ([`Ablations::entry_bytes`]).
     CompactEntries,
 }
 
-/// All of them, by name.
+/// All ablations by name.
 const NAMES: [(Ablation, &str); 12] = [
     (Ablation::Admission, "admission"),
     (Ablation::Controller, "controller"),
@@ -51,65 +51,65 @@ const NAMES: [(Ablation, &str); 12] = [
     (Ablation::Extents, "extents"),
     (Ablation::Repair, "repair"),
     (Ablation::Sync, "sync"),
-    (Ablation::SparedTime, "spared-time"),
+    (Ablation::MemoryHitTime, "spared-time"),
     (Ablation::Cost, "cost"),
     (Ablation::CostByLevel, "cost-by-level"),
     (Ablation::CompactEntries, "compact-entries"),
 ];
 
-/// A set of ideas.
+/// A set of ablations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Ablations(u16);
 
-/// Bytes of an entry.
+/// Charged bytes of one entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EntryBytes {
-    /// Of KV.
+    /// A KV entry.
     pub(crate) kv: usize,
-    /// Of KP.
+    /// A KP entry.
     pub(crate) kp: usize,
 }
 
 impl Ablations {
-    /// None.
+    /// No ablation.
     pub const NONE: Self = Self(0);
 
-    /// Where boundaries stand that do not move: the shares of KV, KP and blocks.
+    /// Fixed boundaries, if boundaries do not move: the shares of KV, KP and blocks.
     pub const SPLIT: [f64; 3] = [0.3, 0.1, 0.6];
 
-    /// An entry of the paper's, 16 bytes of key and 100 of value, as it is here.
+    /// This crate's size of the paper's entry (16 bytes of key, 100 of value).
     pub(crate) const COMPACT: EntryBytes = EntryBytes { kv: 139, kp: 16 };
 
-    /// The same as AC-Key would keep it: key, value and 48 bytes of bookkeeping; key and a
-    /// pointer of 24 bytes.
+    /// AC-Key's size of the same entry: key, value and 48 bytes of bookkeeping; key and a 24-byte
+    /// pointer.
     pub(crate) const AS_PUBLISHED: EntryBytes = EntryBytes { kv: 164, kp: 40 };
 
-    /// Every idea by its name.
+    /// Every ablation with its name.
     pub fn all() -> impl Iterator<Item = (Ablation, &'static str)> {
         NAMES.into_iter()
     }
 
-    /// These, and one more.
+    /// This set plus one ablation.
     #[must_use]
-    pub const fn and(self, idea: Ablation) -> Self {
-        Self(self.0 | 1 << idea as u16)
+    pub const fn and(self, ablation: Ablation) -> Self {
+        Self(self.0 | 1 << ablation as u16)
     }
 
-    /// Whether the idea is one of them.
+    /// Whether the set contains `ablation`.
     #[inline]
-    pub const fn has(self, idea: Ablation) -> bool {
-        self.0 & 1 << idea as u16 != 0
+    pub const fn has(self, ablation: Ablation) -> bool {
+        self.0 & 1 << ablation as u16 != 0
     }
 
-    /// Reads names with commas between them; the first that is none, otherwise.
+    /// Parses comma-separated names; returns the first unknown name as the error.
     pub(crate) fn parse(text: &str) -> Result<Self, &str> {
-        text.split(',').try_fold(Self::NONE, |ideas, name| {
+        text.split(',').try_fold(Self::NONE, |ablations, name| {
             let found = NAMES.iter().find(|(_, other)| *other == name);
-            found.map(|(idea, _)| ideas.and(*idea)).ok_or(name)
+            found.map(|(ablation, _)| ablations.and(*ablation)).ok_or(name)
         })
     }
 
-    /// The bytes that an entry takes, if these are left out.
+    /// The bytes charged per entry under these ablations.
     pub(crate) fn entry_bytes(self) -> EntryBytes {
         if self.has(Ablation::CompactEntries) { Self::AS_PUBLISHED } else { Self::COMPACT }
     }
@@ -117,7 +117,7 @@ impl Ablations {
 
 impl fmt::Display for Ablations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = NAMES.iter().filter(|(idea, _)| self.has(*idea));
+        let names = NAMES.iter().filter(|(ablation, _)| self.has(*ablation));
         for (position, (_, name)) in names.enumerate() {
             let comma = if position > 0 { "," } else { "" };
             write!(f, "{comma}{name}")?;

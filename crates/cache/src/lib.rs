@@ -1,6 +1,6 @@
-//! The caches of TideKV: pure data structures, byte-exact, that do no I/O,
-//! spawn no threads and read no clocks. A cache never learns what a table is:
-//! it sees opaque numbers and charges in bytes.
+//! The caches of TideKV: pure data structures with exact byte accounting. They do no I/O, spawn no
+//! threads and read no clocks. A cache knows nothing about tables: it sees opaque numbers and
+//! charges in bytes.
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 
@@ -19,12 +19,12 @@ mod caches;
 pub use ablation::{Ablation, Ablations};
 pub use block::filter_worth::{FilterWorth, FilteredLookup};
 pub use block::id::{BlockId, BlockTag};
-pub use block::shard::Arrival;
+pub use block::shard::InsertReason;
 pub use block::stats::{BlockCacheStats, BlockKind, KindStats};
-pub use block::{BlockCache, Look};
+pub use block::{BlockCache, FilterLookup};
 pub use caches::{Caches, should_sample_hit};
 pub use eviction::Eviction;
-pub use eviction::lists::Removed;
+pub use eviction::lists::Evicted;
 pub use eviction::objects::{Insertion, Objects};
 pub use name::Name;
 pub use partition::controller::Split;

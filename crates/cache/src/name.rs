@@ -1,4 +1,4 @@
-//! What an entry of the point cache is found by: a keyspace and a key in it.
+//! The key of a point cache entry: a keyspace and a key in it.
 
 /// A keyspace and a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,23 +9,23 @@ pub struct Name<'a> {
     pub key: &'a [u8],
 }
 
-/// Bits of a byte of a keyspace's number; the highest says that more follow.
+/// Bits of a byte of a keyspace's number; the highest bit marks that more bytes follow.
 const BITS: u32 = 7;
 const MORE: u8 = 1 << BITS;
 
 impl<'a> Name<'a> {
-    /// The hash of the name, made of that of the key: keyspaces share caches.
+    /// The hash of the name, derived from the key's hash, because keyspaces share caches.
     pub fn hash(&self, key_hash: u64) -> u64 {
         key_hash ^ u64::from(self.keyspace).wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 
-    /// The bytes that it takes: keyspaces have small numbers.
+    /// The encoded length in bytes: keyspaces have small numbers.
     pub(crate) fn encoded_len(&self) -> usize {
         let bits = u32::BITS - (self.keyspace | 1).leading_zeros();
         bits.div_ceil(BITS) as usize + self.key.len()
     }
 
-    /// Writes it to `out`, which is [`Name::encoded_len`] long.
+    /// Encodes the name into `out`, which is [`Name::encoded_len`] long.
     pub(crate) fn encode(&self, out: &mut [u8]) {
         let mut keyspace = self.keyspace;
         let (number, key) = out.split_at_mut(out.len() - self.key.len());
@@ -39,7 +39,7 @@ impl<'a> Name<'a> {
         key.copy_from_slice(self.key);
     }
 
-    /// Whether `bytes`, a name as it was written, are this one.
+    /// Whether `bytes`, an encoded name, equal this one.
     pub(crate) fn is_encoded_as(&self, bytes: &[u8]) -> bool {
         // Nearly all keyspaces have numbers of one byte.
         if let [number, key @ ..] = bytes
@@ -51,7 +51,7 @@ impl<'a> Name<'a> {
         name.keyspace == self.keyspace && name.key == self.key
     }
 
-    /// The name that `bytes` are, as it was written.
+    /// Decodes a name.
     pub(crate) fn decode(bytes: &'a [u8]) -> Self {
         let (mut keyspace, mut at) = (0, 0);
         loop {

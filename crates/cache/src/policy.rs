@@ -1,4 +1,4 @@
-//! How the budget of the caches is used: what an operator may choose.
+//! Cache policies: how the operator lets the caches share the budget.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,46 +12,45 @@ pub enum CachePolicy {
     /// Boundaries move by marginal utility ([`crate::partition::controller`]).
     #[default]
     Adaptive,
-    /// The same without some of its ideas: for the lab. Never without none.
+    /// The same without some of its mechanisms, for the lab. The set is never empty.
     AdaptiveWithout(Ablations),
-    /// KV and KP have so many hundredths of the budget, blocks the rest; entries come in
-    /// and leave as under [`CachePolicy::Adaptive`].
+    /// KV and KP have a fixed percentage of the budget, blocks the rest; admission and eviction
+    /// work as under [`CachePolicy::Adaptive`].
     Fixed {
-        /// Hundredths of KV.
+        /// Percentage of KV.
         kv: u8,
-        /// Hundredths of KP.
+        /// Percentage of KP.
         kp: u8,
     },
-    /// AC-Key as it was published ([`crate::ac_key::shard`]): what `adaptive` is held against.
+    /// AC-Key as published ([`crate::ac_key::shard`]): the baseline of `adaptive`.
     AcKey {
-        /// Its learning rate `k`: bytes that the boundary moves by, for a hit in a ghost
-        /// that would have saved an I/O per byte.
+        /// Its learning rate `k`: bytes by which the boundary moves for a ghost hit that would have
+        /// saved one I/O per byte.
         k: u32,
-        /// Its ghost turn-off threshold `θ`, in hundredths.
+        /// Its ghost turn-off threshold `θ`, in percent.
         theta: u8,
     },
-    /// AC-Key's caches with boundaries that never move, and without ghosts: at the best
-    /// split it is what the paper calls `offline`. KV and KP lend each other what they do not
-    /// fill.
+    /// AC-Key's caches with fixed boundaries and without ghosts: at the best split this is the
+    /// paper's `offline`. KV and KP lend each other the bytes that they do not fill.
     AcKeyFixed {
-        /// Hundredths of KV.
+        /// Percentage of KV.
         kv: u8,
-        /// Hundredths of KP.
+        /// Percentage of KP.
         kp: u8,
     },
-    /// Blocks only; the least recently used one leaves.
+    /// Blocks only; LRU eviction.
     BlockOnly,
-    /// Blocks only; they leave as CLOCK says.
+    /// Blocks only; CLOCK eviction.
     BlockClock,
-    /// Blocks only; they leave as S3-FIFO says.
+    /// Blocks only; S3-FIFO eviction.
     BlockS3Fifo,
 }
 
 impl CachePolicy {
-    /// AC-Key with the numbers of the paper.
+    /// AC-Key with the paper's parameters.
     pub const AC_KEY: Self = Self::AcKey { k: 100_000, theta: 5 };
 
-    /// In which order blocks leave.
+    /// The eviction order of blocks.
     pub(crate) fn eviction(self) -> Eviction {
         match self {
             Self::BlockClock => Eviction::Clock,
@@ -60,23 +59,23 @@ impl CachePolicy {
         }
     }
 
-    /// Which ideas of `adaptive` are left out.
-    pub fn left_out(self) -> Ablations {
-        if let Self::AdaptiveWithout(ideas) = self { ideas } else { Ablations::NONE }
+    /// The mechanisms of `adaptive` that are switched off.
+    pub fn ablations(self) -> Ablations {
+        if let Self::AdaptiveWithout(ablations) = self { ablations } else { Ablations::NONE }
     }
 
-    /// Whether this one is.
-    pub fn lacks(self, idea: Ablation) -> bool {
-        self.left_out().has(idea)
+    /// Whether `ablation` is switched off.
+    pub fn disables(self, ablation: Ablation) -> bool {
+        self.ablations().has(ablation)
     }
 
     /// Whether boundaries move by marginal utility.
-    pub(crate) fn is_moved_by_worth(self) -> bool {
+    pub(crate) fn moves_by_utility(self) -> bool {
         matches!(self, Self::Adaptive | Self::AdaptiveWithout(_))
-            && !self.lacks(Ablation::Controller)
+            && !self.disables(Ablation::Controller)
     }
 
-    /// What KV, KP and blocks have, if the policy says so.
+    /// The shares of KV, KP and blocks, if the policy fixes them.
     pub(crate) fn shares(self) -> Option<[f64; 3]> {
         match self {
             Self::Fixed { kv, kp } | Self::AcKeyFixed { kv, kp } => {
@@ -84,46 +83,46 @@ impl CachePolicy {
                 Some([kv, kp, (1.0 - kv - kp).max(0.0)])
             }
             _ if self.is_of_blocks() => Some([0.0, 0.0, 1.0]),
-            _ => self.lacks(Ablation::Controller).then_some(Ablations::SPLIT),
+            _ => self.disables(Ablation::Controller).then_some(Ablations::SPLIT),
         }
     }
 
-    /// Whether there are entries, as this product keeps them.
+    /// Whether there are entries in this crate's own form.
     pub(crate) fn is_compact(self) -> bool {
         !self.is_of_blocks() && !self.is_of_ac_key()
     }
 
-    /// Whether there are entries, as AC-Key keeps them.
+    /// Whether there are entries in AC-Key's form.
     pub fn is_of_ac_key(self) -> bool {
         matches!(self, Self::AcKey { .. } | Self::AcKeyFixed { .. })
     }
 
-    /// Whether sketches and ghosts take notes to decide by.
+    /// Whether sketches and ghosts measure accesses.
     pub fn is_measured(self) -> bool {
         !self.is_of_blocks() && !matches!(self, Self::AcKeyFixed { .. })
     }
 
-    /// Whether blocks have all of the budget.
+    /// Whether blocks have the whole budget.
     pub fn is_of_blocks(self) -> bool {
         matches!(self, Self::BlockOnly | Self::BlockClock | Self::BlockS3Fifo)
     }
 }
 
-/// Text that names no policy.
+/// The text names no known policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoSuchPolicy {
     text: String,
-    /// What it leaves out that is no idea.
-    no_idea: Option<String>,
+    /// The unknown mechanism after `adaptive-without:`.
+    unknown: Option<String>,
 }
 
 impl fmt::Display for NoSuchPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(name) = &self.no_idea {
+        if let Some(name) = &self.unknown {
             let names: Vec<&str> = Ablations::all().map(|(_, name)| name).collect();
             return write!(
                 f,
-                "the adaptive policy cannot do without {name:?}: only {}",
+                "the adaptive policy cannot switch off {name:?}: only {}",
                 names.join(", ")
             );
         }
@@ -132,7 +131,7 @@ impl fmt::Display for NoSuchPolicy {
             "{:?} is no cache policy: adaptive, ac-key or ac-key:K,THETA (bytes, hundredths), block-only, \
              block-clock, block-s3-fifo, kv-only, kp-only, fixed:KV,KP,BLOCK or \
              ac-key-fixed:KV,KP,BLOCK in hundredths that make 100; for the lab, \
-             adaptive-without:IDEA[,IDEA...]",
+             adaptive-without:MECHANISM[,MECHANISM...]",
             self.text
         )
     }
@@ -144,7 +143,7 @@ impl fmt::Display for CachePolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Adaptive => f.write_str("adaptive"),
-            Self::AdaptiveWithout(ideas) => write!(f, "adaptive-without:{ideas}"),
+            Self::AdaptiveWithout(ablations) => write!(f, "adaptive-without:{ablations}"),
             Self::AC_KEY => f.write_str("ac-key"),
             Self::AcKey { k, theta } => write!(f, "ac-key:{k},{theta}"),
             Self::BlockOnly => f.write_str("block-only"),
@@ -158,7 +157,7 @@ impl fmt::Display for CachePolicy {
     }
 }
 
-/// Hundredths of blocks.
+/// Percentage of blocks.
 fn rest_of(kv: u8, kp: u8) -> u8 {
     100u8.saturating_sub(kv).saturating_sub(kp)
 }
@@ -175,15 +174,15 @@ impl FromStr for CachePolicy {
         };
         let fixed = || split_behind("fixed:").map(|(kv, kp)| Self::Fixed { kv, kp });
         let offline = || split_behind("ac-key-fixed:").map(|(kv, kp)| Self::AcKeyFixed { kv, kp });
-        let hac = || {
+        let ac_key = || {
             let (k, theta) = text.strip_prefix("ac-key:")?.split_once(',')?;
             let (k, theta) = (k.parse().ok()?, theta.parse().ok()?);
             (theta <= 100).then_some(Self::AcKey { k, theta })
         };
         if let Some(names) = text.strip_prefix("adaptive-without:") {
-            let no_idea =
-                |name: &str| NoSuchPolicy { text: text.into(), no_idea: Some(name.into()) };
-            return Ablations::parse(names).map(Self::AdaptiveWithout).map_err(no_idea);
+            let unknown =
+                |name: &str| NoSuchPolicy { text: text.into(), unknown: Some(name.into()) };
+            return Ablations::parse(names).map(Self::AdaptiveWithout).map_err(unknown);
         }
         match text {
             "adaptive" => Ok(Self::Adaptive),
@@ -195,8 +194,8 @@ impl FromStr for CachePolicy {
             "kp-only" => Ok(Self::Fixed { kv: 0, kp: 100 }),
             _ => fixed()
                 .or_else(offline)
-                .or_else(hac)
-                .ok_or_else(|| NoSuchPolicy { text: text.into(), no_idea: None }),
+                .or_else(ac_key)
+                .ok_or_else(|| NoSuchPolicy { text: text.into(), unknown: None }),
         }
     }
 }
@@ -224,19 +223,22 @@ mod tests {
 
     #[test]
     fn every_idea_can_be_left_out_and_no_other() {
-        for (idea, name) in Ablations::all() {
+        for (ablation, name) in Ablations::all() {
             let text = format!("adaptive-without:{name}");
             let policy: CachePolicy = text.parse().unwrap();
-            assert!(policy.lacks(idea) && policy.to_string() == text);
-            assert_eq!(Ablations::all().filter(|(idea, _)| policy.lacks(*idea)).count(), 1);
-            assert!(!CachePolicy::Adaptive.lacks(idea));
+            assert!(policy.disables(ablation) && policy.to_string() == text);
+            assert_eq!(
+                Ablations::all().filter(|(ablation, _)| policy.disables(*ablation)).count(),
+                1
+            );
+            assert!(!CachePolicy::Adaptive.disables(ablation));
         }
         let all: Vec<&str> = Ablations::all().map(|(_, name)| name).collect();
         let text = format!("adaptive-without:{}", all.join(","));
         assert_eq!(text.parse::<CachePolicy>().unwrap().to_string(), text);
         let error = "adaptive-without:sync,tides".parse::<CachePolicy>().unwrap_err().to_string();
         assert!(
-            error.starts_with("the adaptive policy cannot do without \"tides\": only admission, "),
+            error.starts_with("the adaptive policy cannot switch off \"tides\": only admission, "),
             "{error}"
         );
         assert!(all.iter().all(|name| error.contains(name)), "{error}");

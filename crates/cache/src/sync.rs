@@ -1,6 +1,6 @@
-//! The lock of the shards: `parking_lot`'s. In unit tests it is that of
-//! `tidekv-testkit`, which behaves the same, and which models can take apart; under
-//! Miri it is the product's. Counters that models need not take apart are the standard's.
+//! The mutex of the shards: `parking_lot`'s. Unit tests use that of `tidekv-testkit`, which behaves
+//! the same and whose interleavings models can explore; under Miri it is `parking_lot`'s again.
+//! Counters that models need not explore are the standard library's.
 
 #[cfg(all(test, not(miri)))]
 pub(crate) use tidekv_testkit::models::Mutex;
@@ -13,7 +13,7 @@ pub(crate) mod atomic {
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 }
 
-/// What answers depend on.
+/// Atomics that the answers of lookups depend on.
 pub(crate) mod epoch {
     #[cfg(all(test, not(miri)))]
     pub(crate) use tidekv_testkit::models::atomic::AtomicU64;

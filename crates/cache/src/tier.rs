@@ -1,33 +1,33 @@
-//! What may lie under a cache: more room, farther away ([`Tier`]).
+//! [`Tier`]: a larger, slower tier below a cache.
 //!
-//! Here is the promise alone, so that who asks and who answers need not know each other: a
-//! store asks on behalf of its block cache, and a cache of objects with flash answers
-//! (`crates/tiered`).
+//! This module holds only the trait, so that the caller and the implementation need not know each
+//! other: a store calls it on behalf of its block cache, and an object cache with flash implements
+//! it (`crates/tiered`).
 
 use std::fmt;
 
 use bytes::Bytes;
 
-/// A place for bytes under keys that may lose them at any time.
+/// A byte store by key that may lose entries at any time.
 ///
-/// Whoever implements it guarantees:
-/// 1. What is found under a key is what was put there last, or nothing. That holds for many
-///    threads at once, and for what an earlier life of the tier has put there, too.
-/// 2. There are no errors: what cannot be had is not there, and what cannot be kept is
+/// Guarantees of every implementation:
+/// 1. A get returns the value put last under that key, or none. This holds for many threads at
+///    once, and also for values put by a previous run of the process.
+/// 2. There are no errors: an unreadable value is a miss, and a value that cannot be stored is
 ///    dropped.
 ///
-/// Whoever asks holds no lock meanwhile, for a tier may wait for a device, and keeps nothing
-/// there that cannot be had elsewhere. Where a wrong answer would be worse than none it does
-/// not rely on the first guarantee, and keeps a checksum with the bytes that knows their key.
+/// Callers hold no lock during a call, because a tier may wait for a device, and store only values
+/// that they can get elsewhere. Where a wrong value would be worse than a miss, the caller does not
+/// rely on guarantee 1, and stores a checksum that covers the key with the bytes.
 pub trait Tier: fmt::Debug + Send + Sync {
-    /// What stands under `key`, if it is there. May wait for a device.
+    /// The value under `key`, or none. May wait for a device.
     fn get(&self, key: &[u8]) -> Option<Bytes>;
 
-    /// Puts `value` under `key`, in place of what stands there. It may be dropped, at once or
-    /// later; what stood there before is gone in any case. Does not wait until a device has it.
-    /// The bytes must not share their memory with something larger: what they are charged is their length.
+    /// Puts `value` under `key`, replacing the old value. The new value may be dropped, at once or
+    /// later; the old one is gone in any case. Does not wait for a device. `value` must not share
+    /// memory with a larger buffer: it is charged by its length.
     fn put(&self, key: &[u8], value: Bytes);
 
-    /// Forgets what stands under `key`, if anything does.
+    /// Removes the value under `key`, if any.
     fn remove(&self, key: &[u8]);
 }

@@ -1,4 +1,4 @@
-//! What caches are charged is what they take: held against the allocator's count.
+//! Charged bytes equal allocated bytes: caches compared with the allocator's count.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use tidekv_testkit::allocation;
 static ALLOCATOR: allocation::Counting = allocation::Counting;
 
 const BUDGET: usize = 8 << 20;
-/// Of the charges, by how much the memory may be more: hash tables grow in steps, and are
-/// charged by what a slot costs on average.
+/// The fraction by which the memory may exceed the charges: hash tables grow in steps, and a slot
+/// is charged by its average.
 const PART_MORE: f64 = 0.02;
-/// AC-Key's entries are small, and have nodes that wait for others, up to a fifth.
+/// AC-Key's entries are small, and up to a fifth of its nodes are free.
 const PART_MORE_HAC: f64 = 0.06;
 /// The caches themselves: locks, counters, empty lists of every shard.
 const FIXED_BYTES: usize = 64 << 10;
-/// Counts of an `Arc`.
+/// The counts of an `Arc`.
 const ARC_BYTES: usize = 16;
 
-/// A block as the store has it: shared bytes.
+/// A block as in the store: shared bytes.
 type Block = Arc<[u8]>;
 
 struct Scene {
@@ -61,7 +61,7 @@ impl Scene {
         1.0
     }
 
-    /// Looks up a key; a few are hot. Values are of many lengths.
+    /// Looks up a key; a few are hot. Values have many lengths.
     fn get(&mut self) {
         let number = if self.below(4) == 0 { self.below(200_000) } else { self.below(20_000) };
         let key = number.to_be_bytes();
@@ -91,7 +91,7 @@ impl Scene {
         );
     }
 
-    /// Bytes that were allocated, and bytes that are charged.
+    /// Allocated bytes and charged bytes.
     fn bytes(&self) -> (usize, usize) {
         (allocation::live() - self.empty_bytes, self.caches.charged_bytes())
     }
@@ -108,7 +108,7 @@ impl Scene {
 
 #[test]
 fn what_is_charged_is_what_is_allocated() {
-    assert!(allocation::is_counting(), "else nothing is held against anything");
+    assert!(allocation::is_counting(), "");
     for policy in [
         "adaptive",
         "adaptive-without:admission,controller",

@@ -1,45 +1,46 @@
-//! What orders of leaving cost an object cache with flash behind its DRAM, by simulation: objects of
-//! 1 to 256 KiB, or all of one size, asked for by Zipf's law.
+//! The cost of eviction orders for an object cache with flash behind its DRAM, by simulation:
+//! objects of 1 to 256 KiB, or all of one size, with Zipfian accesses.
 //!
-//! 1. DRAM is [`Objects`]. What is not there is read from flash, if it is there, or had from the back
-//!    end, and put into DRAM; one request in ten stores an object anew.
-//! 2. Flash is a log: what leaves DRAM without a copy is written at its head, and one with a copy that
-//!    was asked for, if the copy is in the oldest quarter. What falls off its end is gone.
-//! 3. A flash read costs 80 µs and 2 GB/s, a trip to the back end 5 ms and 1 GB/s.
+//! 1. DRAM is [`Objects`]. A DRAM miss is read from flash, if it is there, or fetched from the
+//!    origin, and put into DRAM; one request in ten stores an object anew.
+//! 2. Flash is a log: objects evicted from DRAM without a copy are written at its head, and
+//!    accessed ones with a copy, if the copy is in the oldest quarter. Objects that fall off the
+//!    log's end are lost.
+//! 3. A flash read costs 80 µs and 2 GB/s, an origin fetch 5 ms and 1 GB/s.
 //!
-//! No time passes and no bytes are kept. `TIDEKV_COSTS_OBJECTS` sets how many objects there are, and
-//! so how long a run is: 20 000 for the figures of `docs/adr/0036-cost-aware-eviction.md`.
+//! No time passes and no bytes are stored. `TIDEKV_COSTS_OBJECTS` sets the number of objects, and
+//! thus the length of a run: 20 000 for the figures of `docs/adr/0036-cost-aware-eviction.md`.
 
 use std::collections::{HashMap, VecDeque};
 
 use tidekv_cache::{Eviction, Objects};
 
 const OBJECTS: u64 = 1_200;
-/// Requests for each object; the first half are to warm up.
+/// Requests per object; the first half is the warm-up.
 const REQUESTS_PER_OBJECT: u64 = 60;
 const SEEDS: u64 = 3;
 const LARGEST_PER_SMALLEST: f64 = 256.0;
 const SMALLEST_BYTES: f64 = 1024.0;
-/// What an object is charged beside its bytes: those of allocations.
+/// The charge of an object besides its bytes: that of allocations.
 const CHARGE_BYTES: usize = 48;
 
-/// What is asked for.
+/// The workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Load {
     /// Objects of 1 to 256 KiB, as many from 1 to 2 as from 128 to 256.
     Mixed,
     /// Objects of 16 KiB.
     Equal,
-    /// As `Mixed`, and a third of the requests stores something that nobody asks for.
+    /// Like `Mixed`, and a third of the requests stores objects that are never read.
     Stream,
 }
 
-/// A way to choose who leaves.
+/// A way to choose victims.
 #[derive(Debug, Clone, Copy)]
 struct Choice {
     name: &'static str,
     eviction: Eviction,
-    /// What an object without a copy on flash is taken to save, beside one with a copy.
+    /// The assumed benefit of an object without a copy on flash, relative to one with a copy.
     without_copy: u32,
 }
 
@@ -50,7 +51,7 @@ const CHOICES: [Choice; 4] = [
     Choice { name: "greedy-dual, 16", eviction: Eviction::GreedyDual, without_copy: 16 },
 ];
 
-/// DRAM and flash in hundredths of all objects.
+/// DRAM and flash in percent of all objects.
 #[derive(Debug, Clone, Copy)]
 struct Sizes {
     dram: u64,
@@ -76,7 +77,7 @@ struct Held {
     was_fetched: bool,
 }
 
-/// What was counted, of the second half of the requests.
+/// Counters of the second half of the requests.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     gets: f64,
@@ -100,7 +101,7 @@ struct Flash {
 }
 
 impl Flash {
-    /// Whether it takes an object that leaves DRAM.
+    /// Whether it takes an object evicted from DRAM.
     fn wants(&self, held: Held) -> bool {
         match self.places.get(&held.object) {
             None => true,
@@ -215,7 +216,7 @@ fn simulate(load: Load, sizes: Sizes, choice: Choice, objects: u64, seed: u64) -
     scene.counts
 }
 
-/// Of a get, on average over seeds: hits, hits by bytes, flash reads, trips, µs; KiB written.
+/// Averages per get over seeds: hits, byte hits, flash reads, origin fetches, µs; KiB written.
 type Means = [f64; 6];
 
 fn means(load: Load, sizes: Sizes, choice: Choice, objects: u64) -> Means {
@@ -262,7 +263,7 @@ fn where_sizes_differ_what_saves_little_for_its_bytes_had_better_leave() {
         let best = lru[COST_US].min(s3_fifo[COST_US]);
         assert!(greedy_dual[COST_US] < 0.9 * best, "{sizes:?}");
         assert!(by_copy[COST_US] < 0.88 * best, "{sizes:?}");
-        // It has more objects, and fewer bytes.
+        // It holds more objects, and fewer bytes.
         assert!(greedy_dual[HITS] > s3_fifo[HITS] + 0.04, "{sizes:?}");
         assert!(greedy_dual[HIT_BYTES] < s3_fifo[HIT_BYTES], "{sizes:?}");
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidekv_io::{Clock, ManualClock, MemoryStorage};
 use tidekv_plan::trace::{Kind, Request};
-use tidekv_plan::{Answer, CacheSize, Simulated};
+use tidekv_plan::{CacheSize, LookupResult, Simulated};
 use tidekv_tiered::{
     Cache, DRAM_BYTES_MIN, Deadline, Environment, Eviction, FlashOptions, KEY_BYTES_MAX, Lookup,
     Object, Options, Result,
@@ -63,7 +63,7 @@ pub struct InSmall {
     /// The order in which objects leave DRAM.
     pub eviction: Eviction,
     /// How large objects are said to be on average, in bytes.
-    pub object_bytes_usual: u64,
+    pub avg_object_bytes: u64,
     /// Of whose keys it is asked about so many, 0 to 1.
     pub rate: f64,
 }
@@ -77,7 +77,7 @@ impl InSmall {
             flash: if size.flash_bytes > 0 { vec![flash] } else { Vec::new() },
             object_bytes_max: (dram_bytes / OBJECT_DRAM_DIVISOR).clamp(1, OBJECT_BYTES_MAX),
             eviction: self.eviction,
-            object_bytes_usual: self.object_bytes_usual,
+            avg_object_bytes: self.avg_object_bytes,
             ..Options::default()
         }
     }
@@ -88,7 +88,7 @@ impl InSmall {
     /// Where there is too little DRAM for the flash.
     pub fn unused_of_flash(&self, whole: CacheSize) -> Result<f64> {
         let rest_bytes = |segment_bytes: u64| {
-            let rest_bytes = SEGMENT_REST_BYTES + self.object_bytes_usual.min(segment_bytes) / 2;
+            let rest_bytes = SEGMENT_REST_BYTES + self.avg_object_bytes.min(segment_bytes) / 2;
             rest_bytes as f64 / segment_bytes as f64
         };
         Ok(self.segment_bytes(whole)?.map_or(0.0, rest_bytes))
@@ -98,7 +98,7 @@ impl InSmall {
     fn segment_bytes(&self, whole: CacheSize) -> Result<Option<u64>> {
         let segment_bytes = Cache::segment_bytes_for(&self.options(whole))?;
         // At the end of a segment there is room for half an object, which is to be a small part of it.
-        let least = |bytes: u64| OBJECTS_OF_SEGMENT_MIN * self.object_bytes_usual.min(bytes);
+        let least = |bytes: u64| OBJECTS_OF_SEGMENT_MIN * self.avg_object_bytes.min(bytes);
         // The power of two below.
         let in_small = |bytes: u64| 1 << ((bytes as f64 * self.rate) as u64).max(1).ilog2();
         let segment = |bytes: u64| in_small(bytes).max(least(bytes).next_power_of_two());
@@ -127,12 +127,12 @@ impl SimulatedCache {
         Ok(Self { cache, storage, requests: 0, clock, zeros, is_sets_only, has_deadlines })
     }
 
-    fn answer(&self, key: &[u8]) -> Answer {
+    fn answer(&self, key: &[u8]) -> LookupResult {
         match self.cache.try_get(key) {
-            Lookup::Hit(_) => Answer::Memory,
-            Lookup::Miss => Answer::Miss,
-            Lookup::Unknown if self.cache.get(key).is_some() => Answer::Flash,
-            Lookup::Unknown => Answer::Miss,
+            Lookup::Hit(_) => LookupResult::Memory,
+            Lookup::Miss => LookupResult::Miss,
+            Lookup::Unknown if self.cache.get(key).is_some() => LookupResult::Flash,
+            Lookup::Unknown => LookupResult::Miss,
         }
     }
 
@@ -161,7 +161,7 @@ impl SimulatedCache {
 impl Simulated for SimulatedCache {
     type Request = Request;
 
-    fn see(&mut self, request: &Request) -> Option<Answer> {
+    fn record(&mut self, request: &Request) -> Option<LookupResult> {
         request
             .seconds
             .filter(|seconds| seconds.is_finite())
@@ -177,7 +177,7 @@ impl Simulated for SimulatedCache {
         let answer = match request.kind {
             Kind::Get => {
                 let answer = self.answer(&key);
-                if answer == Answer::Miss && !self.is_sets_only {
+                if answer == LookupResult::Miss && !self.is_sets_only {
                     self.store(&key, request);
                 }
                 Some(answer)
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     fn cache(eviction: Eviction, size: CacheSize, taking: Taking) -> Result<SimulatedCache> {
-        let how = InSmall { eviction, object_bytes_usual: 1 << 10, rate: 1.0 / 16.0 };
+        let how = InSmall { eviction, avg_object_bytes: 1 << 10, rate: 1.0 / 16.0 };
         let times = |bytes: u64| bytes * 16;
         let whole = CacheSize {
             memory_bytes: times(size.memory_bytes),
@@ -230,11 +230,11 @@ mod tests {
         // Twice all of them in a circle: more than memory has, less than flash.
         let mut counts = [0; 3];
         for number in (0..4_000).chain(0..4_000) {
-            let answer = cache.see(&ask(number)).unwrap();
+            let answer = cache.record(&ask(number)).unwrap();
             counts[answer as usize] += 1;
         }
-        assert_eq!(counts[Answer::Miss as usize], 4_000, "{counts:?}");
-        assert!(counts[Answer::Flash as usize] > 2_000, "{counts:?}");
+        assert_eq!(counts[LookupResult::Miss as usize], 4_000, "{counts:?}");
+        assert!(counts[LookupResult::Flash as usize] > 2_000, "{counts:?}");
         // For the cache that it stands for there would be too little memory.
         let size = CacheSize { memory_bytes: 1 << 20, flash_bytes: 1 << 30 };
         let refused = super::tests::cache(Eviction::S3Fifo, size, ALL).map(drop);
@@ -252,28 +252,28 @@ mod tests {
             ..Request::new(kind, key)
         };
         let mut see =
-            |kind, key: &[u8], bytes, seconds| cache.see(&request(kind, key, bytes, seconds));
+            |kind, key: &[u8], bytes, seconds| cache.record(&request(kind, key, bytes, seconds));
         let long = [b'k'; 1_000];
         for key in [&b"a"[..], &long] {
-            assert_eq!(see(Kind::Get, key, 100, 1.0), Some(Answer::Miss));
-            assert_eq!(see(Kind::Get, key, 100, 2.5), Some(Answer::Memory));
+            assert_eq!(see(Kind::Get, key, 100, 1.0), Some(LookupResult::Miss));
+            assert_eq!(see(Kind::Get, key, 100, 2.5), Some(LookupResult::Memory));
             assert_eq!(see(Kind::Delete, key, 0, 2.5), None);
-            assert_eq!(see(Kind::Get, key, 100, 3.0), Some(Answer::Miss));
+            assert_eq!(see(Kind::Get, key, 100, 3.0), Some(LookupResult::Miss));
         }
         // It expires, and is loaded by that.
-        assert_eq!(see(Kind::Get, b"a", 100, 20.0), Some(Answer::Miss));
+        assert_eq!(see(Kind::Get, b"a", 100, 20.0), Some(LookupResult::Miss));
         assert_eq!(see(Kind::Put, b"a", 2 << 20, 20.0), None);
-        assert_eq!(see(Kind::Get, b"a", 2 << 20, 20.0), Some(Answer::Miss));
-        assert_eq!(see(Kind::Get, b"a", 2 << 20, 20.0), Some(Answer::Miss));
+        assert_eq!(see(Kind::Get, b"a", 2 << 20, 20.0), Some(LookupResult::Miss));
+        assert_eq!(see(Kind::Get, b"a", 2 << 20, 20.0), Some(LookupResult::Miss));
         let of = super::tests::cache;
         assert!(of(Eviction::Lru, CacheSize::of_memory(1 << 10), ALL).is_err());
         let taking = Taking { is_sets_only: true, has_deadlines: false };
         let mut cache = of(Eviction::Lru, size, taking).unwrap();
-        let mut see = |kind, seconds| cache.see(&request(kind, b"a", 1, seconds));
+        let mut see = |kind, seconds| cache.record(&request(kind, b"a", 1, seconds));
         let seen = [(Kind::Get, 0.0), (Kind::Get, 0.0), (Kind::Put, 0.0), (Kind::Get, 99.0)];
         assert_eq!(
             seen.map(|(kind, seconds)| see(kind, seconds)),
-            [Some(Answer::Miss), Some(Answer::Miss), None, Some(Answer::Memory)]
+            [Some(LookupResult::Miss), Some(LookupResult::Miss), None, Some(LookupResult::Memory)]
         );
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use tidekv_plan::{GivenLatencies, Prices};
+use tidekv_plan::{LatencyOverrides, Prices};
 
 use crate::failure::{Failure, Result};
 use crate::files;
@@ -32,14 +32,14 @@ struct PriceFile {
 
 impl Terms {
     /// The times that are given.
-    pub fn latencies(&self) -> Result<GivenLatencies> {
-        let Some(text) = &self.latencies else { return Ok(GivenLatencies::default()) };
+    pub fn latencies(&self) -> Result<LatencyOverrides> {
+        let Some(text) = &self.latencies else { return Ok(LatencyOverrides::default()) };
         let time = |text: &str| (!text.is_empty()).then(|| parse_micros(text)).transpose();
         let times: std::result::Result<Vec<Option<f64>>, String> =
             text.split(',').map(time).collect();
         match times.map_err(Failure::usage)?[..] {
             [memory_us, flash_us, backend_us] => {
-                Ok(GivenLatencies { memory_us, flash_us, backend_us })
+                Ok(LatencyOverrides { memory_us, flash_us, backend_us })
             }
             _ => Err(Failure::usage("--latencies are three: of DRAM, flash, and what is behind")),
         }
@@ -47,7 +47,7 @@ impl Terms {
 
     /// The prices, or usual ones.
     pub fn prices(&self) -> Result<Prices> {
-        let Some(path) = &self.prices else { return Ok(Prices::USUAL) };
+        let Some(path) = &self.prices else { return Ok(Prices::DEFAULT) };
         let in_file = |what: &str| Failure::new(format!("{}: {what}", path.display()));
         let file: PriceFile = toml::from_str(&files::read_text(path)?)
             .map_err(|error| in_file(&error.to_string()))?;

@@ -1,15 +1,14 @@
-//! Writing a file from its start to its end in large aligned pieces, which is
-//! how tables are written past the page cache.
+//! Writes a file from its start to its end in large aligned pieces; tables are written this way
+//! past the page cache.
 //!
-//! Guarantee: when [`AppendFile::finish`] has returned `Ok`, the file holds
-//! exactly the bytes that were appended, and they are durable (its name is
-//! not: that is the directory's affair). After an error the file is to be
-//! removed; nothing more can be appended to it. Pieces are written one after
-//! another, in their order.
+//! Guarantee: when [`AppendFile::finish`] has returned `Ok`, the file holds exactly the appended
+//! bytes, and they are durable (its name is not: the caller syncs the directory). After an error
+//! the caller must remove the file; nothing more can be appended to it. Pieces are written one
+//! after another, in their order.
 //!
-//! With a helper ([`AppendFile::with_helper`]) a piece is written while the next one
-//! is being made. Nobody waits for the helper to begin: a piece that it has not
-//! taken when the next one is ready is written by the owner.
+//! With a helper ([`AppendFile::with_helper`]) a piece is written while the next one is filled. No
+//! thread waits for the helper to begin: if it has not taken a piece when the next one is ready,
+//! the owner writes it.
 //!
 //! Owned by one thread at a time.
 
@@ -29,7 +28,7 @@ pub struct AppendFile {
     file: Arc<dyn File>,
     pending: AlignedVec,
     piece_bytes: usize,
-    /// Bytes that were written or handed to the helper.
+    /// Bytes that were written or passed to the helper.
     handed: u64,
     failed: bool,
     helper: Option<Helper>,
@@ -50,8 +49,8 @@ impl AppendFile {
         }
     }
 
-    /// Has `executor` write pieces while the next ones are made, for the memory of
-    /// a second piece. An error is then told one piece later.
+    /// Makes `executor` write pieces while the next ones are filled, at the cost of memory for a
+    /// second piece. An error is then reported one piece later.
     #[must_use]
     pub fn with_helper(mut self, executor: Arc<dyn Executor>) -> Self {
         self.helper = Some(Helper { executor, piece: Arc::default() });
@@ -77,18 +76,18 @@ impl AppendFile {
         Ok(())
     }
 
-    /// How many bytes were appended so far.
+    /// The number of bytes appended so far.
     pub fn offset(&self) -> u64 {
         self.handed + self.pending.len() as u64
     }
 
-    /// The file behind.
+    /// The underlying file.
     pub fn file(&self) -> &Arc<dyn File> {
         &self.file
     }
 
-    /// Writes what is left, cuts the padding off, makes the file durable and
-    /// returns its length.
+    /// Writes the remaining bytes, cuts the padding off, makes the file durable and returns its
+    /// length in bytes.
     ///
     /// # Panics
     ///
@@ -132,8 +131,8 @@ impl AppendFile {
     }
 }
 
-/// A piece that is left is not written, one that is being written is waited for:
-/// nothing touches the file any more.
+/// Drops an unwritten piece and waits for one that is being written: nothing touches the file after
+/// the drop.
 impl Drop for AppendFile {
     fn drop(&mut self) {
         if let Some(helper) = &self.helper {
@@ -142,7 +141,7 @@ impl Drop for AppendFile {
     }
 }
 
-/// Who writes pieces in the background, and the one that is on its way.
+/// The executor that writes pieces in the background, and the current piece.
 #[derive(Debug)]
 struct Helper {
     executor: Arc<dyn Executor>,
@@ -153,7 +152,7 @@ impl Helper {
     fn hand(&self, piece: Piece) {
         *self.piece.stage.lock() = Stage::Waiting(piece);
         let handed = Arc::clone(&self.piece);
-        // Behind all that cannot be done by its owner.
+        // After all jobs that their owner cannot do.
         self.executor.execute(Priority::Low, Box::new(move || handed.write()));
     }
 }
@@ -165,7 +164,7 @@ struct Piece {
     bytes: AlignedVec,
 }
 
-/// How far a piece is.
+/// The state of a piece.
 #[derive(Debug, Default)]
 enum Stage {
     /// There is none.
@@ -173,11 +172,11 @@ enum Stage {
     Idle,
     Waiting(Piece),
     Writing,
-    /// With its memory.
+    /// Written, with its memory.
     Written(Result<AlignedVec>),
 }
 
-/// The place where a piece is handed over. Whoever takes it first writes it.
+/// The hand-over of a piece. The thread that takes it first writes it.
 #[derive(Debug, Default)]
 struct Handed {
     stage: Mutex<Stage>,
@@ -185,7 +184,7 @@ struct Handed {
 }
 
 impl Handed {
-    /// Writes the piece, if it still waits for somebody.
+    /// Writes the piece, if no thread has taken it yet.
     fn write(&self) {
         let piece = {
             let mut stage = self.stage.lock();
@@ -213,8 +212,7 @@ impl Handed {
         }
     }
 
-    /// Returns once the piece is written, if there is one, with its memory,
-    /// emptied.
+    /// Waits until the piece, if there is one, is written, and returns its memory, emptied.
     fn settle(&self) -> Result<Option<AlignedVec>> {
         self.write();
         let mut stage = self.stage.lock();

@@ -1,15 +1,15 @@
-//! Which run of the machine this is: what has been handed to the system and not synced is there
-//! as long as that lasts.
+//! Identifies the current run of the machine: unsynced writes in the page cache survive as long as
+//! it lasts.
 
 #![allow(clippy::disallowed_methods, reason = "this is the seam that the bans point to")]
 
 use crate::random::{Random, SystemRandom};
 
-/// Where Linux says it, as a UUID in text.
+/// The file in which Linux provides it, as a UUID in text.
 const PATH: &str = "/proc/sys/kernel/random/boot_id";
 
-/// A number that is the same as long as the machine runs, and another in its next run; one of
-/// its own for every call where the system does not tell.
+/// A number that stays the same until the machine restarts; a different one for every call if the
+/// system does not provide it.
 pub fn boot_id() -> u128 {
     let digits = |text: String| text.chars().filter(char::is_ascii_hexdigit).collect::<String>();
     let text = std::fs::read_to_string(PATH).ok().map(digits);

@@ -1,21 +1,19 @@
 //! Memory for reads and direct writes: aligned to 4096 bytes, and pooled.
 //!
-//! [`AlignedVec`] is the writable form, [`Buffer`] the frozen one: a window
-//! into aligned memory, which is what a read returns. Both give their memory
-//! back on drop. A thread keeps the last block of up to 64 KiB, and takes no lock
-//! for the next one of that size; what it kept before goes to a global pool, as
-//! larger blocks do, and what the pool has no room for to the allocator.
+//! [`AlignedVec`] is the writable form, [`Buffer`] the frozen one: a window into aligned memory, as
+//! reads return it. Both release their memory on drop. A thread keeps the last block of up to 64
+//! KiB, and takes no lock for the next one of that size; the block that it kept before goes to a
+//! global pool, as larger blocks do, and blocks that do not fit into the pool go to the allocator.
 //!
 //! Guarantees:
-//! 1. The first byte of the memory stands at a multiple of [`ALIGNMENT`].
-//! 2. Every byte of the memory is initialised, always; no byte of a former
-//!    owner can be read through [`AlignedVec`] (its new bytes are written
-//!    first), nor through a [`Buffer`] made by a read that succeeded.
-//! 3. The pool holds at most [`POOL_BYTES_MAX`] bytes, and a thread beside it one
-//!    block of at most [`SPARE_BYTES_MAX`].
+//! 1. The address of the memory is a multiple of [`ALIGNMENT`].
+//! 2. Every byte of the memory is always initialised; no byte of a former owner can be read through
+//!    [`AlignedVec`] (its new bytes are written first), nor through a [`Buffer`] made by a
+//!    successful read.
+//! 3. The pool holds at most [`POOL_BYTES_MAX`] bytes, and each thread one additional block of at
+//!    most [`SPARE_BYTES_MAX`].
 //!
-//! Safe to use from all threads. This is one of the modules with `unsafe`;
-//! its tests run under Miri.
+//! Thread-safe. This is one of the modules with `unsafe`; its tests run under Miri.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::Cell;
@@ -26,7 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// What the address of the memory is a multiple of.
+/// The address of the memory is a multiple of this.
 pub const ALIGNMENT: usize = 4096;
 
 /// The most bytes that the pool keeps for reuse.
@@ -52,17 +50,17 @@ static POOL: [Mutex<Vec<Block>>; CLASSES] = [const { Mutex::new(Vec::new()) }; C
 static POOLED: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// What this thread gave back last. A read of one block takes one and gives back one,
+    /// The last block that this thread released. A read of one block takes one and releases one,
     /// and the pool has locks and a count that all threads write.
     static SPARE: Cell<Option<Block>> = const { Cell::new(None) };
 }
 
-/// Bytes that lie in the pool, ready for reuse.
+/// Bytes in the pool, ready for reuse.
 pub fn pooled_bytes() -> usize {
     POOLED.load(Ordering::Relaxed)
 }
 
-/// Gives all pooled memory back to the allocator, and this thread's spare block.
+/// Returns all pooled memory to the allocator, and this thread's spare block.
 pub fn release_pool() {
     drop(SPARE.take());
     for class in &POOL {
@@ -89,13 +87,13 @@ fn class_of(bytes: usize) -> (Option<usize>, usize) {
     (None, bytes)
 }
 
-/// Aligned memory from the allocator, all of it initialised, owned alone.
+/// Aligned memory from the allocator, all of it initialised, with a single owner.
 struct Block {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: a block is plain memory that it alone owns; no thread is special.
+// SAFETY: a block is plain memory with a single owner; it is not bound to a thread.
 unsafe impl Send for Block {}
 // SAFETY: shared access only reads.
 unsafe impl Sync for Block {}
@@ -117,11 +115,11 @@ impl Block {
         }
     }
 
-    /// A block of at least `bytes`: this thread's spare one, or one of the pool, if there is
-    /// one of its class.
+    /// A block of at least `bytes`: this thread's spare one, or one of the pool, if there is one of
+    /// its class.
     fn take(bytes: usize) -> Self {
         let (class, bytes) = class_of(bytes);
-        // A thread that ends has no spare block any more.
+        // An ending thread has no spare block any more.
         if let Ok(Some(spare)) = SPARE.try_with(Cell::take) {
             if spare.bytes == bytes {
                 return spare;
@@ -144,7 +142,7 @@ impl Block {
         }
     }
 
-    /// Into the pool, or back to the allocator when the pool is full.
+    /// Into the pool, or to the allocator if the pool is full.
     fn pool(self) {
         let (Some(class), _) = class_of(self.bytes) else { return };
         if POOLED.fetch_add(self.bytes, Ordering::Relaxed) + self.bytes > POOL_BYTES_MAX {
@@ -172,8 +170,7 @@ impl Drop for Block {
     }
 }
 
-/// Owns a block that was handed out; gives it back on drop. `None` holds no
-/// memory.
+/// Owns a block taken from the pool; releases it on drop. `None` holds no memory.
 struct Lease(Option<Block>);
 
 impl Lease {
@@ -198,7 +195,7 @@ impl Drop for Lease {
     }
 }
 
-/// Bytes that were read: an immutable window into aligned, pooled memory.
+/// Bytes of a read: an immutable window into aligned, pooled memory.
 pub struct Buffer {
     lease: Lease,
     start: usize,
@@ -232,7 +229,7 @@ impl Buffer {
         self
     }
 
-    /// The memory that this buffer keeps from the pool; at least its length.
+    /// The memory that this buffer holds; at least its length.
     pub fn memory_bytes(&self) -> usize {
         self.lease.bytes()
     }
@@ -261,7 +258,7 @@ impl fmt::Debug for Buffer {
     }
 }
 
-/// Growable bytes whose first one is aligned: what a direct write wants.
+/// Growable bytes with an aligned address, for direct writes.
 pub struct AlignedVec {
     lease: Lease,
     len: usize,
@@ -281,15 +278,15 @@ impl AlignedVec {
         bytes
     }
 
-    /// `len` bytes of any content, for a read to fill. Not public: what an
-    /// earlier owner left may stand in them.
+    /// `len` bytes of arbitrary content, for a read to fill. Not public: they may contain a former
+    /// owner's bytes.
     pub(crate) fn stale(len: usize) -> Self {
         let mut bytes = Self::with_capacity(len);
         bytes.len = len;
         bytes
     }
 
-    /// How many bytes fit without moving.
+    /// The number of bytes that fit without moving.
     pub fn capacity(&self) -> usize {
         self.lease.bytes()
     }
@@ -311,7 +308,7 @@ impl AlignedVec {
         self.len = len;
     }
 
-    /// Forgets all bytes, keeps the memory.
+    /// Removes all bytes, keeps the memory.
     pub fn clear(&mut self) {
         self.len = 0;
     }
@@ -426,7 +423,7 @@ mod tests {
         thread_local! {
             static KEPT: Cell<Option<Late>> = const { Cell::new(None) };
         }
-        // Of two thread-locals the one that was used first may go first, or last.
+        // Of two thread-locals the one used first may be dropped first or last.
         let kept_first = || {
             KEPT.set(None);
             KEPT.set(Some(Late(Buffer::copy_from(b"kept"))));

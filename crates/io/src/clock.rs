@@ -57,7 +57,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when told to; sleeping moves it.
+/// A clock that moves only by calls; sleeping moves it.
 #[derive(Debug)]
 pub struct ManualClock {
     ns: AtomicU64,
@@ -65,12 +65,12 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that stands at `unix_ms`.
+    /// A clock set to `unix_ms`.
     pub fn new(unix_ms: u64) -> Self {
         Self { ns: AtomicU64::new(0), epoch_ms: AtomicU64::new(unix_ms) }
     }
 
-    /// Moves the clock on.
+    /// Moves the clock forward.
     pub fn advance(&self, duration: Duration) {
         let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.ns.fetch_add(ns, Ordering::Relaxed);

@@ -1,9 +1,9 @@
-//! The bytes of a simulated file: copied in constant time, shared until one of
-//! the copies is written.
+//! The bytes of a simulated file: copied in constant time, and shared until one of the copies is
+//! written.
 //!
-//! A crash test clones thousands of aftermaths, each with all files, and reads
-//! a little of each; so the bytes lie in chunks behind `Arc`s. Bytes that were
-//! never written read as zero and take no memory.
+//! A crash test clones thousands of aftermaths, each with all files, and reads a small part of
+//! each; so the bytes are in chunks behind `Arc`s. Bytes that were never written read as zero and
+//! take no memory.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ type Chunk = [u8; CHUNK_BYTES];
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Content {
     len: u64,
-    /// May be shorter than `len` asks for, and has holes: both are zeros.
-    /// Bytes of a chunk at and past `len` are zero.
+    /// May be shorter than `len` requires, and has holes: both read as zeros. Bytes of a chunk at
+    /// and past `len` are zero.
     chunks: Arc<Vec<Option<Arc<Chunk>>>>,
 }
 
-/// Where byte `offset` lies: chunk and place in it.
+/// The location of byte `offset`: chunk and offset in it.
 fn locate(offset: u64) -> (usize, usize) {
     let offset = usize::try_from(offset).expect("simulated files fit memory");
     (offset / CHUNK_BYTES, offset % CHUNK_BYTES)
@@ -37,7 +37,7 @@ impl Content {
         self.len
     }
 
-    /// Fills `into` from `offset` on; false when the content ends before.
+    /// Fills `into` from `offset` on; false if the content ends before.
     pub(crate) fn read(&self, offset: u64, mut into: &mut [u8]) -> bool {
         if offset.checked_add(into.len() as u64).is_none_or(|end| end > self.len) {
             return false;
@@ -83,7 +83,7 @@ impl Content {
         }
     }
 
-    /// Makes so many bytes from `offset` on zeros that take no memory, as far as they are there.
+    /// Replaces the existing bytes of this range by zeros that take no memory.
     pub(crate) fn punch(&mut self, offset: u64, bytes: u64) {
         let (start, end) = (offset.min(self.len), offset.saturating_add(bytes).min(self.len));
         let chunks = Arc::make_mut(&mut self.chunks);

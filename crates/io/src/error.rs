@@ -1,12 +1,11 @@
-//! The error of every storage operation: what was tried, on which path, and
-//! what the system answered.
+//! The error of every storage operation: the operation, the path, and the system's error.
 //!
-//! [`ErrorKind`] says what the caller can do; the operating system's error is
-//! kept as the source. `Display` is one sentence that names the file.
+//! [`ErrorKind`] tells callers how they can react; the operating system's error is the source.
+//! `Display` is one sentence with the file's path.
 
 use std::path::{Path, PathBuf};
 
-/// What a storage operation was trying to do.
+/// The storage operation that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {
@@ -24,11 +23,11 @@ pub enum Operation {
     SyncDirectory,
     /// Reserving space for a file.
     Allocate,
-    /// Giving back the room of a part of a file.
+    /// Releasing the space of a part of a file.
     PunchHole,
     /// Changing a file's length.
     Truncate,
-    /// Asking for a file's length or existence.
+    /// Querying a file's length or existence.
     Inspect,
     /// Renaming a file.
     Rename,
@@ -68,7 +67,7 @@ impl Operation {
     }
 }
 
-/// What the caller can do about an error.
+/// The kind of an error, by the caller's options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -80,11 +79,11 @@ pub enum ErrorKind {
     Locked,
     /// No space (or quota) is left: free some and try again.
     Full,
-    /// The file ended before the bytes that were asked for.
+    /// The file ended before the requested bytes.
     ShortRead,
     /// The system does not support the operation here.
     Unsupported,
-    /// The device or the system failed (EIO and all the rest).
+    /// The device or the system failed (EIO and all others).
     Failed,
 }
 
@@ -106,7 +105,7 @@ impl Error {
         Self { kind, operation, path: path.into(), source: None }
     }
 
-    /// The system's answer to `operation` on `path`; the kind follows from it.
+    /// The system's error for `operation` on `path`; the kind follows from it.
     pub fn from_system(
         operation: Operation,
         path: impl Into<PathBuf>,
@@ -124,17 +123,17 @@ impl Error {
         Self { kind, operation, path: path.into(), source: Some(std::sync::Arc::new(source)) }
     }
 
-    /// What the caller can do.
+    /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// What was tried.
+    /// The operation.
     pub fn operation(&self) -> Operation {
         self.operation
     }
 
-    /// The path it was tried on.
+    /// The path of the operation.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,55 +1,54 @@
-//! What a simulated disk can be told to do wrong: the rules of single faults
-//! ([`FaultRule`]) and what a loss of power leaves behind ([`Tear`]).
+//! Faults of a simulated disk: rules for single faults ([`FaultRule`]) and the aftermath of a power
+//! loss ([`Tear`]).
 //!
-//! Plain data; [`crate::MemoryStorage`] acts on it.
+//! Plain data; [`crate::MemoryStorage`] applies it.
 
 use std::path::Path;
 
 use crate::error::{ErrorKind, Operation};
 
-/// What becomes of unsynced bytes and names when the power goes.
+/// The fate of unsynced bytes and names at a power loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tear {
     /// All of them are lost.
     DropUnsynced,
-    /// All of them happen to have reached the device.
+    /// All of them have reached the device.
     KeepUnsynced,
-    /// Each unsynced write and change of names is kept, lost or (writes only)
-    /// kept in part, as the seed decides.
+    /// Each unsynced write and name change is kept, lost or (writes only) kept in part, by the
+    /// seed.
     Torn {
-        /// Decides; the same seed on the same state gives the same aftermath.
+        /// The seed; the same seed on the same state gives the same aftermath.
         seed: u64,
     },
 }
 
-/// One way in which an operation goes wrong.
+/// A way in which an operation fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
     /// The operation does nothing and fails.
     Fail(ErrorKind),
-    /// A write leaves half of its bytes behind, and fails.
+    /// A write stores half of its bytes, and fails.
     ShortWrite,
     /// A read fails as if the file had ended.
     ShortRead,
     /// A read succeeds with one bit wrong.
     FlipBit {
-        /// Which byte of what is read; counted round when it is shorter.
+        /// The index of the byte in the read range; modulo its length.
         byte: usize,
-        /// Which bit of that byte, 0 to 7.
+        /// The bit of that byte, 0 to 7.
         bit: u8,
     },
-    /// A sync fails, and what it should have made durable stays visible but
-    /// never reaches the device, not even by a later sync that succeeds.
+    /// A sync fails, and the data that it should have made durable stays visible but never reaches
+    /// the device, not even by a later successful sync.
     SyncLost,
-    /// A sync of a file fails, and the system drops the pages that it could
-    /// not write: reads show what the device holds, and so it stays. A sync of
-    /// a directory goes wrong as with `SyncLost`.
+    /// A sync of a file fails, and the system drops the pages that it could not write: reads return
+    /// the bytes on the device from then on. A sync of a directory fails as with `SyncLost`.
     SyncDropped,
 }
 
 impl Fault {
-    /// Whether the fault can befall `operation`.
+    /// Whether the fault can affect `operation`.
     pub fn can_befall(self, operation: Operation) -> bool {
         match self {
             Self::Fail(_) => true,
@@ -62,28 +61,28 @@ impl Fault {
     }
 }
 
-/// Which operations a fault befalls.
+/// The operations that a fault affects.
 #[derive(Debug, Clone)]
 pub struct FaultRule {
-    /// Only this operation; every one that the fault can befall when `None`.
+    /// Only this operation; if `None`, all that the fault can affect.
     pub operation: Option<Operation>,
     /// Only paths that contain this text.
     pub path_contains: Option<String>,
-    /// How many matching operations pass unharmed first.
+    /// The number of matching operations that pass unharmed first.
     pub skip: u64,
-    /// How many operations the fault befalls after that; all when `None`.
+    /// The number of operations affected after that; all if `None`.
     pub times: Option<u64>,
-    /// What goes wrong.
+    /// The fault.
     pub fault: Fault,
 }
 
 impl FaultRule {
-    /// `fault` befalls every `operation` from now on.
+    /// `fault` affects every `operation` from now on.
     pub fn always(operation: Operation, fault: Fault) -> Self {
         Self { operation: Some(operation), path_contains: None, skip: 0, times: None, fault }
     }
 
-    /// `fault` befalls the next `operation` only.
+    /// `fault` affects only the next `operation`.
     pub fn once(operation: Operation, fault: Fault) -> Self {
         Self { times: Some(1), ..Self::always(operation, fault) }
     }
@@ -102,7 +101,7 @@ impl FaultRule {
         self
     }
 
-    /// Whether the rule is about such an operation.
+    /// Whether the rule applies to this operation.
     pub(crate) fn matches(&self, operation: Operation, path: &Path) -> bool {
         self.fault.can_befall(operation)
             && self.operation.is_none_or(|only| only == operation)
@@ -112,7 +111,7 @@ impl FaultRule {
                 .is_none_or(|text| path.to_string_lossy().contains(text))
     }
 
-    /// Counts one matching operation; the fault, if it befalls it.
+    /// Counts one matching operation; returns the fault if it is affected.
     pub(crate) fn strike(&mut self) -> Option<Fault> {
         if self.skip > 0 {
             self.skip -= 1;

@@ -1,9 +1,8 @@
-//! A simulated file apart from its names: what is visible, what is durable,
-//! and the unsynced changes between the two.
+//! A simulated file without its names: the visible bytes, the durable bytes, and the unsynced
+//! changes between the two.
 //!
-//! Invariant: unless a sync was lost, `durable` with all `pending` changes
-//! applied in order is `visible`. Not synchronised; the storage's lock guards
-//! it.
+//! Invariant: unless a sync was lost, `durable` with all `pending` changes applied in order is
+//! `visible`. Not synchronised; the storage's lock guards it.
 
 use crate::content::Content;
 use crate::faults::Tear;
@@ -23,7 +22,7 @@ pub(crate) struct Inode {
     visible: Content,
     durable: Content,
     pending: Vec<Change>,
-    /// Whether a lost sync has parted `visible` from what can become durable.
+    /// Whether a lost sync has separated `visible` from the bytes that can become durable.
     lost: bool,
 }
 
@@ -73,14 +72,14 @@ impl Inode {
         self.pending.clear();
     }
 
-    /// A sync that fails and takes the unsynced bytes along.
+    /// A sync that fails and drops the unsynced bytes.
     pub(crate) fn drop_pending(&mut self) {
         self.pending.clear();
         self.visible = self.durable.clone();
         self.lost = false;
     }
 
-    /// What the device holds after a loss of power now.
+    /// The bytes on the device after a power loss now.
     pub(crate) fn aftermath(&self, tear: Tear, random: &SeededRandom) -> Content {
         match tear {
             Tear::DropUnsynced => self.durable.clone(),
@@ -127,9 +126,9 @@ impl Change {
     }
 }
 
-/// A place from 0 to `len`, both included.
+/// An offset from 0 to `len`, both included.
 fn below(random: &SeededRandom, len: usize) -> usize {
-    // A prefix of zero bytes is as good as a lost write, and as likely as any.
+    // A prefix of zero bytes equals a lost write, and is as likely as any other.
     usize::try_from(random.below(len as u64 + 1)).expect("not above a length in memory")
 }
 

@@ -1,6 +1,7 @@
-//! How long operations take: histograms that all threads write to, cheap enough to be always on.
+//! Latencies of operations: histograms that all threads write to, cheap enough to be always on.
 //!
-//! A histogram is an array of atomic buckets, sixteen to a power of two, so a quantile is right to 6 %.
+//! A histogram is an array of atomic buckets, sixteen per power of two, so a quantile is accurate
+//! to 6 %.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,30 +25,30 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An operation took `ns`.
+    /// Records an operation that took `ns`.
     pub fn record(&self, ns: u64) {
         self.record_many(ns, 1);
     }
 
-    /// So many operations took `ns` each.
+    /// Records `operations` operations that took `ns` each.
     pub fn record_many(&self, ns: u64, operations: u64) {
         self.buckets[bucket_of(ns)].fetch_add(operations, Ordering::Relaxed);
         self.sum_ns.fetch_add(ns.saturating_mul(operations), Ordering::Relaxed);
     }
 
-    /// What it holds now.
+    /// A copy of the current counts.
     pub fn counts(&self) -> LatencyCounts {
         let counts = self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).collect();
         LatencyCounts { counts, sum_ns: self.sum_ns.load(Ordering::Relaxed) }
     }
 
-    /// What it holds now, in a few numbers.
+    /// A summary of the current counts.
     pub fn summary(&self) -> Latency {
         self.counts().summary()
     }
 }
 
-/// What a [`Histogram`] held at one moment.
+/// The counts of a [`Histogram`] at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct LatencyCounts {
     counts: Box<[u64]>,
@@ -55,7 +56,7 @@ pub struct LatencyCounts {
 }
 
 impl LatencyCounts {
-    /// What came after `earlier`, a moment of the same histogram.
+    /// A summary of the operations since `earlier`, an earlier copy of the same histogram.
     pub fn since(&self, earlier: &Self) -> Latency {
         let before = earlier.counts.iter().copied().chain(std::iter::repeat(0));
         let counts = self.counts.iter().zip(before).map(|(n, before)| n.saturating_sub(before));
@@ -63,7 +64,7 @@ impl LatencyCounts {
         Self { counts: counts.collect(), sum_ns }.summary()
     }
 
-    /// All of it, in a few numbers.
+    /// A summary of all operations.
     pub fn summary(&self) -> Latency {
         let count: u64 = self.counts.iter().sum();
         let quantile = |q: f64| {
@@ -107,20 +108,20 @@ fn bucket_top(bucket: usize) -> u64 {
     low + ((1u64 << (power - 4)) - 1)
 }
 
-/// What a latency histogram holds. Quantiles are upper edges of buckets.
+/// A summary of a latency histogram. Quantiles are upper edges of buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Latency {
-    /// Operations measured. Reads are sampled: one in sixteen.
+    /// Measured operations. Reads are sampled: one in sixteen.
     pub count: u64,
-    /// What they took together, in nanoseconds.
+    /// Total duration in nanoseconds.
     pub sum_ns: u64,
-    /// Mean, in nanoseconds.
+    /// Mean in nanoseconds.
     pub mean_ns: u64,
-    /// Half of the operations took at most this long.
+    /// p50: half of the operations took at most this long.
     pub p50_ns: u64,
-    /// 99 % took at most this long.
+    /// p99: 99 % took at most this long.
     pub p99_ns: u64,
-    /// 99.9 % took at most this long.
+    /// p99.9: 99.9 % took at most this long.
     pub p999_ns: u64,
 }
 

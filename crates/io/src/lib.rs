@@ -1,10 +1,9 @@
-//! Files, clocks, randomness and threads: every way in which TideKV touches
-//! the world, as traits, each with a real implementation and a simulated one.
+//! Files, clocks, randomness and threads: every access of TideKV to the outside world, as traits,
+//! each with a real implementation and a simulated one.
 //!
-//! Nothing here knows what a table or a key is. Everything above this crate
-//! reaches the operating system through it (`clippy.toml` bans the other
-//! ways), so the whole product runs unchanged on [`memory::MemoryStorage`],
-//! where power can be cut after any operation.
+//! This crate knows nothing about tables or keys. Everything above it reaches the operating system
+//! through it (`clippy.toml` bans the other ways), so the whole product runs unchanged on
+//! [`memory::MemoryStorage`], where power can be cut after any operation.
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 

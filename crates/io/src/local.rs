@@ -1,17 +1,16 @@
 //! The machine's file system: O_DIRECT where it can, batches through io_uring.
 //!
 //! Guarantees:
-//! 1. The durability contract of [`crate::storage`]: `sync` is `fdatasync`,
-//!    which covers the length; `sync_dir` is `fsync` of the directory.
-//! 2. A direct read may begin and end anywhere: the aligned range around it is
-//!    read, and a window of it returned.
-//! 3. A file system that refuses O_DIRECT, and a kernel that refuses io_uring,
-//!    cost speed, never an error. What the kernel refused is remembered.
-//! 4. No length that a caller asks for allocates more than 1 MiB beyond what
-//!    the file holds.
+//! 1. The durability contract of [`crate::storage`]: `sync` is `fdatasync`, which covers the
+//!    length; `sync_dir` is `fsync` of the directory.
+//! 2. A direct read may begin and end anywhere: the aligned range around it is read, and a window
+//!    of it returned.
+//! 3. A file system that refuses O_DIRECT, and a kernel that refuses io_uring, cost speed, never an
+//!    error. Refusals of the kernel are remembered.
+//! 4. No requested length allocates more than 1 MiB beyond the bytes in the file.
 //!
-//! Relies on the kernel for atomicity. Safe to use from all threads; rings are
-//! lent from a pool, so there are as many as batches ran at once.
+//! Relies on the kernel for atomicity. Thread-safe; rings are taken from a pool, so there are as
+//! many as concurrent batches.
 
 #![allow(
     clippy::disallowed_methods,
@@ -39,23 +38,23 @@ use crate::storage::{Access, DirectoryEntry, File, Lock, ReadQueue, ReadRequest,
 use crate::uring::{READ_BYTES_MAX, ROUND_READS_MAX, Ring, RingDone, RingQueue, RingRead};
 use crate::writeback;
 
-/// Reads longer than this look at the file's length before they allocate, so
-/// that a length from a damaged file costs nothing.
+/// Reads longer than this check the file's length before they allocate, so that a length from a
+/// damaged file costs no memory.
 const UNCHECKED_BYTES_MAX: usize = 1 << 20;
 
-/// How much of a direct write from unaligned memory is copied at a time.
+/// Bytes copied at a time for a direct write from unaligned memory.
 const COPY_BYTES: usize = 1 << 20;
 
-/// What O_DIRECT asks for where the kernel does not say (before 6.1): no disk
-/// has larger sectors.
+/// The assumed alignment of O_DIRECT where the kernel does not report it (before 6.1): no disk has
+/// larger sectors.
 const ALIGNMENT_UNKNOWN: usize = 4096;
 
-/// How many reads a queue has under way. More would only wait in the device's own queue.
+/// Most concurrent reads of a queue. More would only wait in the device's own queue.
 const QUEUE_READS_MAX: u32 = 256;
 
 /// The machine's file system.
 pub struct LocalStorage {
-    /// Cleared for good when the kernel has no io_uring for us.
+    /// Cleared permanently if the kernel refuses io_uring.
     uses_uring: AtomicBool,
     rings: Mutex<Vec<Ring>>,
 }
@@ -76,7 +75,7 @@ impl LocalStorage {
         self.uses_uring.load(Ordering::Relaxed)
     }
 
-    /// A ring of this batch's own, if there is any.
+    /// A ring for this batch, if one is available.
     fn lend_ring(&self) -> Option<Ring> {
         if !self.uses_uring() {
             return None;
@@ -87,7 +86,7 @@ impl LocalStorage {
         match Ring::new() {
             Ok(ring) => Some(ring),
             Err(error) => {
-                // Out of memory or descriptors may pass; the rest will not.
+                // Out of memory or descriptors may be temporary; other errors are permanent.
                 let passes = [libc::ENOMEM, libc::EMFILE, libc::ENFILE, libc::EAGAIN];
                 if !error.raw_os_error().is_some_and(|code| passes.contains(&code)) {
                     self.uses_uring.store(false, Ordering::Relaxed);
@@ -127,9 +126,8 @@ impl fmt::Debug for LocalStorage {
     }
 }
 
-/// Turns O_DIRECT on for an open file; the alignment that it then asks for, or
-/// none where the file system refuses. (Opening with the flag would leave a
-/// created file behind on a file system that refuses it.)
+/// Turns O_DIRECT on for an open file; returns the required alignment, or none if the file system
+/// refuses. (Opening with the flag would create the file on a file system that refuses it.)
 fn switch_to_direct(file: &fs::File) -> Option<usize> {
     let status = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
     let alignment = match status {
@@ -146,7 +144,7 @@ fn switch_to_direct(file: &fs::File) -> Option<usize> {
     Some(alignment)
 }
 
-/// Adds what was tried and where to the system's answer.
+/// Adds the operation and the path to the system's error.
 fn system<T>(
     operation: Operation,
     path: &Path,
@@ -225,7 +223,7 @@ impl Storage for LocalStorage {
         options.read(true).write(true);
         let is_device = fs::metadata(path).is_ok_and(|it| it.file_type().is_block_device());
         match is_device {
-            // Of a device that is mounted, or part of another one, the kernel gives nobody this.
+            // The kernel refuses this for a device that is mounted, or part of another one.
             true => options.custom_flags(libc::O_EXCL),
             false => options.create(true).truncate(false),
         };
@@ -235,8 +233,8 @@ impl Storage for LocalStorage {
             }
             opened => system(Operation::Lock, path, opened)?,
         };
-        // Belongs to the open file, not to the process, so a second lock in
-        // this process is refused as well.
+        // The lock belongs to the open file, not to the process, so a second lock in this process
+        // is refused as well.
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Box::new(LocalLock { _file: file })),
             Err(Errno::WOULDBLOCK) => Err(Error::new(ErrorKind::Locked, Operation::Lock, path)),
@@ -276,8 +274,8 @@ impl Storage for LocalStorage {
     }
 }
 
-/// One round of a batch: as much as possible through the ring, the rest (files
-/// of other kinds, huge reads, whatever came back short) with `pread`.
+/// One round of a batch: as many reads as possible through the ring, the rest (files of other
+/// kinds, huge reads, short reads) with `pread`.
 fn read_round(ring: &mut Ring, requests: &[ReadRequest], results: &mut Vec<Result<Buffer>>) {
     let mut reads = Vec::with_capacity(requests.len());
     let mut spans = Vec::with_capacity(requests.len());
@@ -311,7 +309,7 @@ struct Flying {
 }
 
 impl Flying {
-    /// The request's file, which [`LocalQueue::begin`] has looked at.
+    /// The request's file, which [`LocalQueue::begin`] has checked.
     fn file(&self) -> &LocalFile {
         let file = self.request.file.as_any().downcast_ref::<LocalFile>();
         file.expect("only local files are read through a ring")
@@ -324,7 +322,7 @@ impl AsFd for Flying {
     }
 }
 
-/// Reads through a ring of their own.
+/// Reads through their own ring.
 struct LocalQueue {
     queue: Mutex<RingQueue<Flying>>,
     event: OwnedFd,
@@ -383,7 +381,7 @@ struct LocalFile {
 struct Span {
     start: u64,
     bytes: usize,
-    /// Where in the range the wanted bytes begin, and how many they are.
+    /// Offset of the requested bytes in the range, and their number.
     skip: usize,
     len: usize,
 }
@@ -401,8 +399,8 @@ impl LocalFile {
         Error::new(ErrorKind::ShortRead, Operation::Read, &self.path)
     }
 
-    /// What is to be read for `len` bytes at `offset`; an error when the file
-    /// cannot be that long, or is looked at and is not.
+    /// The range to read for `len` bytes at `offset`; an error if the file cannot be that long, or
+    /// is checked and is shorter.
     fn span(&self, offset: u64, len: usize) -> Result<Span> {
         let end = offset.checked_add(len as u64).filter(|end| *end < i64::MAX as u64);
         let end = end.ok_or_else(|| self.short_read())?;
@@ -416,14 +414,14 @@ impl LocalFile {
         Ok(Span { start, bytes: fits(bytes)?, skip: fits(skip)?, len })
     }
 
-    /// Reads what the first `filled` bytes of the span leave out.
+    /// Reads the rest of the span after its first `filled` bytes.
     fn finish(&self, span: Span, mut buffer: AlignedVec, mut filled: usize) -> Result<Buffer> {
         let wanted = span.skip + span.len;
         while filled < wanted {
-            // A direct read that ended off the grid begins again on it.
+            // A direct read that ended off the alignment restarts on it.
             let from = filled - filled % self.alignment;
             match rustix::io::pread(&self.file, &mut buffer[from..], span.start + from as u64) {
-                // No new byte: the file ends here.
+                // No new byte: end of file.
                 Ok(got) if from + got <= filled => return Err(self.short_read()),
                 Ok(got) => filled = from + got,
                 Err(Errno::INTR) => {}
@@ -433,7 +431,7 @@ impl LocalFile {
         Ok(buffer.into_buffer().window(span.skip, span.len))
     }
 
-    /// Writes all of `data`, whose address suits the file.
+    /// Writes all of `data`, whose address is aligned for the file.
     fn write_suited(&self, offset: u64, data: &[u8]) -> Result<()> {
         let mut written = 0;
         while written < data.len() {
@@ -460,7 +458,8 @@ impl File for LocalFile {
 
     fn len(&self) -> Result<u64> {
         if self.is_block_device() {
-            // Of a device the metadata says 0. Nobody reads or writes from where this leaves it.
+            // The metadata of a device contains 0. No read or write uses the position that this
+            // leaves.
             let end = (&self.file).seek(SeekFrom::End(0));
             return self.system(Operation::Inspect, end);
         }
@@ -521,7 +520,7 @@ impl File for LocalFile {
             return Ok(());
         }
         if self.is_block_device() {
-            // What the kernel would do there, it does to the device.
+            // The kernel passes this on to the device.
             return Err(Error::new(ErrorKind::Unsupported, Operation::PunchHole, &self.path));
         }
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;

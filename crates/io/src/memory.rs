@@ -1,21 +1,21 @@
-//! A file system in memory that can lose power, lose syncs, fill up and fail
-//! any operation: what the crash and fault tests stand on.
+//! A file system in memory that can lose power, lose syncs, fill up and fail any operation: the
+//! basis of the crash and fault tests.
 //!
 //! Guarantees:
 //! 1. It keeps the durability contract of [`crate::storage`] and nothing more:
-//!    [`MemoryStorage::after_power_loss`] shows an unsynced byte or name only
-//!    by the luck that its [`Tear`] deals out.
-//! 2. Every call on the storage or on a file of it is one operation with a
-//!    number; only [`MemoryStorage::cut_power_at`], faults and the capacity
-//!    make it fail where a real disk would not.
-//! 3. An aftermath is independent: nothing done to it is seen here, nor the
-//!    other way round. It costs time in the number of files, not of bytes.
-//! 4. A direct write that is not aligned panics: it is a bug of the caller
-//!    that a real disk would answer with an error.
+//!    [`MemoryStorage::after_power_loss`] shows an unsynced byte or name only by the chance of its
+//!    [`Tear`].
+//! 2. Every call on the storage or on a file of it is one operation with a number; only
+//!    [`MemoryStorage::cut_power_at`], faults and the capacity make it fail where a real disk would
+//!    not.
+//! 3. An aftermath is independent: its changes are not visible here, nor the other way round. Its
+//!    cost is proportional to the number of files, not of bytes.
+//! 4. A direct write that is not aligned panics: it is a bug of the caller that a real disk would
+//!    answer with an error.
 //!
-//! Paths begin at one root, absolute or not. Directories cannot be removed or
-//! renamed. Safe to use from all threads: one lock guards the whole storage,
-//! taken before that of a file; neither is held during a callback.
+//! Paths begin at one root, absolute or not. Directories cannot be removed or renamed. Thread-safe:
+//! one lock guards the whole storage, taken before that of a file; neither is held during a
+//! callback.
 
 use std::any::Any;
 use std::collections::HashSet;
@@ -33,17 +33,17 @@ use crate::inode::{self, Inode};
 use crate::namespace::{FileNode, Name, Namespace, Node, normal};
 use crate::storage::{Access, DirectoryEntry, File, Lock, ReadRequest, Storage};
 
-/// What direct writes must be multiples of, as on most disks.
+/// Required alignment of direct writes, as on most disks.
 const ALIGNMENT: usize = 4096;
 
-/// One operation that the storage was asked for.
+/// One operation on the storage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperationRecord {
     /// Counted from 0 in the order in which operations began.
     pub number: u64,
-    /// What was asked for.
+    /// The operation.
     pub operation: Operation,
-    /// On which path.
+    /// Its path.
     pub path: PathBuf,
     /// The second path of a rename or link.
     pub target: Option<PathBuf>,
@@ -118,7 +118,7 @@ impl State {
         }
     }
 
-    /// A name that can be made: its directory exists, it does not.
+    /// A free name: its directory exists, the name does not.
     fn free_name(&self, operation: Operation, path: &Path) -> Result<Name> {
         let name = self.name(operation, path)?;
         match self.names.visible().get(&name) {
@@ -138,7 +138,7 @@ impl State {
 }
 
 impl MemoryStorage {
-    /// An empty file system with nothing but its root.
+    /// An empty file system with only its root.
     pub fn new() -> Self {
         Self::from_state(State::new(Namespace::new()))
     }
@@ -147,20 +147,20 @@ impl MemoryStorage {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// How many operations have begun so far; the number of the next one.
+    /// The number of operations begun so far, which is the number of the next one.
     pub fn operations(&self) -> u64 {
         self.state.lock().operations
     }
 
-    /// Makes what all files have durable, and forgets what it has kept of each change since that was
-    /// so the last time. Not an operation.
+    /// Makes the bytes of all files durable, and drops the record of their unsynced changes. Not an
+    /// operation.
     pub fn sync_all(&self) {
         for (_, file) in self.state.lock().names.visible().files() {
             file.lock().sync();
         }
     }
 
-    /// Starts (from nothing) or ends the recording of operations.
+    /// Starts (with an empty record) or ends the recording of operations.
     pub fn record_history(&self, on: bool) {
         self.state.lock().history = on.then(Vec::new);
     }
@@ -171,8 +171,8 @@ impl MemoryStorage {
     }
 
     /// Calls `callback` before each operation from now on, in place of an
-    /// earlier callback. It may use the storage, but then its own operations
-    /// come back to it. A callback that owns a handle to this storage keeps it
+    /// earlier callback. It may use the storage, but is then also called for its
+    /// own operations. A callback that owns a handle to this storage keeps it
     /// alive until [`MemoryStorage::clear_on_operation`].
     pub fn on_operation(&self, callback: impl Fn(&OperationRecord) + Send + Sync + 'static) {
         self.set_callback(Some(Arc::new(callback)));
@@ -189,7 +189,7 @@ impl MemoryStorage {
         drop(old);
     }
 
-    /// An independent copy as the device would look if power went now. It has
+    /// An independent copy of the device's state after a power loss now. It has
     /// the same capacity; its operations count from 0, and it has no faults,
     /// locks, history or callback.
     pub fn after_power_loss(&self, tear: Tear) -> MemoryStorage {
@@ -210,7 +210,7 @@ impl MemoryStorage {
     }
 
     /// Adds a rule. Every rule counts the operations that it matches; the
-    /// first one that strikes decides what happens.
+    /// first one that strikes determines the fault.
     pub fn add_fault(&self, rule: FaultRule) {
         self.state.lock().faults.push(rule);
     }
@@ -220,7 +220,7 @@ impl MemoryStorage {
         self.state.lock().faults.clear();
     }
 
-    /// The operations that a fault has befallen, oldest first.
+    /// The operations affected by a fault, oldest first.
     pub fn struck(&self) -> Vec<OperationRecord> {
         self.state.lock().struck.clone()
     }
@@ -231,7 +231,7 @@ impl MemoryStorage {
         self.state.lock().capacity = bytes;
     }
 
-    /// Changes a file behind everybody's back; all its bytes become durable.
+    /// Changes a file from outside; all its bytes become durable.
     /// Not an operation.
     ///
     /// # Panics
@@ -253,8 +253,8 @@ impl MemoryStorage {
         Some(content.to_vec())
     }
 
-    /// Puts a file there with the directories above it, in place of any file
-    /// of that name; all of it is durable at once. Not an operation.
+    /// Writes a file with its parent directories, replacing any file of that name; all of it is
+    /// durable at once. Not an operation.
     ///
     /// # Panics
     ///
@@ -275,8 +275,8 @@ impl MemoryStorage {
         state.names.visible().files().map(|(path, _)| Path::new("/").join(path)).collect()
     }
 
-    /// Counts an operation and tells it to the callback; fails when power is
-    /// off or a fault says so. Other faults are the operation's own affair.
+    /// Counts an operation and passes it to the callback; fails if power is off or a fault requires
+    /// it. The operation itself applies other faults.
     fn begin(
         &self,
         operation: Operation,
@@ -399,7 +399,7 @@ impl Storage for MemoryStorage {
             Some(Node::Directory) => {
                 return Err(Error::new(ErrorKind::Failed, Operation::Rename, to));
             }
-            // As POSIX has it: two names of one file stay as they are.
+            // As in POSIX: two names of one file stay as they are.
             Some(Node::File(there)) if Arc::ptr_eq(there, &node) => return Ok(()),
             Some(Node::File(_)) | None => {}
         }
@@ -490,7 +490,7 @@ impl Storage for MemoryStorage {
     fn free_bytes(&self, path: &Path) -> Result<u64> {
         self.begin(Operation::Inspect, path, None)?;
         let state = self.state.lock();
-        // Half the range without a limit, so that callers may add to it.
+        // Half the range if there is no limit, so that callers can add to it.
         Ok(state.capacity.map_or(u64::MAX / 2, |all| all.saturating_sub(state.used_bytes())))
     }
 }
@@ -534,7 +534,7 @@ impl MemoryFile {
         Error::new(ErrorKind::Failed, operation, &self.path)
     }
 
-    /// Changes the file, which becomes `len` bytes long, if there is room.
+    /// Changes the file to `len` bytes, if there is room.
     fn change(
         &self,
         operation: Operation,

@@ -1,14 +1,13 @@
-//! The names of a simulated file system: what is visible, what is durable, and
-//! the unsynced changes between the two, in order.
+//! The names of a simulated file system: the visible ones, the durable ones, and the unsynced
+//! changes between the two, in order.
 //!
 //! Guarantees:
-//! 1. Syncing a directory makes every change that touches it durable, and with
-//!    it the earlier changes of the same names, which it builds on.
-//! 2. A change of names is durable whole or not at all, though a rename may
-//!    touch two directories.
-//! 3. After a loss of power a surviving change finds every earlier change of
-//!    its names survived too; independent changes come and go independently.
-//! 4. A directory whose own name did not survive takes its contents with it.
+//! 1. Syncing a directory makes every change in it durable, with the earlier changes of the same
+//!    names, on which it builds.
+//! 2. A name change is durable completely or not at all, though a rename may touch two directories.
+//! 3. After a power loss, a surviving change implies that every earlier change of its names
+//!    survived too; independent changes survive independently.
+//! 4. A directory whose own name did not survive is lost with its contents.
 //!
 //! Not synchronised; the storage's lock guards it.
 
@@ -22,17 +21,17 @@ use crate::faults::Tear;
 use crate::inode::Inode;
 use crate::random::SeededRandom;
 
-/// A file apart from its names.
+/// A file without its names.
 pub(crate) type FileNode = Arc<Mutex<Inode>>;
 
-/// What a name stands for.
+/// The target of a name.
 #[derive(Debug, Clone)]
 pub(crate) enum Node {
     File(FileNode),
     Directory,
 }
 
-/// A name and the directory that it stands in.
+/// A name and its directory.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Name {
     pub(crate) directory: PathBuf,
@@ -40,8 +39,8 @@ pub(crate) struct Name {
 }
 
 impl Name {
-    /// The name that `path` ends with; none for the root. Absolute and
-    /// relative paths begin at the same root.
+    /// The last name of `path`; none for the root. Absolute and relative paths begin at the same
+    /// root.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let path = normal(path);
         let name = path.file_name()?.to_string_lossy().into_owned();
@@ -66,7 +65,7 @@ pub(crate) fn normal(path: &Path) -> PathBuf {
     plain
 }
 
-/// Directories by path, and what their names stand for.
+/// Directories by path, with the targets of their names.
 #[derive(Debug, Clone)]
 pub(crate) struct Tree {
     directories: BTreeMap<PathBuf, BTreeMap<String, Node>>,
@@ -95,7 +94,7 @@ impl Tree {
         })
     }
 
-    /// Puts a new file in the place of each, the same one for all its names.
+    /// Replaces each file by a new one, the same one for all its names.
     fn replace_files(&mut self, mut new: impl FnMut(&FileNode) -> FileNode) {
         let mut replaced: BTreeMap<usize, FileNode> = BTreeMap::new();
         for node in self.directories.values_mut().flat_map(BTreeMap::values_mut) {
@@ -121,9 +120,9 @@ impl Tree {
         }
     }
 
-    /// Drops directories that no name leads to.
+    /// Drops unreachable directories.
     fn drop_unreachable(&mut self) {
-        // Parents stand before their children in the order of paths.
+        // Parents come before their children in path order.
         let mut reached = HashSet::from([PathBuf::new()]);
         for (path, entries) in &self.directories {
             if reached.contains(path) {
@@ -135,7 +134,7 @@ impl Tree {
     }
 }
 
-/// One change of names; a rename removes and adds in one.
+/// One change of names; a rename is a removal and an addition in one.
 #[derive(Debug, Clone)]
 struct NameChange {
     removed: Option<Name>,
@@ -206,8 +205,8 @@ impl Namespace {
         self.pending.retain(|change| !change.touches(&directory));
     }
 
-    /// Adds a file and the directories above it, durable at once; so become
-    /// the other changes in those directories.
+    /// Adds a file and its parent directories, durable at once; other changes in those directories
+    /// become durable too.
     pub(crate) fn add_durable(&mut self, name: Name, file: FileNode) {
         let above = name.directory.ancestors().map(Path::to_owned).collect::<Vec<_>>();
         for directory in above.iter().rev() {
@@ -219,8 +218,7 @@ impl Namespace {
         above.iter().for_each(|directory| self.sync(directory));
     }
 
-    /// What the device holds after a loss of power now; each file becomes what
-    /// `survivor` says.
+    /// The names on the device after a power loss now; `survivor` maps each file.
     pub(crate) fn aftermath(
         &self,
         tear: Tear,
@@ -242,8 +240,8 @@ impl Namespace {
     }
 }
 
-/// Marks the changes that `wanted` chooses and all earlier ones of the same
-/// names. One pass backwards suffices: a change builds only on earlier ones.
+/// Marks the changes selected by `wanted` and all earlier ones of the same names. One backward pass
+/// suffices: a change builds only on earlier ones.
 fn with_foundations(
     changes: &[NameChange],
     mut wanted: impl FnMut(&NameChange) -> bool,

@@ -1,20 +1,20 @@
-//! Storage on which direct reads and writes take as long as on a modelled device: what an
-//! experiment about many devices stands on where there is but one.
+//! Storage on which direct reads and writes take as long as on a modelled device, for experiments
+//! with several devices on a machine with one.
 //!
 //! Guarantees:
 //! 1. An operation on a file that was opened with [`Access::Direct`] returns no sooner than the
-//!    model's devices have served it, in the order in which operations came; all else is as in the
-//!    storage beneath, and as fast.
-//! 2. Devices serve at the rate of the model whatever the accuracy of the clock's sleep, as long
-//!    as operations wait for them: what is late by a moment leaves no device idle.
+//!    model's devices have served it, in order of arrival; all others behave and perform as in the
+//!    underlying storage.
+//! 2. Devices serve at the rate of the model whatever the accuracy of the clock's sleep, as long as
+//!    operations wait for them: a small delay leaves no device idle.
 //!
-//! Each file is a device of its own, or an [`Array`]: as many devices behind one file, striped with
-//! one part in each stripe for parity that goes round (RAID-5). The bytes lie in the storage
-//! beneath in one piece; what is modelled is time.
+//! Each file is its own device, or an [`Array`]: several devices behind one file, striped, with one
+//! rotating parity part in each stripe (RAID-5). The bytes are in the underlying storage in one
+//! piece; only time is modelled.
 //!
-//! A write to an array that covers a stripe writes it with its parity. Else it takes what costs
-//! less: to read what is overwritten and the old parity, or the rest of the stripe; then to write
-//! the new parts and the new parity.
+//! A write to an array that covers a stripe writes it with its parity. Else it takes the cheaper
+//! way: it reads the overwritten parts and the old parity, or the rest of the stripe; then it
+//! writes the new parts and the new parity.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -30,14 +30,14 @@ use crate::clock::Clock;
 use crate::error::Result;
 use crate::storage::{Access, DirectoryEntry, File, Lock, ReadRequest, Storage};
 
-/// How a device serves.
+/// Service times of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServiceTime {
-    /// What each operation takes beside its bytes.
+    /// The fixed time of each operation.
     pub fixed: Duration,
-    /// Bytes a second of one operation.
+    /// Bytes per second of one operation.
     pub bytes_per_s: u64,
-    /// So many operations are served at once.
+    /// The number of concurrent operations.
     pub channels: usize,
 }
 
@@ -47,12 +47,12 @@ impl ServiceTime {
     }
 }
 
-/// Devices that a file is striped over.
+/// Devices over which a file is striped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Array {
     /// At least three; in each stripe one of them has the parity.
     pub devices: usize,
-    /// Of a stripe, what one device has.
+    /// Bytes of a stripe on one device.
     pub chunk_bytes: u64,
 }
 
@@ -72,18 +72,18 @@ struct Model {
     is_on: AtomicBool,
 }
 
-/// The devices of a file: when each channel of each is free again.
+/// The devices of a file: when each channel of each becomes free.
 #[derive(Debug)]
 struct Devices(Vec<Mutex<Vec<u64>>>);
 
-/// What one device does of an operation on an array.
+/// The part of an operation on an array that one device does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Piece {
     device: usize,
     bytes: u64,
 }
 
-/// What an operation takes: the second part begins when the first is done.
+/// The cost of an operation: the second part begins when the first is done.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Plan {
     first: Vec<Piece>,
@@ -91,7 +91,7 @@ struct Plan {
 }
 
 impl PacedStorage {
-    /// `inner` with that model, which begins at once; each direct file is a device, or an array.
+    /// Wraps `inner` with this model, active at once; each direct file is a device, or an array.
     ///
     /// # Panics
     ///
@@ -109,7 +109,7 @@ impl PacedStorage {
         Self { inner, model: Arc::new(model), files: Mutex::new(HashMap::new()) }
     }
 
-    /// Whether operations take time; what is prepared for a measurement need not.
+    /// Sets whether operations take time; preparation before a measurement need not.
     pub fn set_on(&self, on: bool) {
         self.model.is_on.store(on, Ordering::Release);
     }
@@ -132,7 +132,7 @@ impl PacedStorage {
 }
 
 impl Array {
-    /// The device that has chunk `number` of a stripe's data, and the one that has its parity.
+    /// The device with chunk `number` of a stripe's data, and the one with its parity.
     fn device_of(&self, stripe: u64, number: usize) -> usize {
         (self.parity_of(stripe) + 1 + number) % self.devices
     }
@@ -146,7 +146,7 @@ impl Array {
         self.chunk_bytes * (self.devices as u64 - 1)
     }
 
-    /// The stripes of a range, each with the chunks that it touches and how much of each.
+    /// The stripes of a range, each with the chunks that it touches and the bytes of each.
     fn stripes(&self, offset: u64, len: u64) -> Vec<(u64, Vec<(usize, u64)>)> {
         let mut stripes: Vec<(u64, Vec<(usize, u64)>)> = Vec::new();
         let (mut at, end) = (offset, offset + len);
@@ -202,12 +202,12 @@ impl Array {
 }
 
 impl Model {
-    /// Returns when the devices have done what the plan says.
+    /// Waits until the devices have executed the plan.
     fn serve(&self, devices: &Devices, plan: &Plan) {
         if !self.is_on.load(Ordering::Acquire) {
             return;
         }
-        // What follows is not in the devices' way before it can begin.
+        // The second part does not block the devices before it can begin.
         for pieces in [&plan.first, &plan.then] {
             let mut now = self.clock.monotonic_ns();
             let done = self.reserve(devices, pieces, now);
@@ -218,7 +218,7 @@ impl Model {
         }
     }
 
-    /// When all pieces are done that begin at `from` at the earliest.
+    /// The end of all pieces that begin no earlier than `from`.
     fn reserve(&self, devices: &Devices, pieces: &[Piece], from: u64) -> u64 {
         let reserve = |piece: &Piece| {
             let mut channels = devices.0[piece.device].lock();
@@ -295,7 +295,7 @@ impl File for PacedFile {
         self.inner.is_block_device()
     }
 
-    // Not the descriptor beneath: what goes to it by another way would take no time.
+    // Not the underlying descriptor: operations on it directly would take no time.
     fn as_any(&self) -> &dyn Any {
         self
     }
@@ -346,7 +346,7 @@ impl Storage for PacedStorage {
         self.inner.lock(path)
     }
 
-    /// One after another: nothing here is about batches.
+    /// One after another: batches are not modelled.
     fn read_batch(&self, requests: &[ReadRequest]) -> Vec<Result<Buffer>> {
         let read = |request: &ReadRequest| request.file.read_at(request.offset, request.len);
         requests.iter().map(read).collect()

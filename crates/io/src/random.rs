@@ -1,7 +1,7 @@
-//! Randomness as the product sees it: repeatable from a seed
-//! ([`SeededRandom`]) or from the system ([`SystemRandom`]).
+//! Sources of randomness: repeatable from a seed ([`SeededRandom`]) or from the system
+//! ([`SystemRandom`]).
 //!
-//! Both may be used from any thread. The seeded one is not for secrets.
+//! Both are thread-safe. The seeded one is not for secrets.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ pub trait Random: Send + Sync + Debug {
     fn next_u64(&self) -> u64;
 }
 
-/// What a step adds to the state of splitmix64: the golden ratio, odd.
+/// The increment of splitmix64's state: the golden ratio, odd.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
@@ -60,7 +60,7 @@ impl SystemRandom {
     ///
     /// # Panics
     ///
-    /// When the system has no generator, which Linux since 3.17 has.
+    /// When the system has no generator; Linux has one since 3.17.
     pub fn fill(&self, bytes: &mut [u8]) {
         let mut filled = 0;
         while filled < bytes.len() {

@@ -1,22 +1,22 @@
-//! Counters that every request raises.
+//! Counters that every request increments.
 //!
-//! Threads that raise one number take its cache line from each other all the time. Here the first
-//! threads of a process have a part for themselves.
+//! Threads that increment one number contend for its cache line. Here the first threads of a
+//! process have their own parts.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Parts of a [`SpreadCounter`] that have a thread for themselves.
+/// Parts of a [`SpreadCounter`] with a single owner thread.
 const OWN_PARTS: usize = 32;
-/// Parts that later threads share.
+/// Parts shared by later threads.
 const SHARED_PARTS: usize = 32;
 
-/// A part of a counter on cache lines of its own (two, for the processor fetches pairs).
+/// A part of a counter on its own cache lines (two, because the processor fetches pairs).
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Part(AtomicU64);
 
-/// A number that only grows, and that many threads raise at once. The first threads of a process have
-/// parts of their own, which nobody else writes to: they need no locked instruction.
+/// A number that only grows, and that many threads increment at once. The first threads of a
+/// process have their own parts, which no other thread writes: they need no locked instruction.
 #[derive(Debug)]
 pub struct SpreadCounter(Box<[Part; OWN_PARTS + SHARED_PARTS]>);
 
@@ -26,7 +26,7 @@ impl Default for SpreadCounter {
     }
 }
 
-/// This thread's number, which no other ever has: how many counted before it.
+/// This thread's number, unique in the process: the number of threads that counted before it.
 fn thread_number() -> usize {
     static THREADS: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
@@ -36,25 +36,25 @@ fn thread_number() -> usize {
 }
 
 impl SpreadCounter {
-    /// Counts so many and returns how many there were before, of this thread's part.
+    /// Adds `n` and returns the previous count of this thread's part.
     #[inline]
     pub fn add(&self, n: u64) -> u64 {
         self.add_as(thread_number(), n)
     }
 
-    /// How many there are of this thread's part.
+    /// The count of this thread's part.
     pub fn of_this_thread(&self) -> u64 {
         self.part(thread_number()).load(Ordering::Relaxed)
     }
 
-    /// The part of the thread of that number.
+    /// The part of thread `number`.
     #[inline]
     fn part(&self, number: usize) -> &AtomicU64 {
         let part = if number < OWN_PARTS { number } else { OWN_PARTS + number % SHARED_PARTS };
         &self.0[part].0
     }
 
-    /// As the thread of that number.
+    /// Adds as thread `number`.
     #[inline]
     fn add_as(&self, number: usize, n: u64) -> u64 {
         let part = self.part(number);
@@ -66,7 +66,7 @@ impl SpreadCounter {
         before
     }
 
-    /// How many there are.
+    /// The total count.
     pub fn get(&self) -> u64 {
         self.0.iter().map(|part| part.0.load(Ordering::Relaxed)).sum()
     }
@@ -83,7 +83,7 @@ mod tests {
         std::thread::scope(|scope| {
             for number in 0..threads {
                 let counter = &counter;
-                // The first as sole owners of their parts.
+                // The first threads as sole owners of their parts.
                 scope.spawn(move || (0..100).for_each(|_| _ = counter.add_as(number, 1)));
             }
         });

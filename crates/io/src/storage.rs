@@ -12,11 +12,11 @@
 //!    only once [`Storage::sync_dir`] on its directory has returned `Ok`.
 //!    Before that, each unsynced change of names may or may not have happened;
 //!    a rename is never seen half done.
-//! 4. A sync that failed says nothing about what is on the device, and is not
-//!    to be retried on the same file: the system may have dropped the pages.
+//! 4. After a failed sync the state of the device is unknown, and callers must not retry on the
+//!    same file: the system may have dropped the pages.
 //!
-//! All methods may be called from any thread at once; two writes to
-//! overlapping ranges of one file are the caller's fault.
+//! All methods are thread-safe; two concurrent writes to overlapping ranges of one file are a bug
+//! of the caller.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use crate::buffer::Buffer;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
-/// How a file is to be read and written.
+/// The access mode of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Past the system's page cache where the file system can (O_DIRECT), else
@@ -53,27 +53,26 @@ pub struct ReadRequest {
     pub file: Arc<dyn File>,
     /// The first byte.
     pub offset: u64,
-    /// How many bytes, all of which must exist.
+    /// The number of bytes, all of which must exist.
     pub len: usize,
 }
 
-/// Reads that are begun in one place and end in another: many at a time, and no thread waits for
-/// each. May be used from any thread.
+/// Asynchronous reads: many at a time, without a waiting thread for each. Thread-safe.
 pub trait ReadQueue: Send + Sync + std::fmt::Debug {
-    /// Begins a read, which is told by [`ReadQueue::ended`] under `tag`; gives it back where it
-    /// is none for this queue, or too many are under way.
+    /// Begins a read, which [`ReadQueue::ended`] returns under `tag`; returns the request if it is
+    /// not for this queue, or too many reads are running.
     fn begin(&self, tag: u64, request: ReadRequest) -> std::result::Result<(), ReadRequest>;
 
-    /// The reads that have ended since this was called last, by their tags; `None` for one that the
-    /// queue could not bring to its end, and that is to be made in another way. Does not wait.
+    /// The reads that have ended since the last call, by tag; `None` for one that the queue could
+    /// not complete, and that the caller must repeat in another way. Does not wait.
     fn ended(&self) -> Vec<(u64, Option<Buffer>)>;
 
-    /// A counter of reads that have ended (eight bytes, of the kernel's `eventfd`), which begins
-    /// anew when it is read. Who waits for it reads it before he calls [`ReadQueue::ended`].
+    /// A counter of ended reads (eight bytes, the kernel's `eventfd`), which restarts at 0 when it
+    /// is read. A thread that waits on it reads it before it calls [`ReadQueue::ended`].
     fn event(&self) -> std::os::fd::BorrowedFd<'_>;
 }
 
-/// An exclusive lock on a path, given up on drop (or when the process dies).
+/// An exclusive lock on a path, released on drop (or when the process dies).
 pub trait Lock: Send + Sync + std::fmt::Debug {}
 
 /// A file system. Paths are absolute or relative to the process, as given.
@@ -87,13 +86,13 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     /// Opens an existing file for reading only.
     fn open_read(&self, path: &Path, access: Access) -> Result<Arc<dyn File>>;
 
-    /// Whether a file or directory stands at `path`.
+    /// Whether there is a file or directory at `path`.
     fn exists(&self, path: &Path) -> Result<bool>;
 
-    /// Removes a file. Open handles go on working.
+    /// Removes a file. Open handles remain usable.
     fn remove(&self, path: &Path) -> Result<()>;
 
-    /// Renames a file in one step, replacing any file at `to`.
+    /// Renames a file atomically, replacing any file at `to`.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
 
     /// Gives the file at `from` a second name. `to` must not exist.
@@ -108,20 +107,20 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     /// Makes the directory's names durable (contract, point 3).
     fn sync_dir(&self, path: &Path) -> Result<()>;
 
-    /// Takes an exclusive lock on the file at `path`, creating it if needed.
-    /// Fails with [`crate::ErrorKind::Locked`] when it is held.
+    /// Takes an exclusive lock on the file at `path`, creating it if needed. Fails with
+    /// [`crate::ErrorKind::Locked`] if another holder has it.
     fn lock(&self, path: &Path) -> Result<Box<dyn Lock>>;
 
-    /// Reads many ranges, together where the system can; the results stand in
-    /// the order of the requests. Waits for all of them.
+    /// Reads many ranges, together where the system can; the results are in the order of the
+    /// requests. Waits for all of them.
     fn read_batch(&self, requests: &[ReadRequest]) -> Vec<Result<Buffer>>;
 
-    /// A queue of reads, where the system has such.
+    /// A queue of asynchronous reads, if the system supports it.
     fn read_queue(&self) -> Option<Box<dyn ReadQueue>> {
         None
     }
 
-    /// Bytes that can still be written under `path`, where the system tells.
+    /// Free bytes under `path`, as far as the system reports them.
     fn free_bytes(&self, path: &Path) -> Result<u64>;
 }
 
@@ -148,9 +147,9 @@ pub trait File: Send + Sync + std::fmt::Debug {
     /// Makes the bytes and the length durable (contract, point 2).
     fn sync(&self) -> Result<()>;
 
-    /// Lets the system begin to write `bytes` bytes from `offset` on to the
-    /// disk, so that a later [`File::sync`] has less to do. Promises nothing. An
-    /// error is one of a sync: the next sync may not tell it again.
+    /// Makes the system begin to write `bytes` bytes from `offset` on to the disk, so that a later
+    /// [`File::sync`] has less to do. Guarantees nothing. An error is equivalent to one of a sync:
+    /// the next sync may not report it again.
     fn start_writeback(&self, _offset: u64, _bytes: u64) -> Result<()> {
         Ok(())
     }
@@ -159,9 +158,9 @@ pub trait File: Send + Sync + std::fmt::Debug {
     /// read as zero. A system that cannot reserve only sets the length.
     fn allocate(&self, bytes: u64) -> Result<()>;
 
-    /// Gives the room of so many bytes from `offset` on back to the file system. The file is as long
-    /// as before, and reads as zeros there until it is written again, for which there may be no room
-    /// then. [`crate::ErrorKind::Unsupported`] where that cannot be done, as with a block device.
+    /// Releases the space of `bytes` bytes from `offset` on to the file system. The file keeps its
+    /// length, and reads as zeros there until it is written again, for which there may be no space
+    /// then. [`crate::ErrorKind::Unsupported`] where that is impossible, as with a block device.
     fn punch_hole(&self, _offset: u64, _bytes: u64) -> Result<()> {
         Err(Error::new(ErrorKind::Unsupported, Operation::PunchHole, self.path()))
     }
@@ -169,11 +168,11 @@ pub trait File: Send + Sync + std::fmt::Debug {
     /// Sets the file's length.
     fn truncate(&self, bytes: u64) -> Result<()>;
 
-    /// What offset, length and address of a direct write must be multiples
-    /// of; 1 when anything goes.
+    /// Offset, length and address of a direct write must be multiples of this; 1 without
+    /// restrictions.
     fn alignment(&self) -> usize;
 
-    /// Whether it is a block device: as long as it is, and in a directory of devices.
+    /// Whether it is a block device: of fixed length, and in a directory of devices.
     fn is_block_device(&self) -> bool {
         false
     }

@@ -1,9 +1,8 @@
-//! Where background work runs: on a pool of threads ([`ThreadPool`]), or in
-//! the caller, at once, so that a test repeats exactly ([`InlineExecutor`]).
+//! Executors of background work: a pool of threads ([`ThreadPool`]), or the caller itself, at once,
+//! so that a test is repeatable ([`InlineExecutor`]).
 //!
-//! A job must not wait for another job: the inline executor would never get
-//! to it, and a small pool might not. No lock of an executor is held while a
-//! job runs or is dropped.
+//! A job must not wait for another job: the inline executor would never reach it, and a small pool
+//! might not. No lock of an executor is held while a job runs or is dropped.
 
 #![allow(
     clippy::disallowed_methods,
@@ -24,7 +23,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 /// A piece of background work.
 pub type Job = Box<dyn FnOnce() + Send>;
 
-/// Which queue a job waits in; high goes first.
+/// The queue of a job; high first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Priority {
     /// Flushes, and the next log: writers may be waiting.
@@ -35,36 +34,34 @@ pub enum Priority {
 
 /// Runs jobs.
 pub trait Executor: Send + Sync + Debug {
-    /// Runs `job` some time, or has run it when this returns (inline). Callers
-    /// hold no lock that the job takes. After [`Executor::shutdown`] jobs are
-    /// dropped.
+    /// Runs `job` eventually, or has run it on return (inline). Callers hold no lock that the job
+    /// takes. After [`Executor::shutdown`] jobs are dropped.
     fn execute(&self, priority: Priority, job: Job);
 
-    /// Runs `job` with low priority when `delay` is over and there is nothing else
-    /// to do, or never: for what may as well be left undone. Executors that know no
-    /// time drop it.
+    /// Runs `job` with low priority after `delay` when the executor is idle, or never: for optional
+    /// work. Executors without a clock drop it.
     fn execute_later(&self, delay: Duration, job: Job) {
         let _ = (delay, job);
     }
 
-    /// How many low-priority jobs can run at once; at least 1.
+    /// The number of concurrent low-priority jobs; at least 1.
     fn parallelism(&self) -> usize;
 
-    /// Drops waiting jobs and waits for the running ones. Harmless when called
-    /// twice, or from a job (which does not wait for itself).
+    /// Drops waiting jobs and waits for the running ones. Calling it twice, or from a job (which
+    /// does not wait for itself), is harmless.
     fn shutdown(&self);
 
     /// Whether jobs run inside [`Executor::execute`].
     fn is_inline(&self) -> bool;
 }
 
-/// Starts a long-lived thread of its own, for work that is no job.
+/// Starts a dedicated long-lived thread, for work that is not a job.
 pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name(name.to_owned()).spawn(body)
 }
 
-/// The same for work that others must not wait for, and that can wait for them: the thread steps back from
-/// the processor as threads of housekeeping do. It is not for who holds what others need.
+/// The same with lower scheduling priority, like housekeeping threads: for work that other threads
+/// do not wait for. Not for threads that hold locks or data that others need.
 ///
 /// # Errors
 ///
@@ -79,11 +76,10 @@ pub fn spawn_behind(
     })
 }
 
-/// How far threads of housekeeping step back: five steps of niceness are a factor
-/// of three in the scheduler's weights.
+/// Niceness of housekeeping threads: five steps are a factor of three in the scheduler's weights.
 const NICE: i32 = 5;
 
-/// Waiting jobs, high priority first, else in the order of arrival.
+/// Waiting jobs: high priority first, then in order of arrival.
 #[derive(Default)]
 struct Queues {
     high: VecDeque<Job>,
@@ -104,11 +100,11 @@ impl Queues {
     }
 }
 
-/// Runs each job in the thread that hands it in, before `execute` returns.
+/// Runs each job in the submitting thread, before `execute` returns.
 ///
-/// A job handed in by a running job, or by another thread meanwhile, waits
-/// until the running one has ended and is then run by the same thread, so the
-/// stack does not grow. A panic of a job reaches the caller of `execute`.
+/// A job submitted by a running job, or by another thread meanwhile, waits until the running one
+/// has ended and is then run by the same thread, so the stack does not grow. A panic of a job
+/// reaches the caller of `execute`.
 #[derive(Default)]
 pub struct InlineExecutor {
     state: Mutex<InlineState>,
@@ -123,7 +119,7 @@ struct InlineState {
 }
 
 impl InlineExecutor {
-    /// An executor with nothing to do.
+    /// An idle executor.
     pub fn new() -> Self {
         Self::default()
     }
@@ -184,8 +180,8 @@ impl InlineTurn<'_> {
         let mut state = self.0.state.lock();
         let job = state.queues.pop(true);
         if job.is_none() {
-            // Under the same lock as the look into the queue: a job that comes
-            // after it finds no runner and is run by whoever brings it.
+            // Under the same lock as the check of the queue: a job submitted after it finds no
+            // runner, and its submitter runs it.
             state.runner = None;
             self.0.idle.notify_all();
         }
@@ -203,10 +199,10 @@ impl Drop for InlineTurn<'_> {
     }
 }
 
-/// Threads that run jobs, one of them kept for those of high priority.
+/// Threads that run jobs, one of them reserved for those of high priority.
 ///
-/// A panic of a job is reported on stderr and counted; its thread goes on.
-/// Dropping the pool shuts it down.
+/// A panic of a job is reported on stderr and counted; its thread continues. Dropping the pool
+/// shuts it down.
 pub struct ThreadPool {
     shared: Arc<PoolShared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -215,11 +211,11 @@ pub struct ThreadPool {
 
 struct PoolShared {
     state: Mutex<PoolState>,
-    /// A job has come that only a low thread may take, or the pool closes.
+    /// Signals a job that only a low thread may take, or the shutdown.
     low_wake: Condvar,
-    /// A job of high priority has come, or the pool closes.
+    /// Signals a job of high priority, or the shutdown.
     high_wake: Condvar,
-    /// A job has ended, or waits in `shutdown`.
+    /// Signals that a job has ended, or waits in `shutdown`.
     ended: Condvar,
     panics: AtomicU64,
 }
@@ -227,11 +223,11 @@ struct PoolShared {
 #[derive(Default)]
 struct PoolState {
     queues: Queues,
-    /// Jobs whose time has not come, by that and by their number.
+    /// Delayed jobs, by due time and number.
     later: BTreeMap<(Instant, u64), Job>,
     later_jobs: u64,
     running: usize,
-    /// How many running jobs wait in `shutdown` themselves.
+    /// The number of running jobs that wait in `shutdown` themselves.
     stopping: usize,
     reserved_is_idle: bool,
     closed: bool,
@@ -243,9 +239,9 @@ thread_local! {
 }
 
 impl ThreadPool {
-    /// Starts `low_threads` (at least one) for all jobs, which step back where
-    /// processors are short, and one more for jobs of high priority, which does
-    /// not. Threads are named after `name`.
+    /// Starts `low_threads` (at least one) threads for all jobs, with lower scheduling priority,
+    /// and one more for jobs of high priority, with normal priority. Threads are named after
+    /// `name`.
     ///
     /// # Panics
     ///
@@ -271,22 +267,22 @@ impl ThreadPool {
         Self { shared, threads: Mutex::new(threads), low_threads }
     }
 
-    /// How many jobs have panicked.
+    /// The number of jobs that have panicked.
     pub fn panics(&self) -> u64 {
         self.shared.panics.load(Ordering::Relaxed)
     }
 }
 
-/// Where processors are short, this thread gets a third of the share of others:
-/// whoever waits for an answer goes before housekeeping.
+/// Lowers this thread's share of busy processors to a third of the others': requests go before
+/// housekeeping.
 fn step_back() {
-    // Miri knows no priorities, and has no need of them.
+    // Miri has no priorities and needs none.
     if cfg!(miri) {
         return;
     }
     let me = Some(rustix::thread::gettid());
     if let Ok(nice) = rustix::process::getpriority_process(me) {
-        // A system that refuses leaves things as they are.
+        // If the system refuses, the priority stays.
         let _ = rustix::process::setpriority_process(me, (nice + NICE).min(19));
     }
 }
@@ -309,15 +305,15 @@ impl PoolShared {
             } else if takes_low {
                 state = self.wait_for_low(state);
             } else {
-                // Whoever wakes it takes that back.
+                // The thread that wakes it resets that.
                 state.reserved_is_idle = true;
                 self.high_wake.wait(&mut state);
             }
         }
     }
 
-    /// Waits for a job that a low thread may take, or until the time of one has
-    /// come, which then stands in the queue.
+    /// Waits for a job that a low thread may take, or until a delayed one is due, which is then in
+    /// the queue.
     fn wait_for_low<'a>(&self, mut state: MutexGuard<'a, PoolState>) -> MutexGuard<'a, PoolState> {
         let Some(first) = state.later.first_entry() else {
             self.low_wake.wait(&mut state);
@@ -334,8 +330,8 @@ impl PoolShared {
     }
 
     fn run(&self, job: Job) {
-        // A job owns what it works on: what it leaves behind half done is
-        // poisoned by its own locks, not by going on here.
+        // A job owns its data: the locks of half-changed data are poisoned, so continuing here is
+        // safe.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
             self.panics.fetch_add(1, Ordering::Relaxed);
             let text = panic
@@ -362,8 +358,7 @@ impl Executor for ThreadPool {
             return;
         }
         state.queues.push(priority, job);
-        // An idle reserved thread takes a high job; if it is busy, any low
-        // thread may.
+        // An idle reserved thread takes a high job; if it is busy, any low thread may.
         if priority == Priority::High && state.reserved_is_idle {
             state.reserved_is_idle = false;
             self.shared.high_wake.notify_one();
@@ -382,7 +377,7 @@ impl Executor for ThreadPool {
         state.later_jobs += 1;
         let place = (Instant::now() + delay, state.later_jobs);
         state.later.insert(place, job);
-        // One that waits for no time, or for a later one, shall wait for this.
+        // A thread that waits without a deadline, or for a later one, must wait for this one.
         self.shared.low_wake.notify_one();
     }
 
@@ -412,7 +407,7 @@ impl Executor for ThreadPool {
         }
         drop(state);
         for thread in std::mem::take(&mut *self.threads.lock()) {
-            // The body catches the panics of jobs and has none of its own.
+            // The body catches the panics of jobs and cannot panic itself.
             let _ = thread.join();
         }
     }

@@ -1,19 +1,16 @@
-//! Many reads with one system call, and reads that end by themselves, through
-//! io_uring.
+//! Batches of reads with one system call, and asynchronous reads, through io_uring.
 //!
 //! Guarantees:
-//! 1. The kernel writes only to memory that lives until it is done with it: a
-//!    buffer is owned by the table of its round, or of its queue, until its
-//!    completion has arrived. When a ring fails, or the stack unwinds, what is
-//!    still in the table is leaked and the ring is not used again.
-//! 2. A round ends when all its reads have completed or the ring has failed;
-//!    a completion is never taken for one of another round.
+//! 1. The kernel writes only to memory that lives until the kernel is done with it: a buffer is
+//!    owned by the table of its round, or of its queue, until its completion has arrived. When a
+//!    ring fails, or the stack unwinds, the remaining buffers in the table are leaked and the ring
+//!    is not used again.
+//! 2. A round ends when all its reads have completed or the ring has failed; a completion is never
+//!    attributed to another round.
 //! 3. A read of a queue ends once: completed, or when the ring has failed.
 //!
-//! It does not retry: what came back short, interrupted or not at all is for
-//! the caller to finish with `pread`. A ring belongs to one thread at a time.
-//! The contract tests of
-//! [`crate::LocalStorage`] stand behind it.
+//! There are no retries: the caller finishes short, interrupted or missing reads with `pread`. A
+//! ring belongs to one thread at a time. The contract tests of [`crate::LocalStorage`] cover it.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -24,17 +21,17 @@ use rustix::event::EventfdFlags;
 
 use crate::buffer::AlignedVec;
 
-/// How many reads a round holds. A device answers a few dozen at a time; a
-/// larger ring would only cost memory.
+/// Most reads per round. A device serves a few dozen at a time; a larger ring would only cost
+/// memory.
 pub(crate) const ROUND_READS_MAX: usize = 64;
 
 /// The longest single read; longer ones gain nothing from a ring.
 pub(crate) const READ_BYTES_MAX: usize = 1 << 30;
 
-/// How often a round that makes no progress is tried again.
+/// Most retries of a round without progress.
 const STALLS_MAX: u32 = 1000;
 
-/// One read: the whole buffer, from `offset` on.
+/// One read of the whole buffer, from `offset` on.
 pub(crate) struct RingRead<'a> {
     pub(crate) file: BorrowedFd<'a>,
     pub(crate) offset: u64,
@@ -44,7 +41,7 @@ pub(crate) struct RingRead<'a> {
 /// A read that completed.
 pub(crate) struct RingDone {
     pub(crate) buffer: AlignedVec,
-    /// How many bytes came, or none if the read failed.
+    /// The number of bytes read, or none if the read failed.
     pub(crate) filled: usize,
 }
 
@@ -55,7 +52,7 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// A ring, if the kernel lends one that can read.
+    /// A ring, if the kernel provides one that supports reads.
     pub(crate) fn new() -> io::Result<Self> {
         let entries = u32::try_from(ROUND_READS_MAX).expect("a small constant");
         let ring = IoUring::builder().dontfork().build(entries)?;
@@ -67,16 +64,16 @@ impl Ring {
         Ok(Self { ring, failed: false })
     }
 
-    /// Whether a round has failed; the ring is then to be dropped.
+    /// Whether a round has failed; drop the ring then.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed
     }
 
-    /// Does the reads, at most [`ROUND_READS_MAX`], and waits for them. `None`
-    /// stands for a read that did not complete because the ring failed.
+    /// Executes the reads, at most [`ROUND_READS_MAX`], and waits for them. `None` is a read that
+    /// did not complete because the ring failed.
     pub(crate) fn round(&mut self, reads: Vec<RingRead<'_>>) -> Vec<Option<RingDone>> {
         assert!(reads.len() <= ROUND_READS_MAX && !self.failed, "a round fits a working ring");
-        // Set first and taken back at the end, so that unwinding leaves it.
+        // Set first and reset at the end, so that it stays set on unwinding.
         self.failed = true;
         let mut table = InFlight::new(reads.len());
         for (tag, read) in (0..).zip(reads) {
@@ -90,11 +87,10 @@ impl Ring {
             );
             table.slots.push(Slot { buffer, filled: None });
             let entry = entry.offset(offset).build().user_data(tag);
-            // SAFETY: the buffer is in the table, which frees it only once its
-            // completion has come; its memory does not move with it. The file
-            // is open at least until the entry is submitted, after which the
-            // kernel holds it: the borrow outlives this function, and entries
-            // of a failed ring that were not submitted never are.
+            // SAFETY: the buffer is in the table, which frees it only after its completion; its
+            // memory does not move with it. The file is open at least until the entry is submitted,
+            // after which the kernel holds it: the borrow outlives this function, and unsubmitted
+            // entries of a failed ring are never submitted.
             let pushed = unsafe { self.ring.submission().push(&entry) };
             assert!(pushed.is_ok(), "a round fits the ring");
         }
@@ -104,8 +100,7 @@ impl Ring {
         table.finish()
     }
 
-    /// Submits and waits until the table is complete; false when the ring has
-    /// failed.
+    /// Submits and waits until the table is complete; false if the ring has failed.
     fn complete(&mut self, table: &mut InFlight) -> bool {
         let mut stalls = 0;
         while table.left > 0 {
@@ -135,7 +130,7 @@ impl Ring {
     }
 }
 
-/// Reads that end in any order. What is under way when it is dropped is leaked.
+/// Reads that end in any order. Reads still running at the drop are leaked.
 pub(crate) struct RingQueue<T> {
     ring: IoUring,
     /// Signalled by the kernel whenever a read has completed.
@@ -146,7 +141,7 @@ pub(crate) struct RingQueue<T> {
 }
 
 impl<T: AsFd> RingQueue<T> {
-    /// A queue of up to `reads_max` reads at once, if the kernel lends a ring.
+    /// A queue of up to `reads_max` concurrent reads, if the kernel provides a ring.
     pub(crate) fn new(reads_max: u32) -> io::Result<Self> {
         let ring = IoUring::builder().dontfork().build(reads_max)?;
         let mut probe = Probe::new();
@@ -166,8 +161,8 @@ impl<T: AsFd> RingQueue<T> {
         self.event.as_fd()
     }
 
-    /// Begins a read of the file that `what` keeps open; it comes back with it.
-    /// Gives both back where there is no room.
+    /// Begins a read of the file that `what` keeps open; both are returned at its end, or at once
+    /// if there is no room.
     pub(crate) fn begin(
         &mut self,
         what: T,
@@ -185,17 +180,16 @@ impl<T: AsFd> RingQueue<T> {
         table.slots.push(Slot { buffer, filled: None });
         self.free.pop();
         self.flying[place] = Some((what, table));
-        // SAFETY: the buffer is in the table, which frees it only once its
-        // completion has come, and so does what keeps the file open; neither
-        // moves. The queue has as many places as the ring has entries, and an
-        // entry that was pushed is submitted before the next one is.
+        // SAFETY: the buffer is in the table, which frees it only after its completion, and so is
+        // the owner of the open file; neither moves. The queue has as many slots as the ring has
+        // entries, and a pushed entry is submitted before the next one is.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         assert!(pushed.is_ok(), "a queue fits its ring");
         self.submit();
         Ok(())
     }
 
-    /// Hands to the kernel what has been pushed.
+    /// Submits pushed entries to the kernel.
     fn submit(&mut self) {
         for _ in 0..STALLS_MAX {
             match self.ring.submit() {
@@ -208,17 +202,16 @@ impl<T: AsFd> RingQueue<T> {
             }
         }
         self.failed = true;
-        // No completion may come that would tell it.
+        // No completion may arrive to report it.
         let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
     }
 
-    /// The reads that have ended; `None` stands for one that did not complete
-    /// because the ring failed.
+    /// The reads that have ended; `None` is one that did not complete because the ring failed.
     pub(crate) fn ended(&mut self) -> Vec<(T, Option<RingDone>)> {
         let mut ended = Vec::new();
         for completion in self.ring.completion() {
             let place = usize::try_from(completion.user_data()).expect("a place in the table");
-            // One that has been given up already, when the ring failed, is nobody's.
+            // Ignores one that was given up when the ring failed.
             let Some((what, mut table)) = self.flying[place].take() else { continue };
             self.free.push(place);
             table.slots[0].filled = Some(usize::try_from(completion.result()).unwrap_or(0));
@@ -238,8 +231,8 @@ struct Slot {
     filled: Option<usize>,
 }
 
-/// Owns the buffers of a round. Dropped before the round is complete, it leaks
-/// those that the kernel may still write to.
+/// Owns the buffers of a round. Dropped before the round is complete, it leaks those that the
+/// kernel may still write to.
 struct InFlight {
     slots: Vec<Slot>,
     left: usize,

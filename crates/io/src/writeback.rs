@@ -1,13 +1,13 @@
-//! Asks the kernel to begin writing a part of a file to its disk.
+//! Makes the kernel begin to write a part of a file to its disk.
 //!
-//! One system call with numbers and a borrowed descriptor: that is all the
-//! `unsafe` there is. A system that does not know the call does nothing.
+//! One system call with numbers and a borrowed descriptor is all the `unsafe` code. A system
+//! without the call does nothing.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Begins to write what is dirty in `bytes` bytes from `offset` on, without
-/// waiting for it. An error means that pages were lost.
+/// Begins to write the dirty pages in `bytes` bytes from `offset` on, without waiting. An error
+/// means that pages were lost.
 pub(crate) fn start(file: BorrowedFd<'_>, offset: u64, bytes: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     if let (Ok(offset), Ok(bytes)) = (i64::try_from(offset), i64::try_from(bytes)) {

@@ -1,4 +1,4 @@
-//! What the append writer promises when the disk does not cooperate.
+//! Guarantees of the append writer under disk faults.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -14,7 +14,7 @@ fn start(storage: &MemoryStorage) -> AppendFile {
     AppendFile::new(storage.create(Path::new("/a"), Access::Direct).unwrap(), 8192)
 }
 
-/// Loses all jobs, as an executor that is shut down.
+/// Drops all jobs, like an executor after shutdown.
 #[derive(Debug)]
 struct Nobody;
 
@@ -116,7 +116,7 @@ fn with_a_helper_every_failure_reaches_the_caller() {
     }
 }
 
-/// Keeps jobs until they are asked for.
+/// Keeps jobs until the test runs them.
 #[derive(Default)]
 struct Later(std::sync::Mutex<Vec<Job>>);
 

@@ -1,4 +1,4 @@
-//! The count of the buffer pool, which is global: this test has a process of its own.
+//! The byte count of the buffer pool, which is global: this test runs in its own process.
 
 use tidekv_io::Buffer;
 use tidekv_io::buffer::{AlignedVec, POOL_BYTES_MAX, SPARE_BYTES_MAX, pooled_bytes, release_pool};
@@ -19,8 +19,8 @@ fn the_pool_is_bounded_and_a_thread_keeps_one_small_block_beside_it() {
     release_pool();
     assert_eq!(pooled_bytes(), 0);
 
-    // A read of one block at a time leaves the pool alone, and what was spare before one of
-    // another size goes there.
+    // Reading one block at a time leaves the pool alone, and the previous spare block of another
+    // size goes there.
     for (bytes, pooled) in [(5000, 0), (5000, 0), (SPARE_BYTES_MAX, 8192)] {
         let block = Buffer::copy_from(&vec![2; bytes]);
         let start = block.as_ptr().addr();

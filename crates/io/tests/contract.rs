@@ -1,5 +1,5 @@
-//! What every storage does, on the disk (with and without io_uring) and in
-//! memory: each check runs on all of them, with both kinds of access.
+//! The contract of every storage, on disk (with and without io_uring) and in memory: each check
+//! runs on all of them, with both kinds of access.
 
 #![cfg(not(miri))]
 
@@ -28,7 +28,7 @@ impl Place<'_> {
         self.storage.create(&self.path(name), self.access).unwrap()
     }
 
-    /// A new file of `len` bytes, none of them regular.
+    /// A new file of `len` bytes with the test pattern.
     fn filled(&self, name: &str, len: usize) -> Arc<dyn File> {
         let file = self.create(name);
         let mut append = AppendFile::new(Arc::clone(&file), 1 << 16);
@@ -38,7 +38,7 @@ impl Place<'_> {
     }
 }
 
-/// The bytes from `offset` on of the file that all these tests write.
+/// The bytes from `offset` on of the test pattern.
 fn pattern(offset: usize, len: usize) -> Vec<u8> {
     (offset..offset + len).map(|n| (n.wrapping_mul(0x9E37_79B1) >> 13) as u8).collect()
 }

@@ -1,6 +1,5 @@
-//! Random operations in one directory against the plainest model of a disk:
-//! names and bytes each have a visible and a durable side, and a sync copies
-//! one to the other.
+//! Random operations in one directory compared with the simplest model of a disk: names and bytes
+//! each have a visible and a durable side, and a sync copies one to the other.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -41,7 +40,7 @@ struct Model {
 }
 
 impl Model {
-    /// Does the step, or says that it cannot be done.
+    /// Applies the step; returns false if it is impossible.
     fn apply(&mut self, step: &Step) -> bool {
         match step {
             Step::Create(name) => {

@@ -1,9 +1,9 @@
-//! The workspace against its own rules (`docs/internals/style.md`): layers, order of
-//! modules, sizes, names, leftovers, and documents that name what exists.
+//! The workspace checked against its own rules (`docs/internals/style.md`): layers, module order,
+//! sizes, names, leftovers, and names in documents.
 //!
-//! It stands here because this crate depends on no other, so it is the first
-//! test to run. Every rule is a function from texts to complaints, and each is
-//! shown to complain: a check that cannot fail proves nothing.
+//! The test is in this crate because it depends on no other, so it is the first test to run. Every
+//! rule is a function from texts to complaints, and each has a test in which it complains: a check
+//! that cannot fail proves nothing.
 
 #![allow(clippy::disallowed_methods, reason = "reads the workspace's own sources")]
 
@@ -19,12 +19,14 @@ mod sizes;
 mod words;
 #[path = "tidy/documents.rs"]
 mod documents;
+#[path = "tidy/prose.rs"]
+mod prose;
 
 use std::path::{Path, PathBuf};
 
 use source::Source;
 
-/// Entries of the root that a visitor sees at once.
+/// Most entries of the root directory.
 const ROOT_ENTRIES_MAX: usize = 20;
 
 fn root() -> PathBuf {
@@ -36,8 +38,8 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(&full).unwrap_or_else(|error| panic!("{}: {error}", full.display()))
 }
 
-/// All files below `directory` whose names end in `.extension`, by path from
-/// the root. Without what a build leaves behind.
+/// All files below `directory` whose names end in `.extension`, by path from the root, without
+/// build outputs.
 fn files(directory: &str, extension: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut waiting = vec![directory.to_owned()];
@@ -60,7 +62,7 @@ fn files(directory: &str, extension: &str) -> Vec<String> {
     found
 }
 
-/// The folders in which packages of the workspace are.
+/// The folders of the workspace's packages.
 const FOLDERS: [&str; 3] = ["crates", "lab", "testkit"];
 
 /// All files of the workspace with this extension.
@@ -126,6 +128,17 @@ fn waiting_is_plain_below_the_server() {
 #[test]
 fn unsafe_stands_where_it_is_expected() {
     accept(words::unsafety(&sources()));
+}
+
+#[test]
+fn sources_and_documents_use_plain_words() {
+    let mut complaints: Vec<String> = sources().iter().flat_map(prose::source).collect();
+    // The changelog lists the renames.
+    let mut paths = files("docs", "md");
+    paths.extend(files("packaging", "md"));
+    paths.push("README.md".into());
+    complaints.extend(paths.iter().flat_map(|path| prose::document(path, &read(path))));
+    accept(complaints);
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //! promised where others have one. Who is promised one while nobody knows what his misses take keeps at least that.
 //!
 //! *Memory* is what there is of DRAM for objects, *DRAM* is all of it, with what flash has
-//! ([`tidekv_tiered::FlashDram`]). A plan, with all [`Sizes`] and [`Seen`], is in bytes of memory, and of flash in as many
+//! ([`tidekv_tiered::FlashDram`]). A plan, with all [`Sizes`] and [`Observation`], is in bytes of memory, and of flash in as many
 //! as the objects there would take of memory; there they take more ([`OnFlash`]). What flash has of DRAM is in the price of
 //! memory. A [`Change`] is in the bytes of its own tier.
 
@@ -17,8 +17,8 @@ use std::time::Duration;
 use tidekv_net::error::{Error, Result};
 use tidekv_observe::curves::{Curves, WindowReport};
 use tidekv_plan::{
-    Allotment, Bounds, Curve, Decision, Elastic, Goal, Infeasible, Latencies, Plan, Prices, Seen,
-    Sizes, Tenant, Why,
+    Allotment, Bounds, Curve, Decision, Elastic, Goal, Infeasible, Latencies, Observation, Plan,
+    Prices, Reason, Sizes, Tenant,
 };
 use tidekv_tiered::{DeviceStats, TenantStats};
 use tokio::sync::watch::Receiver;
@@ -64,14 +64,14 @@ struct Change {
 struct OnFlash {
     /// How many bytes of flash for each byte of DRAM.
     factor: f64,
-    /// Bytes that are no room for objects, where there is any flash ([`TenantStats::flash_bytes_beside`]).
+    /// Bytes that are no room for objects, where there is any flash ([`TenantStats::flash_overhead_bytes`]).
     fixed_bytes: f64,
 }
 
 impl OnFlash {
     /// Of a tenant, where objects take so many times as much as in DRAM.
     fn of(stats: &TenantStats, factor: f64) -> Self {
-        Self { factor, fixed_bytes: stats.flash_bytes_beside as f64 }
+        Self { factor, fixed_bytes: stats.flash_overhead_bytes as f64 }
     }
 
     /// What objects take of DRAM that so much flash has room for.
@@ -196,7 +196,7 @@ impl Loop {
         let seconds = now_ns.saturating_sub(self.before_ns).max(1) as f64 / 1e9;
         let seen =
             |(tenant, (stats, told))| self.seen(tenant, stats, told, (number, factor, seconds));
-        let seen: Vec<Seen> = now.iter().zip(told).enumerate().map(seen).collect();
+        let seen: Vec<Observation> = now.iter().zip(told).enumerate().map(seen).collect();
         (self.before, self.before_ns) = (now, now_ns);
         // What was cold then says little of what is to come.
         if number > 1 {
@@ -225,7 +225,7 @@ impl Loop {
         let beside_bytes = tenants.map(|(of, max)| if max > 0 { of.fixed_bytes } else { 0.0 });
         let prices = self.options.prices;
         let flash_least = prices.cost(0, beside_bytes.sum::<f64>() as u64);
-        let dram_least = self.before.iter().map(|stats| stats.flash_dram.dram_bytes_least()).sum();
+        let dram_least = self.before.iter().map(|stats| stats.flash_dram.dram_bytes_min()).sum();
         let (goal, cost, flash_bytes) = match self.options.goal {
             ElasticGoal::Latency { .. } => (Goal::Cost, None, flash_bytes),
             ElasticGoal::Cost(cost) => {
@@ -258,7 +258,7 @@ impl Loop {
         stats: &TenantStats,
         told: Option<WindowReport>,
         (window, factor, seconds): (u64, f64, f64),
-    ) -> Seen {
+    ) -> Observation {
         let before = &self.before[number];
         // What went from DRAM to flash has not gone.
         let is_full = match stats.flash_bytes_max {
@@ -290,7 +290,7 @@ impl Loop {
             flash_bytes_max: Some(flash(self.flash_max[number])),
             ..Tenant::new(stats.name.clone(), told.map_or_else(nothing, |told| told.curve))
         };
-        Seen {
+        Observation {
             tenant,
             has: (memory_of(stats), flash(stats.flash_bytes_max)),
             least: (
@@ -335,7 +335,7 @@ impl Loop {
 
     /// What changes where tenants are to be as large as that. Of a tier, what shrinks comes first, and
     /// makes room for what grows; flash comes before DRAM, so that there is room for what leaves it.
-    fn changes(&self, seen: &[Seen], sizes: &[Sizes], factor: f64) -> Vec<Change> {
+    fn changes(&self, seen: &[Observation], sizes: &[Sizes], factor: f64) -> Vec<Change> {
         let dram = self.drams(sizes);
         let mut changes = Vec::new();
         for ((number, seen), &(_, flash)) in seen.iter().enumerate().zip(sizes) {
@@ -398,7 +398,7 @@ impl Loop {
         is_any
     }
 
-    fn report(&self, decision: &Decision, seen: &[Seen], resized: bool, factor: f64) {
+    fn report(&self, decision: &Decision, seen: &[Observation], resized: bool, factor: f64) {
         let mut text = told(decision, &self.before, (factor, self.options.prices));
         let guessed = seen.iter().filter(|seen| seen.is_guessed);
         let guessed: Vec<&str> = guessed.map(|seen| &*seen.tenant.name).collect();
@@ -455,7 +455,7 @@ fn shared(wanted: &[Wanted], dram_max: u64) -> Vec<u64> {
 fn dram_factor(stats: &TenantStats) -> f64 {
     let (flash, memory) = (stats.flash_dram, memory_of(stats).max(1));
     let of = |memory: u64| {
-        let beside_least = flash.dram_bytes_for(memory) - flash.dram_bytes_least();
+        let beside_least = flash.dram_bytes_for(memory) - flash.dram_bytes_min();
         beside_least as f64 / memory.max(1) as f64
     };
     [64, 16, 4, 1].map(|part| of(memory / part)).into_iter().fold(1.0, f64::max)
@@ -485,17 +485,19 @@ fn nothing() -> Curve {
 
 /// A decision in words.
 fn told(decision: &Decision, tenants: &[TenantStats], (factor, prices): (f64, Prices)) -> String {
-    let why = match &decision.why {
-        Why::Idle => "too few requests to say anything".into(),
-        Why::Good => "what there is will do, and hardly anything would be saved".into(),
-        Why::Waiting => "less would do; it has to say so once more".into(),
-        Why::FlashFirst => {
+    let why = match &decision.reason {
+        Reason::Idle => "too few requests to say anything".into(),
+        Reason::NothingToGain => "what there is will do, and hardly anything would be saved".into(),
+        Reason::Confirming => "less would do; it has to say so once more".into(),
+        Reason::FlashFirst => {
             "less DRAM would do; flash that is to stand in for it has to fill first".into()
         }
-        Why::Broken => "what is asked would not be kept".into(),
-        Why::Cheaper => "less will do".into(),
-        Why::Faster => "as much money makes it faster".into(),
-        Why::Impossible(why) => format!("what is asked cannot be ({})", impossible(why, tenants)),
+        Reason::TargetMissed => "what is asked would not be kept".into(),
+        Reason::Cheaper => "less will do".into(),
+        Reason::Faster => "as much money makes it faster".into(),
+        Reason::Impossible(why) => {
+            format!("what is asked cannot be ({})", impossible(why, tenants))
+        }
     };
     // In bytes of each tier.
     let sizes = |plan: &Plan| -> Vec<Sizes> {

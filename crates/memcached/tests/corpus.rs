@@ -13,12 +13,12 @@ use tidekv_testkit::allocation;
 static ALLOCATOR: allocation::Counting = allocation::Counting;
 
 #[test]
-fn seeds_are_what_the_targets_take() {
+fn targets_accept_their_seeds() {
     corpus::plant(&memcached::seeds());
 }
 
 #[test]
-fn corpora_give_errors_or_the_truth() {
+fn corpora_give_errors_or_correct_data() {
     assert!(allocation::is_counting(), "else no limit is checked");
     for &target in memcached::TARGETS {
         assert!(corpus::replay(target) > 3, "{} has hardly a corpus", target.0);

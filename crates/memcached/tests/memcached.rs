@@ -20,7 +20,7 @@ use tidekv_memcached::{
     Address, CacheServer, CacheServerOptions, ElasticGoal, ElasticOptions, ErrorKind, OffsetClock,
     Users,
 };
-use tidekv_plan::{GivenLatencies, Prices};
+use tidekv_plan::{LatencyOverrides, Prices};
 use tidekv_tiered::{FlashOptions, Options};
 
 fn sleep(duration: Duration) {
@@ -665,7 +665,7 @@ fn circle_until(
 fn elastic_server(
     flash: Vec<FlashOptions>,
     latency_us: f64,
-    latencies: GivenLatencies,
+    latencies: LatencyOverrides,
 ) -> CacheServer {
     let options_of_cache =
         Options { dram_bytes: 128 << 20, flash, object_bytes_max: 8 << 10, ..Options::default() };
@@ -674,7 +674,7 @@ fn elastic_server(
     CacheServer::start(cache, elastic_options(goal, latencies)).unwrap()
 }
 
-fn elastic_options(goal: ElasticGoal, latencies: GivenLatencies) -> CacheServerOptions {
+fn elastic_options(goal: ElasticGoal, latencies: LatencyOverrides) -> CacheServerOptions {
     let prices = Prices { dram_per_gib: 13.0, flash_per_gib: 1.0 };
     CacheServerOptions {
         http: Some("127.0.0.1:0".parse().unwrap()),
@@ -702,7 +702,7 @@ fn of_default(stats: &str, name: &str) -> Option<u64> {
 #[test]
 fn who_is_not_there_is_promised_nothing() {
     let goal = ElasticGoal::Latency { all: None, of: vec![("nobody".into(), 1.0)] };
-    let options = elastic_options(goal, GivenLatencies::default());
+    let options = elastic_options(goal, LatencyOverrides::default());
     let refused = CacheServer::start(open(), options).map(drop).unwrap_err();
     assert!(refused.to_string().contains("no tenant nobody"), "{refused}");
 }
@@ -710,8 +710,11 @@ fn who_is_not_there_is_promised_nothing() {
 #[test]
 fn a_cache_takes_what_keeps_a_latency_and_no_more() {
     let flash = vec![FlashOptions { path: "/flash".into(), bytes: 128 << 20 }];
-    let latencies =
-        GivenLatencies { memory_us: Some(10.0), flash_us: Some(100.0), backend_us: Some(1_000.0) };
+    let latencies = LatencyOverrides {
+        memory_us: Some(10.0),
+        flash_us: Some(100.0),
+        backend_us: Some(1_000.0),
+    };
     let server = elastic_server(flash, 50.0, latencies);
     let mut client = CacheClient::connect(&server);
     let number = |stats: &str, name: &str| of_default(stats, name).unwrap();
@@ -737,7 +740,7 @@ fn a_cache_takes_what_keeps_a_latency_and_no_more() {
 /// `--elastic` left it 8 MiB: 79 % were missed. Now nothing is taken before misses have been measured.
 #[test]
 fn nothing_is_taken_until_it_is_known_what_a_miss_takes() {
-    let server = elastic_server(Vec::new(), 50_000.0, GivenLatencies::default());
+    let server = elastic_server(Vec::new(), 50_000.0, LatencyOverrides::default());
     let mut client = CacheClient::connect(&server);
     let value = "x".repeat(4_000);
     (0..500).for_each(|i| _ = client.ask(set(&format!("key{i:05}"), &value)));

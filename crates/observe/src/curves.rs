@@ -1,4 +1,4 @@
-//! Miss-ratio curves of what clients ask for, made while they do ([`tidekv_plan::Watch`]).
+//! Miss-ratio curves of what clients ask for, made while they do ([`tidekv_plan::WindowedProfiler`]).
 //!
 //! Whoever serves a request hands in what it does to a key ([`Curves::saw`]): what is in the sample goes
 //! into a queue, and a thread of its own ([`run`]) takes it from there. When a window of time ends,
@@ -24,7 +24,9 @@ use std::time::Duration;
 use crossbeam_queue::ArrayQueue;
 use parking_lot::Mutex;
 use tidekv_io::{Clock, SpreadCounter, SystemClock};
-use tidekv_plan::{Access, Action, Curve, Expiry, Settings, Unit, Watch, Window, sample_hash};
+use tidekv_plan::{
+    Access, Action, Curve, Expiry, Settings, Unit, Window, WindowedProfiler, sample_hash,
+};
 use tokio::sync::watch::Receiver;
 
 use self::backend::{BackendTimes, LONGEST_US};
@@ -261,7 +263,7 @@ impl Curves {
 
 /// What the thread knows of a tenant.
 struct Profile {
-    watch: Watch,
+    watch: WindowedProfiler,
     bursts: Bursts,
     /// That of the objects in the sample.
     generation: u64,
@@ -291,7 +293,7 @@ impl Profile {
     fn new(size_max: u64, requests: u64, began_ns: u64) -> Self {
         let settings = Settings { unit: Unit::Bytes, expiry: Expiry::AtOnce };
         Self {
-            watch: Watch::new(OBJECTS_MAX, size_max, settings),
+            watch: WindowedProfiler::new(OBJECTS_MAX, size_max, settings),
             bursts: Bursts::new(began_ns),
             generation: 0,
             followed_below: ALL_KEYS / FOLLOWED_OF,
@@ -312,7 +314,7 @@ impl Profile {
         }
     }
 
-    fn see(&mut self, sighting: &AccessEvent) {
+    fn record(&mut self, sighting: &AccessEvent) {
         self.enter(sighting.generation);
         if sample_hash(sighting.key) >= self.watch.threshold() {
             // It was in the sample when it was seen.
@@ -342,7 +344,7 @@ impl Profile {
             AccessKind::Store(bytes, ttl_ms) => (Action::Set(bytes), ttl_ms),
             AccessKind::Remove => (Action::Delete, None),
         };
-        self.watch.see(&Access { key, action, at_ms, ttl_ms });
+        self.watch.record(&Access { key, action, at_ms, ttl_ms });
     }
 
     /// Whether misses of a key are followed.
@@ -490,7 +492,7 @@ impl Curves {
                 };
                 taken += 1;
                 asides += u64::from(sighting.is_aside);
-                profile.see(&sighting);
+                profile.record(&sighting);
                 of_tenant.gate.set_threshold(profile.watch.threshold());
             }
             profile.bursts.record(taken - asides);

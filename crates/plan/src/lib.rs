@@ -1,17 +1,17 @@
-//! What requests say of how much memory a store needs.
+//! Miss-ratio curves from requests, and plans of how much memory a store needs.
 //!
-//! * [`trace`]: readers of the formats in which people keep requests.
-//! * [`Profiler`] and [`Sampler`]: how far apart the requests for an object are, exactly or of a sample,
-//!   and the [`Curve`] of what caches of all sizes miss. [`ClassProfiler`] does that for the slab
-//!   classes of a memcached, [`ReuseTimes`] estimates it from times alone. [`Miniature`] is for
-//!   caches that evict by other rules than the least recent use.
-//! * [`Distinct`]: how many different objects were seen, about.
-//! * [`Watch`]: the same for a server that runs on and on, window by window.
-//! * [`Tenant`], [`PlanRequest`] and [`Plan`]: how much DRAM and flash to buy (ElCached); [`Elastic`]: when a
-//!   cache that runs changes its sizes to that.
+//! * [`trace`]: readers of common trace formats.
+//! * [`Profiler`] and [`Sampler`]: reuse distances, exact or of a sample, and the miss-ratio
+//!   [`Curve`] of caches of all sizes. [`ClassProfiler`] does that for the slab classes of a
+//!   memcached, [`ReuseTimes`] estimates it from reuse times alone. [`Miniature`] is for caches
+//!   with other eviction policies than LRU.
+//! * [`Distinct`]: an approximate count of distinct objects.
+//! * [`WindowedProfiler`]: the same for a long-running server, window by window.
+//! * [`Tenant`], [`PlanRequest`] and [`Plan`]: how much DRAM and flash to buy (ElCached);
+//!   [`Elastic`]: when a running cache changes its sizes to that.
 //!
-//! Nothing here does I/O of its own, reads a clock or knows a store: whoever has a trace hands in
-//! its bytes.
+//! This crate does no I/O of its own, reads no clock and depends on no store: the caller passes the
+//! bytes of a trace.
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 
@@ -21,19 +21,17 @@ mod curves;
 mod planner;
 
 pub use curves::access::{Access, Action};
-pub use curves::curve::{Curve, NoCurve, Point};
+pub use curves::curve::{Curve, InvalidCurve, Point};
 pub use curves::distinct::Distinct;
-pub use curves::miniature::{Answer, CacheSize, Miniature, Missed, Simulated};
+pub use curves::miniature::{CacheSize, LookupResult, Miniature, MissRatios, Simulated};
 pub use curves::profiler::{Expiry, Profiler, Settings, Unit};
 pub use curves::reuse_times::ReuseTimes;
 pub use curves::shards::{DEFAULT_SAMPLE_SIZE, Sampler, sample_hash};
 pub use curves::slab_classes::{ClassProfiler, GROWTH, PAGE_BYTES, SlabClasses};
-pub use curves::watch::{Watch, Window};
-pub use planner::elastic::{AIM, Decision, Elastic, Seen, Sizes, Why};
+pub use curves::watch::{Window, WindowedProfiler};
+pub use planner::elastic::{Decision, Elastic, Observation, Reason, Sizes, TARGET_FRACTION};
 pub use planner::model::{
-    Allotment, DEFAULT_FLASH_FOR_DRAM, GivenLatencies, Latencies, Prices, Tenant,
+    Allotment, DEFAULT_FLASH_FOR_DRAM, Latencies, LatencyOverrides, Prices, Tenant,
 };
 pub use planner::request::{Bound, Bounds, Goal, Plan, PlanRequest};
-pub use planner::solver::{
-    DEFAULT_POINTS, Infeasible, plan_exactly, plan_on_hull, worth_of_one_more,
-};
+pub use planner::solver::{DEFAULT_POINTS, Infeasible, marginal_value, plan_exactly, plan_on_hull};

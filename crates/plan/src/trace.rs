@@ -1,9 +1,9 @@
-//! Requests, one after another, from the formats in which people keep them.
+//! Requests, one after another, from common trace formats.
 //!
-//! A [`Reader`] streams: it holds one line or one command. What is broken comes out as
-//! [`Fault::Broken`] with its line, and reading goes on behind it where a format has lines; behind a
-//! broken command of RESP nothing can be told from its content, so that reading ends. Commands
-//! that touch no single key are left out and counted.
+//! A [`Reader`] streams: it holds one line or one command. A broken one is returned as
+//! [`Fault::Broken`] with its line, and reading continues after it if the format has lines; after a
+//! broken RESP command the rest cannot be parsed, so reading ends. Commands that touch no single
+//! key are skipped and counted.
 
 mod request;
 mod command;
@@ -19,35 +19,35 @@ use std::io::BufRead;
 use self::request::Parts;
 pub use self::request::{Fault, Kind, Request};
 
-/// How a trace is written.
+/// The format of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// A line a request, columns by name in the first line.
+    /// One request per line, with column names in the first line.
     Csv,
     /// Twitter's production caches.
     Twitter,
-    /// Commands of the Redis protocol, one behind another.
+    /// Consecutive commands of the Redis protocol.
     Resp,
-    /// What `MONITOR` of a Redis server prints.
+    /// The output of `MONITOR` of a Redis server.
     Monitor,
     /// Records of libCacheSim's `oracleGeneral`.
     Oracle,
     /// Records of libCacheSim's `twr`.
     Twr,
-    /// Records of libCacheSim's `lcs`, behind a head that says which.
+    /// Records of libCacheSim's `lcs`, after a header with the version.
     Lcs,
-    /// Blocks of MSR's traces of disks.
+    /// MSR's block traces of disks.
     Msr,
 }
 
-/// A format by its name.
+/// A format and its name.
 #[derive(Debug, Clone, Copy)]
 pub struct FormatRecord {
-    /// As on a command line.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// What it is, for people.
+    /// A description.
     pub about: &'static str,
-    /// Which it is.
+    /// The format.
     pub format: Format,
 }
 
@@ -109,7 +109,7 @@ pub const FORMATS: &[FormatRecord] = &[
 ];
 
 impl Format {
-    /// The format of a trace that begins so; `None`: it looks like none of them.
+    /// Detects the format from the beginning of a trace; `None` if it matches none.
     pub fn of(head: &[u8]) -> Option<Self> {
         let end = head.iter().position(|byte| *byte == b'\n').unwrap_or(head.len());
         let line = String::from_utf8_lossy(&head[..end]);
@@ -127,18 +127,18 @@ impl Format {
     }
 }
 
-/// Requests in the order of a trace.
+/// The requests of a trace, in order.
 pub struct Reader {
     parts: Box<dyn Parts + Send>,
     waiting: VecDeque<Request>,
-    left_out: u64,
+    skipped: u64,
 }
 
 impl Reader {
-    /// The requests that `input` holds.
+    /// Reads the requests of `input`.
     ///
     /// # Errors
-    /// A header of CSV that has no column `key`, a head that is none of an lcs, or one that cannot be read.
+    /// A CSV header without a column `key`, an invalid lcs header, or a read error.
     pub fn new(format: Format, input: impl BufRead + Send + 'static) -> Result<Self, Fault> {
         let parts: Box<dyn Parts + Send> = match format {
             Format::Csv => Box::new(lines::Lines::with_header(input)?),
@@ -150,12 +150,12 @@ impl Reader {
             Format::Lcs => Box::new(records::Records::of_lcs(input)?),
             Format::Msr => Box::new(blocks::Lines::new(input)),
         };
-        Ok(Self { parts, waiting: VecDeque::new(), left_out: 0 })
+        Ok(Self { parts, waiting: VecDeque::new(), skipped: 0 })
     }
 
-    /// Lines and commands so far that ask for nothing by a key.
-    pub fn left_out(&self) -> u64 {
-        self.left_out
+    /// The number of lines and commands so far without a request for a key.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
     }
 }
 
@@ -168,7 +168,7 @@ impl Iterator for Reader {
                 return Some(Ok(request));
             }
             match self.parts.next_part()? {
-                Ok(requests) if requests.is_empty() => self.left_out += 1,
+                Ok(requests) if requests.is_empty() => self.skipped += 1,
                 Ok(requests) => self.waiting.extend(requests),
                 Err(fault) => return Some(Err(fault)),
             }

@@ -1,5 +1,5 @@
-//! A batch of writes: encoded as it is built, exactly as it will stand in the
-//! log, so that committing it copies bytes and does not visit operations.
+//! A batch of writes. It is encoded as it is built, in the exact format of the log, so that
+//! committing it copies bytes and does not visit operations.
 //!
 //! ```text
 //! SIZE    MEANING                      (repeated, one operation after another)
@@ -10,8 +10,8 @@
 //!         kind 3 the end of the range (exclusive). Missing for kind 0.
 //! ```
 //!
-//! `varint+` is a LEB128 length and that many bytes. Values on disk: do not
-//! change. A batch takes effect whole or not at all, in all its keyspaces.
+//! `varint+` is a LEB128 length and that many bytes. Values on disk: do not change. A batch takes
+//! effect completely or not at all, in all its keyspaces.
 
 use crate::error::{Error, Result};
 use crate::format::coding::{COUNT_MAX, Reader, put_bytes, put_varint};
@@ -26,10 +26,10 @@ pub const BATCH_BYTES_MAX: usize = 1 << 30;
 #[derive(Debug, Clone, Copy)]
 pub struct KeyspaceRef {
     pub(crate) id: u32,
-    /// Which of the stores that this process has open it belongs to.
+    /// Identifies one open store of this process.
     pub(crate) instance: u64,
-    /// Deadline of entries that are written without one, from the keyspace's
-    /// default time to live.
+    /// Deadline of entries that are written without one, computed from the keyspace's default time
+    /// to live.
     pub(crate) default_deadline_ms: Option<u64>,
 }
 
@@ -68,9 +68,9 @@ const OPERATION_OVERHEAD_BYTES_MAX: usize = 1 + 3 * 5;
 pub struct WriteBatch {
     bytes: Vec<u8>,
     len: usize,
-    /// The keyspaces that are written to, each once.
+    /// The keyspaces that this batch writes to, each once.
     keyspaces: Vec<u32>,
-    /// The store that the keyspaces belong to; 0 while there are none.
+    /// The store that the keyspaces belong to; 0 while the batch is empty.
     instance: u64,
     refused: Option<Error>,
 }
@@ -171,7 +171,7 @@ impl WriteBatch {
         if start >= end {
             return;
         }
-        // A range may begin before every key and end just behind the longest.
+        // A range may begin before every key and end just after the longest.
         if start.len() > KEY_BYTES_MAX || end.len() > KEY_BYTES_MAX + 1 {
             self.refuse(format!(
                 "a bound of a range deletion is longer than {KEY_BYTES_MAX} bytes"
@@ -218,7 +218,7 @@ impl WriteBatch {
         self.refused = None;
     }
 
-    /// The encoded operations, or why the batch may not be written.
+    /// The encoded operations, or the reason why the batch is rejected.
     pub(crate) fn encoded(&self) -> Result<&[u8]> {
         match &self.refused {
             Some(error) => Err(error.clone()),
@@ -226,17 +226,17 @@ impl WriteBatch {
         }
     }
 
-    /// The encoded operations that were within bounds.
+    /// The encoded operations that were within limits.
     pub(crate) fn accepted(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Which store's keyspaces it names; 0: none's.
+    /// The store whose keyspaces the batch names; 0 if it names none.
     pub(crate) fn instance(&self) -> u64 {
         self.instance
     }
 
-    /// The keyspaces that are written to.
+    /// The keyspaces that this batch writes to.
     pub(crate) fn keyspaces(&self) -> &[u32] {
         &self.keyspaces
     }
@@ -295,8 +295,8 @@ impl WriteBatch {
     }
 }
 
-/// Begins a log record of writes whose first operation has sequence `first`; the
-/// batches' operations follow as they are encoded.
+/// Begins a log record of writes whose first operation has sequence `first`; the encoded operations
+/// of the batches follow.
 ///
 /// ```text
 /// SIZE    MEANING
@@ -309,8 +309,8 @@ pub(crate) fn begin_record(out: &mut Vec<u8>, first: Sequence) {
     put_varint(out, first);
 }
 
-/// The sequence of the first operation of a log record, and its operations; or
-/// what is wrong with it.
+/// The sequence of the first operation of a log record and its operations, or the reason why the
+/// record is malformed.
 pub(crate) fn decode_record(
     record: &[u8],
 ) -> std::result::Result<(Sequence, Operations<'_>), &'static str> {
@@ -325,8 +325,8 @@ pub(crate) fn decode_record(
     Ok((first, Operations::new(reader.rest())))
 }
 
-/// Walks the operations of encoded batches; `None` at the end, `Some(None)`
-/// where the bytes are no operation.
+/// Walks the operations of encoded batches; `None` at the end, `Some(None)` where the bytes are not
+/// an operation.
 #[derive(Debug, Clone)]
 pub(crate) struct Operations<'a> {
     reader: Reader<'a>,
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_come_back_in_order() {
+    fn operations_are_decoded_in_order() {
         let mut batch = WriteBatch::new();
         batch.put(keyspace(1), b"a", b"x");
         batch.put_until(keyspace(300), b"b", b"y", 77);
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_has_the_released_bytes_and_they_are_still_read() {
+    fn record_matches_golden_bytes() {
         let mut batch = WriteBatch::new();
         batch.put(keyspace(1), b"tide/high", b"spring");
         batch.put_until(keyspace(300), b"tide/slack", b"calm", 1_800_000_000_000);
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_refused_by_name() {
+    fn errors_name_the_exceeded_limit() {
         for (key, value_len, says) in [
             (vec![], 0, "at least 1 byte"),
             (vec![0; KEY_BYTES_MAX + 1], 0, "65537 bytes"),
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_operations_are_found() {
+    fn malformed_operations_are_detected() {
         let mut batch = WriteBatch::new();
         batch.put(keyspace(1), b"key", b"value");
         let bytes = batch.encoded().unwrap();

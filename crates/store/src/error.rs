@@ -1,5 +1,5 @@
-//! The errors of the store: few kinds, each saying what the caller should do,
-//! and a sentence that names the file, key or bound.
+//! The errors of the store: a few kinds, each of which tells the caller how to react, and a message
+//! that names the file, the key or the limit.
 
 use std::sync::Arc;
 
@@ -23,20 +23,20 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The request breaks a bound or rule: change it.
+    /// The request violates a limit or rule: change it.
     InvalidInput,
-    /// The directory, keyspace or version is not there or not usable as asked.
+    /// The directory, keyspace or version does not exist or cannot be used as requested.
     Unavailable,
     /// Another process (or another handle of this one) has the directory open.
     Locked,
-    /// No space is left: free some; reads go on, writes work again afterwards.
+    /// The disk is full: free some space. Reads still work; writes work again afterwards.
     Full,
     /// A file is damaged; the message names it. Restore it from a copy.
     Corrupt,
-    /// The storage failed. Reads go on; writes are refused until the store is
-    /// reopened when the message says so.
+    /// The storage failed. Reads still work; if the message says so, writes are refused until the
+    /// store is reopened.
     Storage,
-    /// The store was closed, or opened for reading only.
+    /// The store was closed, or opened read-only.
     Closed,
 }
 
@@ -66,7 +66,7 @@ impl Error {
         Self { kind, message: message.into().into(), source: None }
     }
 
-    /// Input that breaks a bound or rule.
+    /// Input that violates a limit or rule.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidInput, message)
     }
@@ -82,7 +82,7 @@ impl Error {
         Self::new(ErrorKind::Corrupt, format!("{} is damaged: {what}", path.display()))
     }
 
-    /// What the caller should do.
+    /// How the caller should react.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

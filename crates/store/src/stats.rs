@@ -1,7 +1,8 @@
-//! Statistics: every counter named after what it counts, and the latency histograms of
+//! Statistics: counters with descriptive names, and the latency histograms of
 //! [`tidekv_io::latency`], cheap enough to be always on.
 //!
-//! Counters are relaxed atomics; one that every read raises is a [`tidekv_io::SpreadCounter`].
+//! Counters are relaxed atomics; a counter that every read increments is a
+//! [`tidekv_io::SpreadCounter`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,7 +17,7 @@ impl Counter {
         self.0.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// Counts one and returns how many there were before.
+    /// Adds one and returns the previous value.
     pub(crate) fn next(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed)
     }

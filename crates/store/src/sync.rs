@@ -1,11 +1,11 @@
-//! Locks, atomics and what else threads meet at: `parking_lot`'s, the standard
-//! library's and `arc_swap`'s. In unit tests they are those of `tidekv-testkit`,
-//! which behave the same, and which models can take apart: so the models run
-//! this code and not a copy of it (`docs/adr/0010-concurrency-model-checking.md`).
-//! Under Miri the unit tests use the product's as well.
+//! Locks, atomics and other synchronisation primitives: those of `parking_lot`, the standard
+//! library and `arc_swap`. Unit tests use those of `tidekv-testkit`, which behave the same and
+//! which models can explore: the models run this code and not a copy of it
+//! (`docs/adr/0010-concurrency-model-checking.md`). Under Miri the unit tests use the product's
+//! primitives as well.
 //!
-//! Counters of `stats.rs` and `scan_lengths.rs` stay outside: no answer depends on
-//! them, and each would multiply the schedules.
+//! Counters of `stats.rs` and `scan_lengths.rs` stay outside: no result depends on them, and each
+//! would multiply the schedules.
 
 #[cfg(all(test, not(miri)))]
 pub(crate) use tidekv_testkit::models::{
@@ -19,8 +19,8 @@ pub(crate) use {
     std::sync::{OnceLock, atomic},
 };
 
-/// Stands beside plain memory that threads hand to each other through atomics.
-/// In models it fails an access that they do not order; here it is nothing.
+/// Accompanies plain memory that threads pass to each other through atomics. In models it rejects
+/// an access that the atomics do not order; here it does nothing.
 #[cfg(any(not(test), miri))]
 #[derive(Debug)]
 pub(crate) struct AccessTracker;

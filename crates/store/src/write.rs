@@ -221,7 +221,7 @@ impl Engine {
             self.switch_log(logs)?;
         }
         if sync {
-            logs.current.vouch()?;
+            logs.current.sync_front_and_mark()?;
         }
         let before = logs.current.offset();
         logs.current.append(|out| {

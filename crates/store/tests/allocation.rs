@@ -1,4 +1,4 @@
-//! What a read takes from the allocator.
+//! The allocations of a read.
 
 use tidekv::{Db, Options};
 use tidekv_cache::CachePolicy;
@@ -8,13 +8,13 @@ use tidekv_testkit::allocation;
 static ALLOCATOR: allocation::Counting = allocation::Counting;
 
 #[test]
-fn a_value_of_a_block_is_looked_at_where_it_lies() {
+fn value_in_a_block_is_read_without_allocation() {
     assert!(allocation::is_counting(), "else no limit is checked");
     let directory = tempfile::tempdir().unwrap();
     let options = Options::default().cache_policy(CachePolicy::BlockOnly);
     let db = Db::open(directory.path(), options).unwrap();
     let keyspace = db.keyspace("reads").unwrap();
-    // Too short to share its block with whoever keeps it: that would copy it.
+    // Too short to share its block when kept: it would be copied.
     keyspace.put("key", [7; 400]).unwrap();
     keyspace.flush().unwrap();
     let mut value = Vec::with_capacity(400);
@@ -22,7 +22,7 @@ fn a_value_of_a_block_is_looked_at_where_it_lies() {
         assert!(keyspace.get_into("key", &mut value).unwrap());
         assert!(keyspace.contains("key").unwrap());
     };
-    // Brings its block into memory.
+    // Caches its block.
     read();
     allocation::bounded(0, read);
     assert_eq!(value, [7; 400]);

@@ -1,6 +1,6 @@
-//! What caches of entries and pointers promise: no answer changes. One test for each
-//! rule, in the smallest scene that shows it broken; `tests/mutations/list.rs` breaks
-//! them one by one.
+//! Guarantees of the caches of entries and pointers: they change no result. One test for each rule,
+//! in the smallest scenario that shows its violation; `tests/mutations/list.rs` breaks them one by
+//! one.
 
 mod support;
 
@@ -15,10 +15,10 @@ use tidekv_io::{ManualClock, MemoryStorage};
 
 const VALUES: CachePolicy = CachePolicy::Fixed { kv: 100, kp: 0 };
 const POINTERS: CachePolicy = CachePolicy::Fixed { kv: 0, kp: 100 };
-/// Each can be wrong in its own way.
+/// Policies that can fail in different ways.
 const ALL_WAYS: [CachePolicy; 3] = [VALUES, POINTERS, CachePolicy::AC_KEY];
 
-/// Tables come when they are asked for.
+/// Tables are only written on request.
 const ROOMY: Limits = Limits { memtable_bytes: 1 << 20, table_bytes: 1 << 20 };
 
 struct Scene {
@@ -39,7 +39,7 @@ impl Scene {
         adjust(&mut options);
         let db = Db::open(DIRECTORY, options).unwrap();
         if let CachePolicy::AcKey { .. } | CachePolicy::AdaptiveWithout(_) = policy {
-            // Its boundaries begin where they are: entries are to have bytes.
+            // Its boundaries keep these shares: entries must have room.
             db.set_cache_policy(CachePolicy::Fixed { kv: 40, kp: 40 });
             db.set_cache_policy(policy);
         }
@@ -51,7 +51,7 @@ impl Scene {
         self.keyspace.put(key, value).unwrap();
     }
 
-    /// Writes and brings it into a table.
+    /// Writes and flushes to a table.
     fn flush(&self, entries: &[(&str, &str)]) {
         entries.iter().for_each(|(key, value)| self.put(key, value));
         self.keyspace.flush().unwrap();
@@ -66,7 +66,7 @@ impl Scene {
         self.db.statistics().counter(name)
     }
 
-    /// The value of `key`, which the point cache must have known.
+    /// The value of `key`, which must be in the point cache.
     fn cached(&self, key: &str) -> Option<String> {
         let hits = || self.count("cache.kv.hits") + self.count("cache.kp.hits");
         let (before, errors) = (hits(), self.count("cache.kp.errors"));
@@ -76,13 +76,13 @@ impl Scene {
         value
     }
 
-    /// The value of `key`, which the point cache knows from then on.
+    /// The value of `key`, which is in the point cache from then on.
     fn cached_after(&self, key: &str) -> Option<String> {
         self.get(key);
         self.cached(key)
     }
 
-    /// Does `meanwhile` in the middle of the next operation of storage.
+    /// Runs `meanwhile` in the middle of the next storage operation.
     fn meanwhile(&self, meanwhile: impl Fn() + Send + Sync + 'static) {
         let is_done = AtomicBool::new(false);
         self.disk.on_operation(move |_| {
@@ -98,13 +98,13 @@ fn text(value: &str) -> Option<String> {
 }
 
 #[test]
-fn what_is_asked_for_often_comes_to_the_values_though_its_blocks_are_in_memory() {
+fn frequent_keys_are_admitted_to_kv_although_their_blocks_are_cached() {
     let scene = Scene::new(CachePolicy::Fixed { kv: 50, kp: 0 });
     scene.flush(&[("a", "1"), ("b", "2")]);
-    // The block of both is read for the one.
+    // Reading one reads the block of both.
     assert_eq!(scene.get("b"), text("2"));
     let (reads, hits) = (scene.count("io.reads"), scene.count("cache.kv.hits"));
-    // One in 64 of them is shown, by lot.
+    // One in 64 of them is offered, at random.
     for _ in 0..1000 {
         assert_eq!(scene.get("a"), text("1"));
     }
@@ -113,10 +113,10 @@ fn what_is_asked_for_often_comes_to_the_values_though_its_blocks_are_in_memory()
     assert_eq!(scene.cached("a"), text("1"));
 }
 
-/// KV holds none of these values, and pointers take few bytes: blocks are to have the rest.
-/// (KV and KP once took it from them and left it unused, with ten times the reads.)
+/// KV holds none of these values, and pointers take few bytes: blocks must get the rest. (KV and KP
+/// once took it from them and left it unused, with ten times the reads.)
 #[test]
-fn long_values_leave_blocks_their_bytes() {
+fn long_values_do_not_take_the_budget_of_blocks() {
     const ENTRIES: u64 = 5000;
     let reads = |policy| {
         let scene = Scene::with(policy, |options| options.memory_bytes = Some(3 << 20));
@@ -148,7 +148,7 @@ fn long_values_leave_blocks_their_bytes() {
 }
 
 #[test]
-fn what_was_read_is_answered_without_the_tree() {
+fn repeated_reads_are_served_without_the_tree() {
     let scene = Scene::new(VALUES);
     scene.flush(&[("a", "1"), ("b", "2")]);
     assert_eq!(scene.get("a"), text("1"));
@@ -165,7 +165,7 @@ fn what_was_read_is_answered_without_the_tree() {
 }
 
 #[test]
-fn a_memtable_goes_before_the_caches() {
+fn memtables_take_precedence_over_caches() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         scene.flush(&[("a", "old")]);
@@ -178,7 +178,7 @@ fn a_memtable_goes_before_the_caches() {
 }
 
 #[test]
-fn a_flush_brings_the_caches_up_to_date() {
+fn flush_updates_the_caches() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         scene.flush(&[("a", "old"), ("b", "1")]);
@@ -194,7 +194,7 @@ fn a_flush_brings_the_caches_up_to_date() {
 }
 
 #[test]
-fn a_range_that_was_deleted_is_not_in_the_caches() {
+fn deleted_range_is_not_in_the_caches() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         scene.flush(&[("a", "1"), ("b", "2"), ("c", "3")]);
@@ -205,14 +205,14 @@ fn a_range_that_was_deleted_is_not_in_the_caches() {
         scene.keyspace.flush().unwrap();
         assert_eq!(scene.get("b"), None);
         assert_eq!((scene.get("a"), scene.get("c")), (text("4"), text("3")));
-        // When the range tombstone itself is gone.
+        // When the range tombstone itself has been compacted away.
         scene.db.compact().unwrap();
         assert_eq!((scene.get("a"), scene.get("b"), scene.get("c")), (text("4"), None, text("3")));
     }
 }
 
 #[test]
-fn an_ingest_takes_the_place_of_what_the_caches_hold() {
+fn ingest_replaces_cached_entries() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         scene.flush(&[("a", "1"), ("b", "2"), ("c", "3")]);
@@ -224,7 +224,7 @@ fn an_ingest_takes_the_place_of_what_the_caches_hold() {
 }
 
 #[test]
-fn what_was_found_before_a_flush_is_not_kept() {
+fn result_from_before_a_flush_is_not_cached() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         scene.flush(&[("a", "old")]);
@@ -233,7 +233,7 @@ fn what_was_found_before_a_flush_is_not_kept() {
             keyspace.put("a", "new").unwrap();
             keyspace.flush().unwrap();
         });
-        // The reader has looked into the tree before.
+        // The reader has searched the tree before.
         assert_eq!(scene.get("a"), text("old"));
         assert_eq!(scene.count("cache.point.stale_inserts"), 1);
         assert_eq!(scene.get("a"), text("new"));
@@ -242,12 +242,12 @@ fn what_was_found_before_a_flush_is_not_kept() {
 }
 
 #[test]
-fn what_was_found_during_an_ingest_is_not_kept() {
+fn result_from_during_an_ingest_is_not_cached() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         scene.flush(&[("a", "old")]);
         let (keyspace, is_inside) = (scene.keyspace.clone(), AtomicBool::new(false));
-        // In the middle of every operation, that of the manifest's commit included.
+        // In the middle of every operation, including the manifest's commit.
         scene.disk.on_operation(move |_| {
             if !is_inside.swap(true, Ordering::AcqRel) {
                 keyspace.get("a").unwrap();
@@ -263,7 +263,7 @@ fn what_was_found_during_an_ingest_is_not_kept() {
 }
 
 #[test]
-fn a_snapshot_sees_what_it_saw() {
+fn snapshot_reads_are_repeatable_despite_caches() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         scene.flush(&[("a", "old"), ("b", "1")]);
@@ -274,13 +274,13 @@ fn a_snapshot_sees_what_it_saw() {
         let seen = |key| snapshot.get(&scene.keyspace, key).unwrap().map(|v| v.to_vec());
         assert_eq!(seen("a"), Some(b"old".to_vec()));
         assert_eq!(seen("b"), Some(b"1".to_vec()));
-        // What the snapshot found is not what the others are to find.
+        // Results of the snapshot must not be returned to other readers.
         assert_eq!(scene.cached("a"), text("new"));
     }
 }
 
 #[test]
-fn what_a_snapshot_finds_is_not_kept() {
+fn results_of_a_snapshot_are_not_cached() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         scene.flush(&[("a", "old")]);
@@ -292,7 +292,7 @@ fn what_a_snapshot_finds_is_not_kept() {
 }
 
 #[test]
-fn what_has_expired_is_not_answered() {
+fn expired_entry_is_not_returned_from_the_caches() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         scene.keyspace.put_with_ttl("a", "1", Duration::from_millis(500)).unwrap();
@@ -309,7 +309,7 @@ fn what_has_expired_is_not_answered() {
 }
 
 #[test]
-fn what_a_compaction_has_seen_expire_stays_so() {
+fn entry_expired_in_a_compaction_stays_expired() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         scene.keyspace.put_with_ttl("a", "1", Duration::from_millis(500)).unwrap();
@@ -323,7 +323,7 @@ fn what_a_compaction_has_seen_expire_stays_so() {
 }
 
 #[test]
-fn keyspaces_do_not_answer_for_each_other() {
+fn cached_entries_are_separate_per_keyspace() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         let other = scene.db.keyspace("other").unwrap();
@@ -359,13 +359,13 @@ fn pointers_follow_their_entries_through_compactions() {
 }
 
 #[test]
-fn keys_that_share_a_fingerprint_are_not_taken_for_each_other() {
+fn keys_with_the_same_fingerprint_are_not_confused() {
     let scene = Scene::with(POINTERS, |options| options.research().fingerprint_bits = 3);
     let keys: Vec<String> = (0..60).map(|n| format!("key-{n:04}")).collect();
     let all: Vec<_> = keys.iter().map(|key| (&**key, "old")).collect();
     scene.flush(&all);
-    // Every other key has a newer version in another table; the old ones stand in the
-    // blocks that pointers of their neighbours lead to.
+    // Every other key has a newer version in another table; the old ones are in the blocks that
+    // pointers of their neighbours refer to.
     let some: Vec<_> = keys.iter().step_by(2).map(|key| (&**key, "new")).collect();
     scene.flush(&some);
     for round in 0..60 {
@@ -379,10 +379,10 @@ fn keys_that_share_a_fingerprint_are_not_taken_for_each_other() {
 }
 
 #[test]
-fn damage_behind_the_pointer_of_another_key_is_not_met() {
-    // All keys of a shard share one fingerprint, and there are some in each.
+fn damage_behind_another_keys_pointer_is_not_reported() {
+    // All keys of a shard share one fingerprint, and each shard has several.
     let scene = Scene::with(POINTERS, |options| options.research().fingerprint_bits = 0);
-    // Each in a block of its own.
+    // Each in its own block.
     let (hurt, sound) = ("hurt ".repeat(600), "sound ".repeat(500));
     let keys: Vec<String> = (0..200).map(|n| format!("b{n}")).collect();
     scene.flush(&[("a", &hurt)]);
@@ -396,7 +396,7 @@ fn damage_behind_the_pointer_of_another_key_is_not_met() {
             bytes[at] ^= 1;
         });
     }
-    // Of pointers that lead others astray, one leads to the damage.
+    // Of the pointers to wrong entries, one refers to the damage.
     let astray = || scene.count("cache.kp.hits") - scene.count("cache.kp.errors");
     let before = astray();
     keys.iter().for_each(|key| assert_eq!(scene.get(key), text(&sound)));
@@ -405,7 +405,7 @@ fn damage_behind_the_pointer_of_another_key_is_not_met() {
 }
 
 #[test]
-fn the_policy_changes_while_the_store_is_open() {
+fn policy_can_change_while_the_store_is_open() {
     let scene = Scene::new(CachePolicy::BlockOnly);
     scene.flush(&[("a", "1")]);
     (0..3).for_each(|_| assert_eq!(scene.get("a"), text("1")));
@@ -425,7 +425,7 @@ fn the_policy_changes_while_the_store_is_open() {
 
 #[test]
 fn hot_blocks_stay_in_memory_through_compactions() {
-    // Of 600 keys in two tables the first hundred are hot.
+    // Of 600 keys in two tables, the first hundred are hot.
     let reads_after = |policy| {
         let scene = Scene::new(policy);
         let keys: Vec<String> = (0..600).map(|n| format!("key-{n:04}")).collect();
@@ -463,10 +463,10 @@ fn hot_blocks_stay_in_memory_through_compactions() {
     );
 }
 
-/// Two levels of tables whose metadata is larger than the caches. What is asked for is in
-/// the last one: its filters were read for nothing.
+/// Two levels of tables whose metadata is larger than the caches. The requested keys are in the
+/// last one: its filters were read in vain.
 #[test]
-fn filters_that_save_nothing_are_passed_by() {
+fn filters_without_savings_are_skipped() {
     let reads_of = |is_absent: bool| {
         let policy = CachePolicy::Fixed { kv: 0, kp: 0 };
         let scene = Scene::with(policy, |options| {
@@ -496,10 +496,10 @@ fn filters_that_save_nothing_are_passed_by() {
     assert!(reads < 1.0 && skips < 500, "{reads} reads a get of an absent key, {skips} skips");
 }
 
-/// Without syncing at a flush, or repair at a compaction, caches know less; nobody is told
-/// anything else.
+/// Without updates at a flush, or repair at a compaction, caches have fewer entries; readers notice
+/// nothing else.
 #[test]
-fn what_is_not_kept_true_goes() {
+fn entries_that_are_not_updated_are_removed() {
     let knows = |policy: CachePolicy, does: fn(&Scene)| {
         let scene = Scene::new(policy);
         scene.flush(&[("a", "1"), ("b", "1")]);
@@ -520,7 +520,7 @@ fn what_is_not_kept_true_goes() {
     assert_eq!(knows(all, flush), (text("3"), true));
     assert_eq!(knows(without(Ablation::Sync), flush), (text("3"), false));
     assert_eq!(knows(all, compact), (text("2"), true));
-    // Values stay where they are: pointers alone show it.
+    // Values are unaffected by compactions: only pointers show it.
     let pointers = |policy: CachePolicy| {
         let scene = Scene::new(POINTERS);
         scene.db.set_cache_policy(policy);
@@ -537,10 +537,10 @@ fn what_is_not_kept_true_goes() {
 }
 
 /// A flush kept a short value for a snapshot, under a range deletion of the same flush, and
-/// told caches that this was the newest version: AC-Key's made a value of the pointer that it
-/// had, and the key was back. Found by the metamorphic run.
+/// reported it to caches as the newest version: AC-Key replaced its pointer by that value, and the
+/// key reappeared. Found by the metamorphic run.
 #[test]
-fn what_a_flush_keeps_for_a_snapshot_is_not_the_newest_version() {
+fn version_kept_for_a_snapshot_is_not_cached_as_the_newest() {
     for policy in ALL_WAYS {
         let scene = Scene::new(policy);
         scene.flush(&[("a", &"long".repeat(40)), ("b", "1")]);

@@ -1,5 +1,5 @@
-//! The corpora of the fuzz targets, replayed: what a fuzzer once found stays
-//! mended. The targets themselves are in `fuzz/`, and are included from there.
+//! Replays the corpora of the fuzz targets: bugs that a fuzzer found stay fixed. The targets
+//! themselves are in `fuzz/`, and are included from there.
 
 #[path = "../../../fuzz/src/corpus.rs"]
 #[allow(clippy::disallowed_methods, reason = "corpora stand in the source tree")]
@@ -15,12 +15,12 @@ use tidekv_testkit::allocation;
 static ALLOCATOR: allocation::Counting = allocation::Counting;
 
 #[test]
-fn seeds_are_what_the_targets_take() {
+fn targets_accept_their_seeds() {
     corpus::plant(&store::seeds());
 }
 
 #[test]
-fn corpora_give_errors_or_the_truth() {
+fn corpora_give_errors_or_correct_data() {
     assert!(allocation::is_counting(), "else no limit is checked");
     for &target in store::TARGETS {
         assert!(corpus::replay(target) > 3, "{} has hardly a corpus", target.0);

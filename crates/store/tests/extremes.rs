@@ -1,5 +1,5 @@
-//! Files whose checksums agree and whose numbers are out of all reason, as no
-//! sound store writes them: errors that name the file, never a panic.
+//! Files with valid checksums and absurd numbers, which no sound store writes: the result is an
+//! error that names the file, never a panic.
 
 mod support;
 
@@ -14,7 +14,7 @@ fn open(disk: &MemoryStorage) -> tidekv::Result<Db> {
     Db::open(DIRECTORY, options(disk, &Arc::new(ManualClock::new(START_MS)), TINY))
 }
 
-/// A store with a write in its log, and the files of it that end or begin so.
+/// A store with a write in its log, and its file whose name starts or ends with `part`.
 fn killed(part: &str) -> (MemoryStorage, PathBuf, u64) {
     let disk = MemoryStorage::new();
     let db = open(&disk).unwrap();
@@ -34,7 +34,7 @@ fn log_of(records: &[Vec<u8>], number: u64) -> Vec<u8> {
         file.extend_from_slice(&[0; 8]);
         file.extend_from_slice(record);
     }
-    fuzzing::mend_log(&mut file, number);
+    fuzzing::fix_log_checksums(&mut file, number);
     file
 }
 
@@ -48,8 +48,7 @@ fn varint(mut value: u64) -> Vec<u8> {
     out
 }
 
-/// What the store says of its directory once `path` holds `bytes`; it may as well
-/// open, and then take writes.
+/// The error of the store once `path` holds `bytes`; it may also open, and then accept writes.
 fn outcome(disk: &MemoryStorage, path: &Path, bytes: &[u8]) -> Result<(), String> {
     disk.write_file(path, bytes);
     let use_it = || -> tidekv::Result<()> {
@@ -66,10 +65,10 @@ fn outcome(disk: &MemoryStorage, path: &Path, bytes: &[u8]) -> Result<(), String
 
 const SEQUENCES: [u64; 4] = [u64::MAX, u64::MAX - 1, 1 << 56, (1 << 56) - 1];
 
-/// The sequences of a record count up from its first: past the last number there
-/// is they wrapped around, and with checks for that the program ended.
+/// The sequences of a record count up from its first: beyond the maximum they wrapped around, and
+/// with overflow checks the program ended.
 #[test]
-fn a_record_at_the_end_of_all_sequences_is_an_error() {
+fn record_at_the_maximum_sequence_is_an_error() {
     for first in SEQUENCES {
         let (disk, path, number) = killed(".log");
         let operations = [&[1, 1, 1][..], b"x", &[1], b"y"].concat();
@@ -79,9 +78,9 @@ fn a_record_at_the_end_of_all_sequences_is_an_error() {
     }
 }
 
-/// Files and sequences are numbered on from what the manifest says.
+/// Files and sequences are numbered from the manifest's numbers on.
 #[test]
-fn a_manifest_at_the_end_of_all_numbers_is_an_error() {
+fn manifest_at_the_maximum_numbers_is_an_error() {
     const NEXT_FILE: u8 = 2;
     const LAST_SEQUENCE: u8 = 3;
     const MIN_LOG: u8 = 4;
@@ -99,9 +98,9 @@ fn a_manifest_at_the_end_of_all_numbers_is_an_error() {
     }
 }
 
-/// A file that only bears a name of ours, with the largest number there is.
+/// A file whose name only looks like ours, with the largest number.
 #[test]
-fn a_file_with_the_last_number_is_not_ours() {
+fn file_with_the_maximum_number_is_foreign() {
     let (disk, _, _) = killed(".log");
     disk.write_file("/data/18446744073709551615.table", b"a stranger's");
     let db = open(&disk).unwrap();
@@ -110,10 +109,10 @@ fn a_file_with_the_last_number_is_not_ours() {
     assert!(disk.read_file("/data/18446744073709551615.table").is_some());
 }
 
-/// Each of them used to be written once for every later one: some hundreds of megabytes
-/// here, and gigabytes for twice as many.
+/// Each of them used to be written once for every later one: some hundreds of megabytes here, and
+/// gigabytes for twice as many.
 #[test]
-fn ranges_that_lie_within_one_another_are_written_once() {
+fn nested_range_deletions_are_written_once() {
     let disk = MemoryStorage::new();
     let roomy = Limits { memtable_bytes: 1 << 20, table_bytes: 1 << 20 };
     let clock = Arc::new(ManualClock::new(START_MS));

@@ -1,20 +1,16 @@
-//! The proof of faults: every storage operation of a workload fails in turn,
-//! in every way that it can, once, three times, and until somebody repairs the
-//! disk.
+//! The proof of faults: every storage operation of a workload fails in turn, in every possible way,
+//! once, three times, and until the disk is repaired.
 //!
-//! Each trial runs the workload of the power proof with one fault in it and
-//! holds the store to this:
+//! Each trial runs the workload of the power proof with one fault in it and checks these rules:
 //!
-//! 1. the error reaches the caller: of the call itself, or through the counters
-//!    of background errors and of failed reads (a run of blocks that cannot be read
-//!    is read block by block); what may be absorbed is listed, with reasons;
-//! 2. reads go on and show exactly what was acknowledged;
-//! 3. a power cut during the trouble leaves what was synced, and no holes;
-//! 4. once the cause is gone the store writes again, or says that it must be
-//!    reopened; opened again it holds everything acknowledged, is sound, and a
-//!    power cut takes nothing of it;
-//! 5. no file and no directory whose sync has failed is synced again as if
-//!    nothing had happened.
+//! 1. the error reaches the caller: as the error of the call itself, or through the counters of
+//!    background errors and of failed reads (a run of blocks that cannot be read is read block by
+//!    block); errors that may be absorbed are listed, with reasons;
+//! 2. reads continue and show exactly the acknowledged writes;
+//! 3. after a power cut during the fault the synced writes are present, without holes;
+//! 4. once the cause is gone the store writes again, or reports that it must be reopened; after
+//!    reopening it holds everything acknowledged, is sound, and a power cut loses none of it;
+//! 5. no file and no directory whose sync has failed is synced again as if nothing had happened.
 //!
 //! `TIDEKV_FAULTS_SEEDS` sets how many workloads there are; of
 //! `TIDEKV_FAULTS_SAMPLE` trials one is run.
@@ -40,7 +36,7 @@ use workload::{Workload, settings};
 
 const STEPS: u64 = 60;
 
-/// A fault that lasts is repaired so many steps after it struck first.
+/// A lasting fault is repaired this many steps after it first struck.
 const STEPS_BROKEN: u64 = 8;
 
 /// The ways in which operations fail, and a word for each.
@@ -53,13 +49,12 @@ const KINDS: [(&str, Fault); 6] = [
     ("syncs_dropped", Fault::SyncDropped),
 ];
 
-/// How often the fault strikes; `None`: until it is repaired.
+/// How many times the fault strikes; `None`: until it is repaired.
 const TIMES: [Option<u64>; 3] = [Some(1), Some(3), None];
 
-/// What may fail without anybody hearing of it. The first three tidy up, and are
-/// done again by the next opening. The fourth is the mark behind an edit that
-/// stands already; the manifest is begun anew after it. The others are about what was
-/// hot and what filters had unlearned, which is found out again.
+/// Operations that may fail unnoticed. The first three clean up, and the next opening repeats them.
+/// The fourth is the mark after an edit that is already written; the manifest is rewritten after
+/// it. The others concern the lists of hot entries and of filter repairs, which are optional.
 const ABSORBED: [&str; 16] = [
     "remove .table",
     "remove .log",
@@ -71,12 +66,12 @@ const ABSORBED: [&str; 16] = [
     "read HOT",
     "write HOT",
     "remove HOT",
-    "create LEARNED",
-    "inspect LEARNED",
-    "open LEARNED",
-    "read LEARNED",
-    "write LEARNED",
-    "remove LEARNED",
+    "create FILTER-REPAIRS",
+    "inspect FILTER-REPAIRS",
+    "open FILTER-REPAIRS",
+    "read FILTER-REPAIRS",
+    "write FILTER-REPAIRS",
+    "remove FILTER-REPAIRS",
 ];
 
 #[derive(Debug, Default)]
@@ -111,13 +106,13 @@ fn can_befall(fault: Fault, operation: &OperationRecord) -> bool {
     use Operation as O;
     let is_root = operation.path.as_os_str() == "/";
     match fault {
-        // Only what takes space fails for want of it.
+        // Only operations that need space can fail for lack of it.
         Fault::Fail(StorageError::Full) => matches!(
             operation.operation,
             O::Create | O::Write | O::Sync | O::Allocate | O::Rename | O::Link | O::CreateDirectory
         ),
-        // The name of the store's own directory is not to be had again when it
-        // is lost, for directories cannot be removed here.
+        // A lost name of the store's own directory cannot be restored, because directories cannot
+        // be removed here.
         Fault::SyncLost | Fault::SyncDropped if is_root => false,
         _ => fault.can_befall(operation.operation),
     }
@@ -185,7 +180,7 @@ impl Trial {
             if number - struck_at < 2 {
                 self.cut(number, tally);
             }
-            // Before the workload reopens the store, which tidies up.
+            // Before the workload reopens the store, which cleans up.
             if self.rule.times == Some(1) && number == struck_at && self.write_through().is_ok() {
                 self.expect_no_strays();
             }
@@ -202,7 +197,7 @@ impl Trial {
         self.workload.promises(self.workload.store().flush())
     }
 
-    /// Power is lost in the middle of the trouble.
+    /// Power is lost during the fault.
     fn cut(&mut self, number: u64, tally: &mut Tally) {
         let progress = self.workload.progress.lock().unwrap().clone();
         let now_ms = self.workload.now_ms();
@@ -220,7 +215,7 @@ impl Trial {
         }
     }
 
-    /// The cause is gone: the store works again or says what to do.
+    /// The cause is gone: the store works again or reports how to continue.
     fn recover(&mut self, tally: &mut Tally) {
         let outcome = match self.workload.db.is_some() {
             true => self
@@ -243,8 +238,8 @@ impl Trial {
         }
     }
 
-    /// What failed has not left tables behind that nobody removes: a full disk
-    /// would never heal. Where removing itself fails the next opening does it.
+    /// Failed operations must not leave tables that are never removed: a full disk would never
+    /// recover. If the removal itself fails, the next opening repeats it.
     fn expect_no_strays(&mut self) {
         if self.workload.db.is_none()
             || self.rule.operation.is_none_or(|operation| operation == Operation::Remove)
@@ -261,9 +256,9 @@ impl Trial {
         }
     }
 
-    /// Opened again it holds everything, is sound, and keeps it.
+    /// After reopening it holds everything, is sound, and stays so.
     fn reopen(&mut self) -> Result<(), String> {
-        // Closing fails when the log was lost; that is said already.
+        // Closing fails if the log was lost; that was already reported.
         let _ = self.workload.close();
         self.workload.open().map_err(|error| format!("it does not open again: {error}"))?;
         self.workload.verify().map_err(|error| error.to_string())?;
@@ -299,7 +294,7 @@ impl Trial {
             for later in history.iter().filter(|later| later.number > struck.number) {
                 let is_new = match is_file {
                     true => later.operation == Operation::Create && later.path == struck.path,
-                    // Another life: what it builds on it has made itself.
+                    // Another run of the process: it creates everything that it relies on.
                     false => later.operation == Operation::Lock,
                 };
                 if is_new {
@@ -354,7 +349,7 @@ fn attempt(seed: u64, word: &'static str, rule: FaultRule, tally: &mut Tally) {
     tally.losses.extend(losses.into_iter().map(|loss| format!("{story} ({struck}): {loss}")));
 }
 
-/// The operations of the workload when nothing fails.
+/// The operations of the workload without faults.
 fn healthy(seed: u64) -> Vec<OperationRecord> {
     let mut workload = Workload::new();
     let mut dice = Dice(seed);
@@ -386,7 +381,7 @@ fn any_operation_may_fail_in_any_way() {
                         continue;
                     }
                     trials += 1;
-                    // What lasts befalls every second time all that it can.
+                    // Every second time, a lasting fault affects all matching operations.
                     let only = (times.is_some() || position.is_multiple_of(2))
                         .then_some(operation.operation);
                     let before = history[..position].iter().filter(|before| match only {

@@ -1,5 +1,5 @@
-//! Cuckoo filters: keys that are not there and are asked for again and again stop costing reads,
-//! keys that are there are always found, and what was learned outlives the store.
+//! Cuckoo filters: absent keys that are looked up again and again stop costing reads, present keys
+//! are always found, and repairs outlive the process.
 
 mod support;
 
@@ -24,7 +24,7 @@ struct Store {
 }
 
 impl Store {
-    /// Of entries that stand in tables.
+    /// A store with entries in tables.
     fn new() -> Self {
         let store = Self::empty();
         let (db, keyspace) = store.open();
@@ -38,7 +38,7 @@ impl Store {
         Self { disk: MemoryStorage::new(), clock: Arc::new(ManualClock::new(START_MS)) }
     }
 
-    /// A copy as the device would look if power went now.
+    /// A copy of the disk as after a power loss at this moment.
     fn after_power_loss(&self, tear: Tear) -> Self {
         Self { disk: self.disk.after_power_loss(tear), clock: Arc::clone(&self.clock) }
     }
@@ -58,12 +58,12 @@ impl Store {
         (db, keyspace)
     }
 
-    /// Asks for keys that are not there; how many passed filters for nothing.
+    /// Looks up absent keys; returns the number of false positives.
     fn flood(&self, db: &Db, keyspace: &Keyspace) -> u64 {
         let before = count(db, "filter.false_positives");
         for n in 0..ABSENT {
             assert_eq!(keyspace.get(absent(n)).unwrap(), None);
-            // There is time for repairs.
+            // Leaves time for repairs.
             self.clock.advance(Duration::from_millis(1));
         }
         count(db, "filter.false_positives") - before
@@ -75,14 +75,14 @@ impl Store {
 }
 
 fn list_path() -> PathBuf {
-    Path::new(DIRECTORY).join("LEARNED")
+    Path::new(DIRECTORY).join("FILTER-REPAIRS")
 }
 
 fn key(n: u64) -> String {
     format!("key-{n:06}")
 }
 
-/// Between two that are there.
+/// Between two present keys.
 fn absent(n: u64) -> String {
     format!("key-{n:06}-not")
 }
@@ -94,14 +94,14 @@ fn assert_all_there(keyspace: &Keyspace) {
 }
 
 #[test]
-fn what_is_asked_for_again_and_again_stops_costing_reads() {
+fn repeated_absent_keys_stop_costing_reads() {
     let store = Store::new();
     let (db, keyspace) = store.open();
     let floods: Vec<u64> = (0..4).map(|_| store.flood(&db, &keyspace)).collect();
     let rate = floods[0] as f64 / ABSENT as f64;
     assert!((0.003..0.012).contains(&rate), "{floods:?}: {rate} of absent keys pass");
-    // The second time they are repaired; few come later, as the repair of another has
-    // taken a bucket's place.
+    // The second time they are repaired; a few need longer, because the repair of another key has
+    // replaced theirs.
     assert!(floods[1] >= floods[0] * 9 / 10, "{floods:?}");
     assert!(floods[3] <= floods[0] / 20, "{floods:?}");
     let (repairs, reads) = (count(&db, "filter.repairs"), count(&db, "filter.repair_reads"));
@@ -111,9 +111,9 @@ fn what_is_asked_for_again_and_again_stops_costing_reads() {
     assert_all_there(&keyspace);
 }
 
-/// Nothing that the store itself has done may be taken for a mistake of its filters.
+/// Operations of the store itself must not count as false positives of its filters.
 #[test]
-fn versions_that_a_reader_may_not_see_are_no_false_positives() {
+fn invisible_versions_are_not_false_positives() {
     let store = Store::new();
     let (db, keyspace) = store.open();
     let snapshot = db.snapshot();
@@ -134,7 +134,7 @@ fn versions_that_a_reader_may_not_see_are_no_false_positives() {
 }
 
 #[test]
-fn repairs_are_held_to_their_rate() {
+fn repairs_stay_within_their_rate() {
     let store = Store::new();
     let (db, keyspace) = store.open();
     for _ in 0..2 {
@@ -146,7 +146,7 @@ fn repairs_are_held_to_their_rate() {
 }
 
 #[test]
-fn what_was_learned_is_known_in_the_next_life() {
+fn filter_repairs_survive_a_restart() {
     let store = Store::new();
     let (db, keyspace) = store.open();
     let floods: Vec<u64> = (0..3).map(|_| store.flood(&db, &keyspace)).collect();
@@ -159,14 +159,14 @@ fn what_was_learned_is_known_in_the_next_life() {
     db.close().unwrap();
     assert_eq!(store.list().expect("a list").len(), list.len());
 
-    // Who wants nothing of an earlier life leaves nothing to a later one.
+    // A process that uses no list from a previous run leaves none for the next.
     let (db, keyspace) = store.open_with(false);
     assert!(store.flood(&db, &keyspace) >= floods[0] * 9 / 10);
     db.close().unwrap();
     assert_eq!(store.list(), None);
     store.disk.write_file(list_path(), &list);
 
-    // A life that ends without a word leaves what was written down before.
+    // A process that is killed leaves the previous list in place.
     let (db, keyspace) = store.open();
     keyspace.put("other", "value").unwrap();
     let crashed = store.after_power_loss(Tear::DropUnsynced);
@@ -177,16 +177,16 @@ fn what_was_learned_is_known_in_the_next_life() {
     assert_all_there(&keyspace);
 }
 
-/// What is believed of the wrong table would hide keys.
+/// A list applied to the wrong table would hide keys.
 #[test]
-fn a_list_of_another_store_or_of_other_tables_is_not_believed() {
+fn repair_list_of_another_store_or_other_tables_is_ignored() {
     let store = Store::new();
     let (db, keyspace) = store.open();
     let floods: Vec<u64> = (0..3).map(|_| store.flood(&db, &keyspace)).collect();
     db.close().unwrap();
     let list = store.list().expect("a list");
 
-    // The same numbers of tables, of a store that began otherwise.
+    // The same numbers of tables, in a store with a different identity.
     let other = Store::empty();
     let (db, keyspace) = other.open();
     (1..=ENTRIES).for_each(|n| keyspace.put(key(n), [b'w'; 20]).unwrap());
@@ -208,9 +208,9 @@ fn a_list_of_another_store_or_of_other_tables_is_not_believed() {
     assert!(store.flood(&db, &keyspace) >= floods[0] / 2);
 }
 
-/// Power is lost at every operation of a shutdown that writes the list, and torn.
+/// Power is lost at every operation of a shutdown that writes the list, with torn writes.
 #[test]
-fn a_cut_while_the_list_is_written_costs_no_key() {
+fn power_cut_while_writing_the_repair_list_hides_no_key() {
     let store = Store::new();
     let (db, keyspace) = store.open();
     for _ in 0..3 {
@@ -244,7 +244,7 @@ fn a_cut_while_the_list_is_written_costs_no_key() {
 }
 
 #[test]
-fn mirrors_that_are_damaged_cost_no_key_and_are_found() {
+fn damaged_mirrors_hide_no_key_and_are_reported() {
     let store = Store::new();
     let inspector = Inspector::new(DIRECTORY, Some(Arc::new(store.disk.clone()))).unwrap();
     let tables = store.disk.paths().into_iter().filter_map(|path| {
@@ -261,7 +261,7 @@ fn mirrors_that_are_damaged_cost_no_key_and_are_found() {
     }
     let (db, keyspace) = store.open();
     let floods: Vec<u64> = (0..3).map(|_| store.flood(&db, &keyspace)).collect();
-    assert!(floods[2] >= floods[0] * 9 / 10, "nothing could be learned: {floods:?}");
+    assert!(floods[2] >= floods[0] * 9 / 10, "no filter could be repaired: {floods:?}");
     assert!(count(&db, "filter.repair_failures") > 0);
     assert_all_there(&keyspace);
     db.close().unwrap();

@@ -1,5 +1,5 @@
-//! Every byte of every file of a small store changed, in three ways: what is then
-//! read is the truth, or an error, but for the limits that `docs/reference/format.md` names.
+//! Every byte of every file of a small store is changed, in three ways: reads then return correct
+//! data, or an error, except for the limits that `docs/reference/format.md` names.
 
 mod support;
 
@@ -10,14 +10,14 @@ use support::{DIRECTORY, START_MS, TINY, Value, options};
 use tidekv::{Db, WriteBatch};
 use tidekv_io::{ManualClock, MemoryStorage, Tear};
 
-/// What both keyspaces hold.
+/// The contents of both keyspaces.
 type Contents = Vec<Vec<(Vec<u8>, Value)>>;
 
 fn open(disk: &MemoryStorage) -> tidekv::Result<Db> {
     Db::open(DIRECTORY, options(disk, &Arc::new(ManualClock::new(START_MS)), TINY))
 }
 
-/// By walks, and by gets of what they yield.
+/// Reads by iteration, and by gets of the found keys.
 fn contents(disk: &MemoryStorage) -> tidekv::Result<Contents> {
     let db = open(disk)?;
     let mut all = Vec::new();
@@ -34,8 +34,8 @@ fn contents(disk: &MemoryStorage) -> tidekv::Result<Contents> {
     Ok(all)
 }
 
-/// A store with tables and a log of three batches, all of it synced, as a killed
-/// process leaves it; and its contents after each batch.
+/// A store with tables and a log of three batches, all of it synced, as a killed process leaves it;
+/// and its contents after each batch.
 fn store() -> (MemoryStorage, Vec<Contents>) {
     let disk = MemoryStorage::new();
     let db = open(&disk).unwrap();
@@ -61,18 +61,18 @@ fn store() -> (MemoryStorage, Vec<Contents>) {
 }
 
 #[test]
-fn a_changed_byte_gives_an_error_or_the_truth() {
+fn changed_byte_gives_an_error_or_correct_data() {
     let (disk, states) = store();
     let truth = states.last().unwrap();
     let last_log = disk.paths().into_iter().rfind(|p| p.to_string_lossy().ends_with(".log"));
-    // By kind of file: changes that were noticed, and all.
+    // By kind of file: detected changes, and all changes.
     let mut counts: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
     for path in disk.paths() {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let kinds = ["CURRENT", "MANIFEST-", ".log", ".table", "LOCK"];
         let kind = kinds.into_iter().find(|kind| name.contains(kind)).unwrap();
         let bytes = disk.read_file(&path).unwrap();
-        // Of the zeros behind the last frame of a log some are as good as all.
+        // Of the zeros after the last frame of a log, some represent all.
         let used = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 40);
         for at in 0..used.min(bytes.len()) {
             for change in [1 << (at % 8), 0xff, bytes[at] ^ b'~'] {
@@ -83,8 +83,8 @@ fn a_changed_byte_gives_an_error_or_the_truth() {
                 let place = || format!("{name}, byte {at} changed by {change:02x}");
                 match contents(&hurt) {
                     Ok(found) if found == *truth => {}
-                    // The last record of a log has no witness behind it: a change
-                    // in it looks like a torn end. The one limit of this kind.
+                    // No later frame confirms the last record of a log: a change in it looks like a
+                    // torn end. The only limit of this kind.
                     Ok(found) => {
                         assert_eq!(Some(&path), last_log.as_ref(), "{} reads wrongly", place());
                         assert_eq!(found, states[states.len() - 2], "{} reads wrongly", place());

@@ -1,5 +1,5 @@
-//! A whole store as it was released, every file of it: today's code writes the
-//! same files, and still opens those.
+//! Every file of a released store: today's code writes the same files, and still opens the released
+//! ones.
 
 mod support;
 
@@ -15,7 +15,7 @@ fn open(disk: &MemoryStorage) -> Db {
     Db::open(DIRECTORY, options(disk, &Arc::new(ManualClock::new(START_MS)), TINY)).unwrap()
 }
 
-/// Tables on two levels, a log in a recycled file, writes that are in the log only.
+/// Tables on two levels, a log in a recycled file, and writes that are in the log only.
 fn released_store() -> MemoryStorage {
     let disk = MemoryStorage::new();
     let db = open(&disk);
@@ -40,7 +40,7 @@ fn released_store() -> MemoryStorage {
     batch.delete(&winds, b"north");
     db.write(batch).unwrap();
     db.sync().unwrap();
-    // As a process that was killed leaves it.
+    // As a killed process leaves it.
     disk.after_power_loss(Tear::KeepUnsynced)
 }
 
@@ -49,7 +49,7 @@ fn name_of(path: &Path) -> String {
 }
 
 #[test]
-fn a_store_has_the_released_bytes_and_is_still_read() {
+fn store_matches_released_files_and_opens_them() {
     let disk = released_store();
     let mut dump = Dump::new(
         "All files of a small store that was not closed. Written by crates/store/tests/golden.rs.",

@@ -1,5 +1,5 @@
-//! Bulk ingests of many tables over what a store holds: they stop nobody, what is read is
-//! right, and who ingests waits for merges as who writes does.
+//! Bulk ingests of many tables into a store with data: they do not stall writers, reads are
+//! correct, and an ingest waits for merges as a write does.
 
 mod support;
 
@@ -12,10 +12,10 @@ use support::{DIRECTORY, Dice, Limits, START_MS, TINY, options, within};
 use tidekv::{Bytes, Db, Entry, Keyspace};
 use tidekv_io::{ManualClock, MemoryStorage};
 
-/// Tables of some keys.
+/// Tables of a few keys.
 const SMALL_TABLES: Limits = Limits { memtable_bytes: 16 << 10, table_bytes: 4 << 10 };
 
-/// A store whose background work is done when it is told to.
+/// A store whose background work runs on request.
 fn open_held() -> (Db, Keyspace, Arc<Held>) {
     let held = Arc::new(Held::default());
     let clock = Arc::new(ManualClock::new(START_MS));
@@ -30,7 +30,7 @@ fn key(n: u64) -> String {
     format!("key-{n:05}")
 }
 
-/// Some 300 bytes that cannot be written shorter.
+/// Some 300 incompressible bytes.
 fn value(n: u64, age: &str) -> String {
     let mut dice = Dice(n + 1);
     let noise: String = (0..50).map(|_| format!("{:06x}", dice.below(1 << 24))).collect();
@@ -46,14 +46,14 @@ fn entries(items: impl Iterator<Item = tidekv::Result<(Bytes, Entry)>>) -> Vec<(
 }
 
 #[test]
-fn the_tables_of_one_ingest_stop_nobody() {
+fn tables_of_one_ingest_do_not_stall_writers() {
     let (db, keyspace, held) = open_held();
     ingest(&keyspace, 0..1200, "old");
     ingest(&keyspace, (0..1200).filter(|n: &u64| n.is_multiple_of(2)), "new");
     let of_level0 = db.statistics().counter("level0.tables");
     assert!(of_level0 > 36, "{of_level0} tables would stop writers, were they not one run");
     let writer = keyspace.clone();
-    // So much that writers look at what has piled up.
+    // Large enough that writers check the pending compactions.
     let write = move |n| writer.put("key-99999", value(n, "written")).unwrap();
     within(20, move || (0..200).for_each(write)).expect("writers go on");
     let age = |n: u64| if n.is_multiple_of(2) { "new" } else { "old" };
@@ -74,13 +74,13 @@ fn the_tables_of_one_ingest_stop_nobody() {
     assert_right();
 }
 
-/// Writers have not brought them, and to wait would not make them fewer.
+/// Writers did not cause them, and waiting would not reduce them.
 #[test]
-fn what_is_ingested_is_no_debt_of_writers_while_it_waits() {
+fn ingested_data_is_not_compaction_debt_of_writers() {
     let (_db, keyspace, held) = open_held();
     let other = keyspace.clone();
     let bring = move || {
-        // So much that what comes has two levels to go through.
+        // Enough levels that a new table has two levels to go through.
         ingest(&other, 0..5000, "old");
         // Eleven times the bytes of these would stop writers.
         for age in 0..14 {
@@ -94,9 +94,9 @@ fn what_is_ingested_is_no_debt_of_writers_while_it_waits() {
 }
 
 #[test]
-fn who_ingests_waits_where_who_writes_would() {
+fn ingest_stalls_where_a_write_would() {
     let (_db, keyspace, held) = open_held();
-    // Each is a run of its own, and nothing merges them.
+    // Each is a run of its own, and no job merges them.
     for age in 0..37 {
         ingest(&keyspace, [0, 9].into_iter(), &age.to_string());
     }
@@ -113,10 +113,10 @@ fn who_ingests_waits_where_who_writes_would() {
     assert_eq!(keyspace.get(key(9)).unwrap().unwrap(), value(9, "last").as_bytes());
 }
 
-/// Ingests of several tables, overlapping one another, with writes and range deletions in
-/// between, walked over from both sides, from anywhere, now and at a snapshot.
+/// Ingests of several overlapping tables, with writes and range deletions in between, iterated from
+/// both sides, from any position, in the present and at a snapshot.
 #[test]
-fn runs_of_ingests_are_read_as_one_order() {
+fn overlapping_ingests_are_read_in_order() {
     for seed in 0..6 {
         let (mut dice, mut model) = (Dice(seed), BTreeMap::new());
         let clock = Arc::new(ManualClock::new(START_MS));

@@ -1,5 +1,5 @@
-//! Stories of opening, closing and conflicts that once went wrong: each test
-//! opens with what was lost or hung, and why.
+//! Regression tests of opening, closing and conflicts: each test opens with the data that was lost,
+//! or the call that hung, and why.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -31,7 +31,7 @@ fn inline() -> Option<Arc<dyn Executor>> {
 /// A write between a transaction's read and its commit was flushed and compacted:
 /// its sequence became 0, so the commit went ahead and the write was lost.
 #[test]
-fn a_write_between_read_and_commit_is_seen_through_a_compaction() {
+fn write_between_read_and_commit_is_detected_despite_a_compaction() {
     let disk = MemoryStorage::new();
     let db = Db::open("/d", options(&disk, inline())).unwrap();
     let ks = db.keyspace("k").unwrap();
@@ -49,13 +49,12 @@ fn a_write_between_read_and_commit_is_seen_through_a_compaction() {
     assert_eq!(tx.commit(Durability::Buffered).unwrap(), Commit::Conflict, "watch missed");
 }
 
-/// A transaction whose own group found the memtable full was refused as a
-/// conflict though nobody had touched its keys: the flush came after its
-/// conditions were made and before they were judged, and memtables that cannot
-/// tell were taken for ones that know. Now the keys are looked up again. (Found
-/// by running one list of operations under many settings.)
+/// A transaction whose own group found the memtable full was refused as a conflict although no
+/// other write had touched its keys: the flush happened after its conditions were made and before
+/// they were validated, and memtables that no longer show older writes were treated as if they did.
+/// Now the keys are looked up again. (Found by running one list of operations under many settings.)
 #[test]
-fn a_flush_at_the_commit_is_no_conflict() {
+fn flush_during_a_commit_is_not_a_conflict() {
     let disk = MemoryStorage::new();
     let options = options(&disk, inline()).memtable_bytes(4 << 10);
     let db = Db::open("/d", options).unwrap();
@@ -77,9 +76,9 @@ fn a_flush_at_the_commit_is_no_conflict() {
     assert!(db.statistics().counter("flush.count") > 10);
 }
 
-/// Closing waited for progress while holding the lock that progress takes.
+/// Closing waited for progress while holding a lock that progress needs.
 #[test]
-fn closing_waits_for_the_jobs_of_a_shared_pool() {
+fn closing_waits_for_jobs_of_a_shared_pool() {
     let done = within(30, || {
         let disk = MemoryStorage::new();
         let pool: Arc<dyn Executor> = Arc::new(ThreadPool::new("p", 2));
@@ -99,10 +98,9 @@ fn closing_waits_for_the_jobs_of_a_shared_pool() {
     assert!(done.is_some(), "close hangs");
 }
 
-/// The pool dropped the queued flush at shutdown, and the flushing thread waited
-/// for it for ever.
+/// The pool dropped the queued flush at shutdown, and the flushing thread waited for it forever.
 #[test]
-fn a_flush_beside_close_comes_back() {
+fn flush_concurrent_with_close_returns() {
     let done = within(60, || {
         let disk = MemoryStorage::new();
         disk.on_operation(|r| {
@@ -126,10 +124,10 @@ fn a_flush_beside_close_comes_back() {
     assert!(done.is_some(), "flush hangs beside close");
 }
 
-/// Synced writes to `./data` were gone after a power cut: the directory's own
-/// entry had never been synced, nor those of its new parents.
+/// Synced writes to `./data` were lost after a power cut: the directory's own entry had never been
+/// synced, nor those of its new parents.
 #[test]
-fn the_directory_itself_survives_a_loss_of_power() {
+fn store_directory_survives_a_power_loss() {
     for path in ["data", "/a/b/c"] {
         let disk = MemoryStorage::new();
         let mut o = options(&disk, inline());
@@ -146,10 +144,10 @@ fn the_directory_itself_survives_a_loss_of_power() {
     }
 }
 
-/// Empty memtables were charged 4 KiB each: 600 of them filled the share of the
-/// memtables with nothing to flush, and writers stopped for ever.
+/// Empty memtables were charged 4 KiB each: 600 of them filled the memtables' share without
+/// anything to flush, and writers stopped forever.
 #[test]
-fn many_quiet_keyspaces_do_not_stop_writers() {
+fn many_idle_keyspaces_do_not_stop_writers() {
     let done = within(100, || {
         let disk = MemoryStorage::new();
         let db = Db::open("/d", options(&disk, None)).unwrap();
@@ -162,9 +160,9 @@ fn many_quiet_keyspaces_do_not_stop_writers() {
     assert!(done.is_some(), "writers hang with 600 keyspaces");
 }
 
-/// A compaction that failed was picked again at once, for ever.
+/// A failed compaction was picked again at once, forever.
 #[test]
-fn a_failing_compaction_is_not_retried_for_ever() {
+fn failing_compaction_is_not_retried_forever() {
     let done = within(30, || {
         let disk = MemoryStorage::new();
         let db = Db::open("/d", options(&disk, inline())).unwrap();
@@ -242,7 +240,7 @@ fn closing_waits_for_a_compaction_in_another_thread() {
 
 /// As above, at opening.
 #[test]
-fn a_compaction_that_fails_at_opening_does_not_keep_it_shut() {
+fn failed_compaction_at_opening_does_not_prevent_it() {
     let done = within(20, || {
         let disk = MemoryStorage::new();
         let db = Db::open("/d", options(&disk, inline())).unwrap();
@@ -288,10 +286,10 @@ fn a_compaction_that_fails_at_opening_does_not_keep_it_shut() {
     assert!(done.is_some(), "hangs");
 }
 
-/// A panicking thread that held the last handle gave up the directory's lock while
-/// its background jobs ran on: a second engine opened beside them.
+/// A panicking thread that held the last handle released the directory's lock while its background
+/// jobs were still running: a second engine opened concurrently.
 #[test]
-fn a_panic_keeps_the_directory_locked_until_its_jobs_have_ended() {
+fn directory_stays_locked_after_a_panic_until_jobs_end() {
     let disk = MemoryStorage::new();
     let tiny = || options(&disk, None).memtable_bytes(16 << 10).table_bytes(16 << 10);
     for round in 1..=4u32 {
@@ -322,10 +320,10 @@ fn a_panic_keeps_the_directory_locked_until_its_jobs_have_ended() {
     }
 }
 
-/// A transaction's range deletion hides what it covers from the transaction's own
-/// later reads, and what is written after it shows again.
+/// A transaction's range deletion hides the covered keys from the transaction's own later reads,
+/// and later writes of the transaction are visible again.
 #[test]
-fn a_transaction_reads_through_its_own_range_deletion() {
+fn transaction_reads_see_its_own_range_deletion() {
     let disk = MemoryStorage::new();
     let db = Db::open("/d", options(&disk, inline())).unwrap();
     let keyspace = db.keyspace("k").unwrap();
@@ -350,15 +348,15 @@ fn a_transaction_reads_through_its_own_range_deletion() {
     assert_eq!(keyspace.get("c").unwrap().unwrap(), "new");
 }
 
-/// An ingest whose commit failed gave its sequence to the next write; the failed
-/// edit may have reached the disk, and recovery would have met both.
+/// An ingest whose commit failed gave its sequence to the next write; the failed edit may have
+/// reached the disk, and recovery would have found both.
 #[test]
-fn a_failed_ingest_uses_its_sequence_up() {
+fn failed_ingest_consumes_its_sequence() {
     let disk = MemoryStorage::new();
     let db = Db::open("/d", options(&disk, inline())).unwrap();
     let keyspace = db.keyspace("k").unwrap();
     keyspace.put("a", "1").unwrap();
-    // Or the ingest would flush first, and the flush would meet the fault.
+    // Otherwise the ingest would flush first, and the fault would hit the flush.
     keyspace.flush().unwrap();
     let before = db.statistics().counter("store.last_sequence");
     let failed = Fault::Fail(tidekv_io::ErrorKind::Failed);
@@ -370,10 +368,10 @@ fn a_failed_ingest_uses_its_sequence_up() {
     assert_eq!(keyspace.get("b").unwrap(), None);
 }
 
-/// A transaction read back what it had itself written with a deadline that had passed,
-/// and a `SETNX` behind it in the same transaction wrote nothing.
+/// A transaction read back its own write with a deadline that had passed, and a later `SETNX` in
+/// the same transaction wrote nothing.
 #[test]
-fn a_transaction_does_not_read_its_own_writes_that_have_expired() {
+fn transaction_does_not_read_its_own_expired_writes() {
     let db = Db::open("/d", options(&MemoryStorage::new(), inline())).unwrap();
     let keyspace = db.keyspace("k").unwrap();
     keyspace.put("a", "old").unwrap();

@@ -1,17 +1,16 @@
-//! Many threads on few keys, while memtables are put aside, flushed and
-//! compacted: every history is linearizable. Gets, walks, multi_gets and
-//! snapshots see every batch, transaction and ingest whole, in every keyspace.
+//! Many threads on few keys, with concurrent rotation, flushes and compactions: every history is
+//! linearizable. Gets, scans, multi_gets and snapshots see every batch, transaction and ingest as a
+//! whole, in every keyspace.
 //!
-//! Operations are noted with the moments of their invocation and return
-//! (`linearizable/load.rs`), and a checker (`linearizable/checker.rs`) looks for
-//! an order that explains all of them. Every value is written once, so a read
-//! says which write it saw. Storage hands the processor on at random, so that
-//! threads are interrupted where it hurts; part of the rounds runs on a real
-//! directory. At the end of a round the store is opened again and must hold
-//! what the history allows.
+//! Operations are recorded with the times of their invocation and return (`linearizable/load.rs`),
+//! and a checker (`linearizable/checker.rs`) searches for an order that explains all of them. Every
+//! value is written once, so a read identifies the write that it saw. Storage yields the processor
+//! at random, so that threads are interrupted at critical points; some rounds run on a real
+//! directory. At the end of a round the store is reopened and must hold contents that the history
+//! allows.
 //!
-//! `TIDEKV_LINEARIZABLE_OPERATIONS` sets how many operations are done
-//! (evidence: 5 000 000), `TIDEKV_LINEARIZABLE_SEED` the seed.
+//! `TIDEKV_LINEARIZABLE_OPERATIONS` sets the number of operations (evidence: 5 000 000),
+//! `TIDEKV_LINEARIZABLE_SEED` the seed.
 #![allow(clippy::disallowed_methods, reason = "real threads are what is tested")]
 
 #[path = "linearizable/object.rs"]
@@ -81,7 +80,7 @@ fn open(directory: &Path, options: Options, dice: &mut Dice) -> Arena {
     Arena { db, keyspaces, clock: AtomicU64::new(0) }
 }
 
-/// Hands the processor on at some operations, here and there for a while.
+/// Yields the processor at some operations, sometimes for a while.
 fn interrupt(disk: &MemoryStorage) {
     let turns = AtomicU64::new(1);
     disk.on_operation(move |_| {

@@ -1,18 +1,16 @@
-//! One list of operations under many settings: every history is the same, and
-//! the one that an ordered map would give.
+//! One list of operations under many settings: every history is the same, and equals that of an
+//! ordered map.
 //!
-//! A list of operations (`operations.rs`) follows from a seed, settings
-//! (`settings.rs`) from another: limits from absurdly tiny up, all kinds of
-//! tables, caches down to nothing, in the caller's thread or with threads, on
-//! simulated storage that loses power or on a real directory, and disturbed by
-//! flushes, evictions and compactions that the list knows nothing of. The
-//! answers of every operation are compared with those of a plain model
-//! (`model.rs`). A difference is shrunk (`shrink.rs`) and printed with the
-//! command that repeats it.
+//! A list of operations (`operations.rs`) is generated from a seed, settings (`settings.rs`) from
+//! another: limits from absurdly tiny up, all kinds of tables, caches down to zero bytes, in the
+//! caller's thread or with threads, on simulated storage that loses power or on a real directory,
+//! and disturbed by flushes, evictions and compactions that are not in the list. The results of
+//! every operation are compared with those of a plain model (`model.rs`). A difference is shrunk
+//! (`shrink.rs`) and printed with the command that repeats it.
 //!
-//! `TIDEKV_METAMORPHIC_OPERATIONS` sets how many operations are done
-//! (evidence: 20 000 000), `TIDEKV_METAMORPHIC_SEED` where seeds begin, and
-//! `TIDEKV_METAMORPHIC_REPEAT=LIST:SETTINGS` does one list under one setting.
+//! `TIDEKV_METAMORPHIC_OPERATIONS` sets the number of operations (evidence: 20 000 000),
+//! `TIDEKV_METAMORPHIC_SEED` the first seed, and `TIDEKV_METAMORPHIC_REPEAT=LIST:SETTINGS` runs one
+//! list under one setting.
 
 #[path = "metamorphic/operations.rs"]
 mod operations;
@@ -40,17 +38,17 @@ use shrink::shrink;
 use subject::{Subject, Tally};
 use tidekv_testkit::evidence::Row;
 
-/// Settings that each list is run under.
+/// Number of settings per list.
 const SETTINGS_PER_LIST: u64 = 12;
-/// Lists that are tried to make a failing one short.
+/// Number of lists to try when shrinking a failing one.
 const SHRINKING_TRIES: usize = 600;
 
-/// The profile of list number `list`: short ones are more.
+/// The profile of list number `list`: short ones are more frequent.
 fn profile(list: u64) -> Profile {
     PROFILES[[0, 1, 2, 1, 3, 0, 2, 1][(list % 8) as usize]]
 }
 
-/// What the model answers, as hashes.
+/// The model's results, as hashes.
 fn history(list: &[Operation]) -> Vec<u64> {
     let (mut model, mut answer) = (Model::new(), Answer::default());
     let run = |operation| {
@@ -61,14 +59,14 @@ fn history(list: &[Operation]) -> Vec<u64> {
     list.iter().map(run).collect()
 }
 
-/// Where a history differs from the model's, and how it goes on.
+/// Where a history differs from the model's, and how it continues.
 #[derive(Debug)]
 struct Difference {
     place: usize,
     found: String,
 }
 
-/// Runs the list under the settings until an answer differs from `expected`.
+/// Runs the list under the settings until a result differs from `expected`.
 fn compare(
     list: &[Operation],
     expected: &[u64],
@@ -102,7 +100,7 @@ fn compare(
     }
 }
 
-/// Says everything about a difference.
+/// Describes a difference completely.
 fn explain(
     list: &[Operation],
     number: u64,
@@ -113,7 +111,7 @@ fn explain(
         compare(list, &history(list), settings, &mut Tally::default()).is_some()
     };
     let cut = &list[..=difference.place];
-    // With threads a failure may not come again.
+    // With threads a failure may not repeat.
     let short = if fails(cut) { shrink(cut, SHRINKING_TRIES, fails) } else { cut.to_vec() };
     let last = compare(&short, &history(&short), settings, &mut Tally::default());
     let place = last.as_ref().map_or(short.len() - 1, |difference| difference.place);
@@ -137,7 +135,7 @@ fn explain(
     )
 }
 
-/// What all runs together have done.
+/// The totals of all runs.
 #[derive(Debug, Default)]
 struct Totals {
     operations: AtomicU64,
@@ -152,8 +150,7 @@ impl Totals {
         self.operations.load(Ordering::Relaxed) < wanted && self.differences.lock().is_empty()
     }
 
-    /// Runs list `number` under the settings of `seeds`, as long as operations
-    /// are wanted.
+    /// Runs list `number` under the settings of `seeds`, as long as operations are left to do.
     fn run(&self, number: u64, seeds: impl IntoIterator<Item = u64>, wanted: u64) {
         let profile = profile(number);
         let list = Generator::new(number, profile).list();
@@ -185,7 +182,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 }
 
 #[test]
-fn no_setting_changes_an_answer() {
+fn no_setting_changes_a_result() {
     let totals = Totals::default();
     if let Ok(text) = std::env::var("TIDEKV_METAMORPHIC_REPEAT") {
         let (list, seed) = text.split_once(':').expect("LIST:SETTINGS");
@@ -230,7 +227,7 @@ fn report(totals: &Totals, seed: u64) {
         .metric("operations", operations)
         .metric("histories", histories)
         .metric("lists", load(&totals.lists))
-        // Each history ran under settings of its own.
+        // Each history ran under its own settings.
         .metric("settings", histories)
         .metric("flushes", tally.flushes)
         .metric("compactions", tally.compactions)

@@ -1,5 +1,5 @@
-//! The store against an ordered map: random operations of every kind, with
-//! snapshots, reopenings, flushes and compactions in between.
+//! The store compared with an ordered map: random operations of every kind, with snapshots,
+//! reopenings, flushes and compactions in between.
 //!
 //! Failing lists of operations are shrunk by proptest.
 

@@ -1,6 +1,6 @@
-//! The list of mutations against the sources: every text that a mutation
-//! replaces stands exactly once, and every test that must notice exists. The
-//! mutations themselves are tried by `cargo run -p tidekv-testkit --example mutations`.
+//! Compares the list of mutations with the sources: every text that a mutation replaces occurs
+//! exactly once, and every test that must notice exists.
+//! `cargo run -p tidekv-testkit --example mutations` tries the mutations themselves.
 #![allow(clippy::disallowed_methods, reason = "reads the workspace's own sources")]
 
 #[path = "mutations/list.rs"]
@@ -17,7 +17,7 @@ fn read(path: &str) -> String {
 }
 
 #[test]
-fn every_mutation_has_its_place_and_its_test() {
+fn every_mutation_matches_its_source_and_its_test() {
     let names: BTreeSet<_> = MUTATIONS.iter().map(|mutation| mutation.name).collect();
     assert_eq!(names.len(), MUTATIONS.len(), "two mutations bear one name");
     for mutation in MUTATIONS {

@@ -1,22 +1,20 @@
-//! The proof of power: power is cut at every storage operation of a recorded
-//! workload, and of the recoveries that follow.
+//! The proof of power: power is cut at every storage operation of a recorded workload, and of the
+//! recoveries that follow.
 //!
-//! Before each operation the test notes what the device would hold if power
-//! were lost there, with unsynced data dropped, kept and torn, and how many
-//! writes were begun and how many were promised to be durable. Each aftermath
-//! is then opened: it must hold exactly the writes up to some point between
-//! those two: nothing synced is lost, what survives has no holes, and no batch
-//! is half there. `tidekv::check` must find it sound. Writes go on, and a second
-//! cut must leave them and all that was found. Checkpoints are held to their own
-//! promise: one that was acknowledged opens to the moment it was taken at, one
-//! that was cut opens to that as well or is refused.
+//! Before each operation the test records the contents of the device after a power loss at that
+//! point, with unsynced data dropped, kept and torn, and the numbers of writes that were begun and
+//! that must be durable. Each such state is then opened: it must hold exactly the writes up to some
+//! point between those two numbers: no synced write is lost, the surviving writes have no holes,
+//! and no batch is partial. `tidekv::check` must find it sound. Writes continue, and a second cut
+//! must preserve them and everything found before. Checkpoints have their own guarantee: an
+//! acknowledged one opens with the contents of the moment it was taken at, one that was cut opens
+//! with these as well or is refused.
 //!
-//! The workload runs in one thread, so that every run repeats; a further test
-//! cuts the power under writers and background work in threads of their own.
+//! The workload runs in one thread, so that every run repeats; a further test cuts the power with
+//! concurrent writers and background threads.
 //!
-//! `TIDEKV_POWER_SEEDS` and `TIDEKV_POWER_TORN` set how many workloads there
-//! are and how often each cut is torn; of `TIDEKV_POWER_SAMPLE` aftermaths the
-//! recovery of one is cut as well.
+//! `TIDEKV_POWER_SEEDS` and `TIDEKV_POWER_TORN` set the number of workloads and the number of tears
+//! per cut; for one in `TIDEKV_POWER_SAMPLE` states the recovery is cut as well.
 
 #[path = "support/expected.rs"]
 mod expected;
@@ -35,20 +33,20 @@ use tidekv_io::{Clock, ManualClock, MemoryStorage, Operation, OperationRecord, S
 use tidekv_testkit::evidence::Row;
 use workload::{Counted, Progress, Workload, settings};
 
-/// What the device holds after a cut, and what it must hold.
+/// The contents of the device after a cut, and the expected contents.
 struct Aftermath {
     story: String,
-    /// Counts aftermaths, for taking samples and for tears.
+    /// Counts the states, for sampling and for tears.
     number: u64,
     disk: MemoryStorage,
     progress: Progress,
     now_ms: u64,
 }
 
-/// What a proof has done so far.
+/// The totals of a proof.
 #[derive(Debug, Default)]
 struct Tally {
-    /// Operations before which power was cut.
+    /// Number of operations before which power was cut.
     cuts: u64,
     aftermaths: u64,
     recoveries_cut: u64,
@@ -89,12 +87,12 @@ fn copy(disk: &MemoryStorage) -> MemoryStorage {
     disk.after_power_loss(Tear::KeepUnsynced)
 }
 
-/// Gathers an aftermath of every kind before each operation on `disk`.
+/// Collects a state of every kind before each operation on `disk`.
 #[derive(Default)]
 struct Recorder {
     gathered: Arc<Mutex<Vec<Aftermath>>>,
     numbers: Arc<Mutex<u64>>,
-    /// Kinds of operations, with the ending of the file.
+    /// Kinds of operations, with the extension of the file.
     kinds: Arc<Mutex<BTreeSet<String>>>,
 }
 
@@ -148,13 +146,13 @@ fn kind(operation: &OperationRecord) -> String {
     )
 }
 
-// ---- What an aftermath is held to ----
+// ---- Checks of a state ----
 
 fn check(aftermath: &Aftermath, tally: &mut Tally) {
     tally.aftermaths += 1;
     let disk = copy(&aftermath.disk);
-    // Opened first where it is: what is done to a checkpoint, whose tables are
-    // those of the store, must not be seen in the store.
+    // Opened first, in place: operations on a checkpoint, which shares tables with the store, must
+    // not affect the store.
     if let Err(loss) = check_checkpoints(aftermath, &disk, tally) {
         tally.losses.push(format!("{}{loss}", aftermath.story));
     }
@@ -173,7 +171,7 @@ fn check_store(aftermath: &Aftermath, disk: &MemoryStorage) -> Result<(), String
     let mut found = found_in(&db).map_err(|e| e.to_string())?;
     progress.judge(&found, *now_ms)?;
     check_sound(disk, DIRECTORY)?;
-    // It goes on from there, and a second cut takes nothing of that.
+    // It continues from there, and a second cut loses none of it.
     let keyspace = db.keyspace("a").map_err(|e| e.to_string())?;
     let mut batch = WriteBatch::new();
     batch.put(&keyspace, b"!after", b"the cut");
@@ -205,7 +203,7 @@ fn check_sound(disk: &MemoryStorage, directory: &str) -> Result<(), String> {
     }
 }
 
-/// The newest checkpoint that was acknowledged, and the one under way.
+/// The newest acknowledged checkpoint, and the one under way.
 fn check_checkpoints(
     aftermath: &Aftermath,
     disk: &MemoryStorage,
@@ -215,7 +213,7 @@ fn check_checkpoints(
     let newest = checkpoints.iter().rfind(|checkpoint| checkpoint.is_done);
     let under_way = checkpoints.last().filter(|checkpoint| !checkpoint.is_done);
     for checkpoint in newest.into_iter().chain(under_way) {
-        // The acknowledged one stays the same for long.
+        // The acknowledged one stays the same for a long time.
         if checkpoint.is_done && !aftermath.number.is_multiple_of(5) {
             continue;
         }
@@ -242,7 +240,7 @@ fn check_checkpoints(
 
 // ---- Proofs ----
 
-/// Runs a workload; each step's aftermaths are handed to `each`.
+/// Runs a workload; passes each step's states to `each`.
 fn run(
     seed: u64,
     steps: u64,
@@ -275,7 +273,7 @@ fn run(
 }
 
 #[test]
-fn a_cut_at_any_operation_loses_nothing_that_was_synced() {
+fn power_cut_at_any_operation_loses_no_synced_write() {
     let (seeds, steps) = (scale("TIDEKV_POWER_SEEDS", 2), 150);
     let mut tally = Tally::default();
     let (mut total, mut operations) = (Vec::new(), 0);
@@ -314,8 +312,8 @@ fn a_cut_at_any_operation_loses_nothing_that_was_synced() {
     tally.finish("workload", row);
 }
 
-/// Recovers from `aftermath` and cuts that at each of its operations; samples
-/// of those recoveries are cut again, `depth` times in all.
+/// Recovers from `aftermath` and cuts that at each of its operations; samples of those recoveries
+/// are cut again, `depth` times in all.
 fn cut_recovery(aftermath: &Aftermath, depth: u64, tally: &mut Tally) {
     let disk = copy(&aftermath.disk);
     let clock = Arc::new(ManualClock::new(aftermath.now_ms));
@@ -340,13 +338,13 @@ fn cut_recovery(aftermath: &Aftermath, depth: u64, tally: &mut Tally) {
 }
 
 #[test]
-fn a_cut_during_recovery_loses_nothing_either() {
+fn power_cut_during_recovery_loses_nothing() {
     let seeds = scale("TIDEKV_POWER_SEEDS", 2);
     let sample = scale("TIDEKV_POWER_SAMPLE", 997);
     let mut tally = Tally::default();
     let mut operations = 0;
     for seed in 101..=100 + seeds.div_ceil(2) {
-        // The beginning is dense in openings of half-made stores.
+        // The beginning often opens half-made stores.
         let each = |a: Aftermath, tally: &mut Tally| {
             if a.number.is_multiple_of(sample) || (a.number < 150 && a.number.is_multiple_of(50)) {
                 cut_recovery(&a, 2, tally);
@@ -354,7 +352,7 @@ fn a_cut_during_recovery_loses_nothing_either() {
         };
         operations += run(seed, 100, &mut tally, each).2;
     }
-    // The workload's own operations were not all cut here.
+    // Not all of the workload's own operations were cut here.
     tally.cuts -= operations;
     let row = Row::new("proof-power", "tidekv")
         .param("workloads", seeds.div_ceil(2))
@@ -367,9 +365,9 @@ fn a_cut_during_recovery_loses_nothing_either() {
     tally.finish("recovery", row);
 }
 
-/// A manifest that has grown too long is begun anew in the middle of work.
+/// An oversized manifest is rewritten in the middle of work.
 #[test]
-fn a_cut_while_the_manifest_is_begun_anew_loses_nothing() {
+fn power_cut_while_rewriting_the_manifest_loses_nothing() {
     let mut workload = Workload::new();
     workload.open().unwrap();
     let mut dice = Dice(5);
@@ -427,10 +425,10 @@ const WRITERS: usize = 3;
 /// Keyspace, key and value of the puts of one batch.
 type Puts = Vec<(usize, Vec<u8>, Vec<u8>)>;
 
-/// The writes of one thread, all made up before it starts.
+/// The writes of one thread, all generated before it starts.
 struct Writer {
     batches: Vec<Puts>,
-    /// What its keys hold after each.
+    /// The contents of its keys after each.
     states: Vec<[support::Model; 2]>,
     begun: AtomicUsize,
     durable: AtomicUsize,
@@ -485,8 +483,8 @@ impl Writer {
         }
     }
 
-    /// Whether the part of `found` that is this writer's is that after some
-    /// number of batches in `possible`.
+    /// Whether this writer's part of `found` equals the contents after some number of batches in
+    /// `possible`.
     fn judge(&self, index: usize, found: &Found, possible: (usize, usize)) -> Result<(), String> {
         let prefix = format!("w{index}-");
         let own = [0, 1].map(|s| -> support::Model {
@@ -503,11 +501,11 @@ impl Writer {
     }
 }
 
-/// Writers and background work in threads of their own. What is on the device
-/// at an operation is taken after asking what is durable and before asking what
-/// is begun, so both bounds hold for it.
+/// Concurrent writers and background threads. The contents of the device at an operation are taken
+/// after reading the durable count and before reading the begun count, so both bounds hold for
+/// them.
 #[test]
-fn a_cut_under_threads_leaves_each_writer_a_prefix() {
+fn power_cut_with_threads_leaves_each_writer_a_prefix() {
     let batches = scale("TIDEKV_POWER_SEEDS", 2) * 60;
     let writers: Arc<Vec<Writer>> =
         Arc::new((0..WRITERS).map(|index| Writer::new(index, batches)).collect());

@@ -1,6 +1,5 @@
-//! The store's promises, one test each, in the smallest scene that shows the
-//! promise broken. `tests/mutations/list.rs` breaks the code in ways that these
-//! tests must notice.
+//! The store's guarantees, one test each, in the smallest scenario that shows the violation.
+//! `tests/mutations/list.rs` breaks the code in ways that these tests must notice.
 
 mod support;
 
@@ -37,7 +36,7 @@ fn put_synced(db: &Db, keyspace: &Keyspace, key: &str, value: &str) {
     db.write_with(batch, Durability::Sync).unwrap();
 }
 
-/// What a keyspace of the store on `disk` holds under `keys`.
+/// The values of `keys` in a keyspace of the store on `disk`.
 fn reopened(disk: &MemoryStorage, keys: &[&str]) -> Vec<Option<String>> {
     let db = open(disk);
     let keyspace = db.keyspace("k").unwrap();
@@ -56,7 +55,7 @@ fn files(disk: &MemoryStorage, suffix: &str) -> Vec<PathBuf> {
     disk.paths().into_iter().filter(|path| path.to_string_lossy().ends_with(suffix)).collect()
 }
 
-/// Flips a bit of `text` in whichever file that ends in `suffix` holds it once.
+/// Flips a bit of `text` in the file ending in `suffix` that contains it once.
 fn hurt(disk: &MemoryStorage, suffix: &str, text: &str) {
     let mut places = 0;
     for path in files(disk, suffix) {
@@ -72,7 +71,7 @@ fn hurt(disk: &MemoryStorage, suffix: &str, text: &str) {
 }
 
 #[test]
-fn a_synced_write_survives_a_loss_of_power() {
+fn synced_write_survives_a_power_loss() {
     let (disk, db, keyspace) = scene();
     put_synced(&db, &keyspace, "a", "1");
     put_synced(&db, &keyspace, "b", "2");
@@ -80,20 +79,20 @@ fn a_synced_write_survives_a_loss_of_power() {
     assert_eq!(reopened(&after, &["a", "b"]), some(&["1", "2"]));
 }
 
-/// Fills a memtable, which is put aside and flushed by the next write.
+/// Fills a memtable, which the next write rotates and flushes.
 fn fill_memtable(keyspace: &Keyspace) {
     (0..2).for_each(|_| keyspace.put("filler", vec![0; 4 << 10]).unwrap());
 }
 
-/// A finished log is renamed into its successor; what is then synced in the
-/// successor must be found under its new name.
+/// A finished log is renamed into its successor; data that is then synced in the successor must be
+/// found under its new name.
 #[test]
-fn a_synced_write_in_a_recycled_log_survives_a_loss_of_power() {
+fn synced_write_in_a_recycled_log_survives_a_power_loss() {
     let (disk, db, keyspace) = scene();
     keyspace.put("a", "1").unwrap();
     db.flush().unwrap();
-    // The next log takes over the file of the first. Its flush fails, so that
-    // nothing else syncs the directory.
+    // The next log reuses the file of the first. Its flush fails, so that nothing else syncs the
+    // directory.
     disk.add_fault(FaultRule::always(Operation::Create, FAILED).on_path(".table"));
     keyspace.put("b", "2").unwrap();
     disk.record_history(true);
@@ -109,9 +108,9 @@ fn a_synced_write_in_a_recycled_log_survives_a_loss_of_power() {
     assert_eq!(reopened(&after, &["a", "b", "c"]), some(&["1", "2", "3"]));
 }
 
-/// After a failed sync the manifest goes on in a new file, which `CURRENT` names.
+/// After a failed sync the manifest continues in a new file, which `CURRENT` names.
 #[test]
-fn a_keyspace_in_a_new_manifest_survives_a_loss_of_power() {
+fn keyspace_in_a_new_manifest_survives_a_power_loss() {
     let (disk, db, _) = scene();
     disk.add_fault(FaultRule::once(Operation::Sync, Fault::SyncLost).on_path("MANIFEST"));
     db.keyspace("refused").unwrap_err();
@@ -121,7 +120,7 @@ fn a_keyspace_in_a_new_manifest_survives_a_loss_of_power() {
 }
 
 #[test]
-fn a_flushed_table_survives_a_loss_of_power() {
+fn flushed_table_survives_a_power_loss() {
     let (disk, db, keyspace) = scene();
     keyspace.put("a", "1").unwrap();
     db.flush().unwrap();
@@ -136,9 +135,8 @@ fn checked(disk: &MemoryStorage) -> String {
     told.join("; ")
 }
 
-/// A log that was ended and not synced, but for its first write, "a", and an empty one
-/// behind it. Then `write` is called, and the disk is as it is left when the store is
-/// killed.
+/// An ended log that was not synced, except for its first write, "a", and an empty log after it.
+/// Then calls `write`; the disk is that of a killed store.
 fn two_logs(write: impl FnOnce(&MemoryStorage, &Db, &Keyspace)) -> MemoryStorage {
     let (disk, held) = (MemoryStorage::new(), Arc::new(Held::default()));
     // One memtable fills a log.
@@ -162,7 +160,7 @@ fn two_logs(write: impl FnOnce(&MemoryStorage, &Db, &Keyspace)) -> MemoryStorage
 
 /// Writers do not wait for the end of a log; a sync in the next one does.
 #[test]
-fn a_synced_write_takes_with_it_what_the_log_in_front_holds() {
+fn synced_write_makes_the_preceding_log_durable() {
     two_logs(|disk, db, keyspace| {
         let before = disk.after_power_loss(Tear::DropUnsynced);
         let found = [Some("synced".to_owned()), None];
@@ -173,9 +171,9 @@ fn a_synced_write_takes_with_it_what_the_log_in_front_holds() {
     });
 }
 
-/// Power may take the end of a log and leave what was written behind it.
+/// A power loss may lose the end of a log and keep writes after it.
 #[test]
-fn what_follows_a_torn_log_goes_with_it() {
+fn writes_after_a_torn_log_are_dropped() {
     let after = two_logs(|_, _, keyspace| keyspace.put("c", "behind it").unwrap());
     let whole = after.after_power_loss(Tear::KeepUnsynced);
     assert_eq!(reopened(&whole, &["b", "c"]), some(&["not synced", "behind it"]));
@@ -187,9 +185,9 @@ fn what_follows_a_torn_log_goes_with_it() {
     }
 }
 
-/// What was synced behind a log was synced after it.
+/// Data synced in a later log was synced after it.
 #[test]
-fn a_torn_log_in_front_of_a_synced_one_is_damaged() {
+fn torn_log_before_a_synced_one_is_damaged() {
     type Write = fn(&MemoryStorage, &Db, &Keyspace);
     let put_c: Write = |_, db, keyspace| put_synced(db, keyspace, "c", "synced");
     let only_sync: Write = |_, db, _| db.sync().unwrap();
@@ -203,9 +201,9 @@ fn a_torn_log_in_front_of_a_synced_one_is_damaged() {
     }
 }
 
-/// The sync of the log in front failed behind the writers' backs.
+/// The sync of the preceding log failed on another thread.
 #[test]
-fn a_log_that_is_lost_takes_no_writes_in_the_next_one() {
+fn log_after_a_lost_one_takes_no_writes() {
     two_logs(|disk, db, keyspace| {
         disk.add_fault(FaultRule::once(Operation::Sync, Fault::SyncLost).on_path("2.log"));
         let mut batch = WriteBatch::new();
@@ -216,10 +214,10 @@ fn a_log_that_is_lost_takes_no_writes_in_the_next_one() {
     });
 }
 
-/// A mark that could not be written used to leave its record in front of it, and the
-/// next log began with the same sequence.
+/// A mark that could not be written used to leave its record before it, and the next log began with
+/// the same sequence.
 #[test]
-fn a_synced_write_that_failed_is_not_written_again() {
+fn failed_synced_write_is_not_written_again() {
     for skip in 0..3 {
         let after = two_logs(|disk, db, keyspace| {
             let rule = FaultRule::once(Operation::Write, FAILED).on_path(".log");
@@ -238,11 +236,11 @@ fn a_synced_write_that_failed_is_not_written_again() {
     }
 }
 
-/// A frame that comes to a page of a recycled log is written with zeros behind it. It may
-/// be whole although its write was reported as failed.
+/// A frame that reaches a new page of a recycled log is written with zeros after it. It may be
+/// complete although its write was reported as failed.
 #[test]
-fn a_write_that_failed_does_not_come_back_over_an_ingest() {
-    // Some of them end where the next frame comes to a page.
+fn failed_write_does_not_reappear_over_an_ingest() {
+    // In some of them the next frame begins a page.
     for before in (3800..4100).step_by(12) {
         let (disk, db, keyspace) = scene();
         for _ in 0..2 {
@@ -258,9 +256,9 @@ fn a_write_that_failed_does_not_come_back_over_an_ingest() {
     }
 }
 
-/// A sync that somebody waits for leaves a witness also behind a torn place.
+/// A sync with a waiting caller writes a mark even after a torn place.
 #[test]
-fn a_sync_of_a_torn_log_vouches_for_the_one_in_front() {
+fn sync_of_a_torn_log_confirms_the_preceding_one() {
     let after = two_logs(|disk, db, keyspace| {
         disk.add_fault(FaultRule::once(Operation::Write, Fault::ShortWrite).on_path(".log"));
         keyspace.put("c", "failed").unwrap_err();
@@ -270,10 +268,9 @@ fn a_sync_of_a_torn_log_vouches_for_the_one_in_front() {
     assert_eq!(try_open(&after).unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
-/// The file of a log that was made ready holds what earlier logs held: an opening would
-/// look through it.
+/// The file of a prepared log holds frames of earlier logs, which an opening would search.
 #[test]
-fn a_clean_shutdown_leaves_no_log_that_was_made_ready() {
+fn clean_shutdown_leaves_no_prepared_log() {
     let (disk, db, keyspace) = scene();
     for i in 0..90 {
         keyspace.put(format!("{i:03}"), vec![7; 500]).unwrap();
@@ -285,7 +282,7 @@ fn a_clean_shutdown_leaves_no_log_that_was_made_ready() {
     assert!(open(&disk).keyspace("k").unwrap().contains("089").unwrap());
 }
 
-/// The next log is there, and its name durable, before the current one is full.
+/// The next log exists, with a durable name, before the current one is full.
 #[test]
 fn writers_do_not_wait_for_the_next_log() {
     let (disk, _db, keyspace) = scene();
@@ -309,10 +306,10 @@ fn writers_do_not_wait_for_the_next_log() {
     assert!(used > made + 20, "made for write {made}, used for write {used}");
 }
 
-/// The job that makes the next log ready tells nobody that it could not: whoever comes to
-/// the end of the current one makes it then.
+/// The job that prepares the next log ignores its failure: the writer that reaches the end of the
+/// current log creates it.
 #[test]
-fn a_log_that_could_not_be_made_ready_is_made_when_it_is_needed() {
+fn unprepared_log_is_created_when_needed() {
     for operation in [Operation::Create, Operation::Allocate] {
         let (disk, db, keyspace) = scene();
         disk.add_fault(FaultRule::once(operation, FAILED).on_path(".log"));
@@ -329,9 +326,9 @@ fn a_log_that_could_not_be_made_ready_is_made_when_it_is_needed() {
     }
 }
 
-/// The log that holds the other half of the batch is not ended by the flush.
+/// The flush does not end the log that holds the other half of the batch.
 #[test]
-fn a_batch_of_which_half_was_flushed_survives_whole() {
+fn half_flushed_batch_survives_completely() {
     let (disk, db, keyspace) = scene();
     let other = db.keyspace("other").unwrap();
     let mut batch = WriteBatch::new();
@@ -346,10 +343,10 @@ fn a_batch_of_which_half_was_flushed_survives_whole() {
     assert_eq!(value(&open(&after).keyspace("other").unwrap(), "b").as_deref(), Some("2"));
 }
 
-/// A log goes on behind what a flush has brought into tables; an opening reads only
-/// what another keyspace still needs, to the byte.
+/// A log continues after writes that a flush has put into tables; an opening reads only the part
+/// that another keyspace still needs, to the byte.
 #[test]
-fn an_opening_passes_over_what_is_in_tables() {
+fn opening_skips_log_records_that_are_in_tables() {
     let (disk, db, keyspace) = scene();
     keyspace.put("flushed", "in a table").unwrap();
     fill_memtable(&keyspace);
@@ -360,7 +357,7 @@ fn an_opening_passes_over_what_is_in_tables() {
     hurt(&other, ".log", "in a table");
     assert_eq!(reopened(&other, &["flushed", "first"]), some(&["in a table", "1"]));
 
-    // Here the frame before the flushed ones is another keyspace's.
+    // Here the frame before the flushed ones belongs to another keyspace.
     let (disk, db, keyspace) = scene();
     db.keyspace("other").unwrap().put("needed", "in the log only").unwrap();
     keyspace.put("flushed", "in a table").unwrap();
@@ -376,10 +373,10 @@ fn an_opening_passes_over_what_is_in_tables() {
     assert_eq!(value(&keyspace, "first").as_deref(), Some("1"));
 }
 
-/// No log is ended before the next one is there: if that cannot be begun, writers go on
-/// in the one that they have.
+/// No log is ended before the next one exists: if that cannot be created, writers continue in the
+/// current one.
 #[test]
-fn a_log_that_cannot_be_followed_is_not_ended() {
+fn log_without_a_possible_successor_is_not_ended() {
     let (disk, db, keyspace) = scene();
     keyspace.put("a", "1".repeat(12 << 10)).unwrap();
     disk.add_fault(FaultRule::once(Operation::Create, FAILED).on_path(".log"));
@@ -393,15 +390,15 @@ fn a_log_that_cannot_be_followed_is_not_ended() {
     assert_eq!(reopened(&after, &["a"]), some(&[&"1".repeat(12 << 10)]));
 }
 
-/// Whoever syncs the log behind the writers' backs tells them when it fails.
+/// A background sync of the log reports its failure to the writers.
 #[test]
-fn a_flush_that_cannot_sync_the_log_ends_writing() {
+fn writes_fail_after_a_flush_cannot_sync_the_log() {
     let (disk, db, keyspace) = scene();
     keyspace.put("a", "1").unwrap();
     disk.add_fault(FaultRule::once(Operation::Sync, Fault::SyncLost).on_path(".log"));
     fill_memtable(&keyspace);
-    // The flush that this starts fails; the disk would say that all is well if it
-    // were asked again, but has dropped what it was given.
+    // The flush that this starts fails; the disk would report success if it were asked again, but
+    // has dropped the data.
     let error = keyspace.put("b", "2").unwrap_err();
     assert!(error.to_string().contains("reopen the store"), "{error}");
     assert_eq!(db.statistics().counter("background.errors"), 1);
@@ -436,7 +433,7 @@ fn a_damaged_frame_of_the_log_is_not_replayed() {
     assert_eq!(reopened(&after, &["a", "key"]), [Some("1".to_owned()), None]);
 }
 
-/// What survives of unsynced writes is a prefix of them.
+/// The surviving unsynced writes are a prefix of all.
 #[test]
 fn recovery_stops_at_a_torn_record() {
     let (disk, _db, keyspace) = scene();
@@ -449,7 +446,7 @@ fn recovery_stops_at_a_torn_record() {
 }
 
 #[test]
-fn a_snapshot_gets_what_was_there() {
+fn snapshot_gets_the_state_at_its_creation() {
     let (_disk, db, keyspace) = scene();
     keyspace.put("a", "old").unwrap();
     let snapshot = db.snapshot();
@@ -461,7 +458,7 @@ fn a_snapshot_gets_what_was_there() {
 }
 
 #[test]
-fn a_snapshot_walks_over_what_was_there() {
+fn snapshot_iterates_the_state_at_its_creation() {
     let (_disk, db, keyspace) = scene();
     keyspace.put("a", "old").unwrap();
     let snapshot = db.snapshot();
@@ -484,8 +481,7 @@ fn a_flushed_deletion_hides_older_tables() {
     assert_eq!(value(&keyspace, "a"), None);
 }
 
-/// Deletions are compacted level by level, with the values they hide always
-/// further down.
+/// Deletions are compacted level by level, with the values that they hide always further down.
 #[test]
 fn a_compacted_deletion_hides_lower_levels() {
     let (_disk, db, keyspace) = scene();
@@ -509,10 +505,10 @@ fn a_compacted_deletion_hides_lower_levels() {
     }
 }
 
-/// The versions that a snapshot sees stand beside the range tombstone that hides
-/// them from the present, over several tables.
+/// The versions that a snapshot sees coexist with the range tombstone that hides them from the
+/// present, over several tables.
 #[test]
-fn a_range_deletion_reaches_over_the_ends_of_tables() {
+fn range_deletion_spans_tables() {
     let (disk, db, keyspace) = scene();
     for i in 0..200 {
         keyspace.put(format!("key-{i:03}"), [b'v'; 100]).unwrap();
@@ -529,10 +525,10 @@ fn a_range_deletion_reaches_over_the_ends_of_tables() {
     }
 }
 
-/// The next write takes the sequences of a batch that failed: whatever was
-/// inserted of it would become visible then.
+/// The next write reuses the sequences of a failed batch: any inserted part of it would then become
+/// visible.
 #[test]
-fn a_batch_that_the_log_refused_leaves_nothing() {
+fn batch_refused_by_the_log_leaves_nothing() {
     let (disk, db, keyspace) = scene();
     let mut batch = WriteBatch::new();
     batch.put(&keyspace, b"a", b"1");
@@ -547,10 +543,10 @@ fn a_batch_that_the_log_refused_leaves_nothing() {
 }
 
 #[test]
-fn a_walk_sees_memtables_that_wait_for_their_flush() {
+fn iteration_sees_memtables_that_wait_for_their_flush() {
     let (disk, db, keyspace) = scene();
     keyspace.put("a", "1").unwrap();
-    // The memtable is put aside and stays.
+    // The memtable is rotated but not flushed.
     disk.add_fault(FaultRule::always(Operation::Create, FAILED).on_path(".table"));
     db.flush().unwrap_err();
     keyspace.put("b", "2").unwrap();
@@ -561,7 +557,7 @@ fn a_walk_sees_memtables_that_wait_for_their_flush() {
 }
 
 #[test]
-fn a_table_stays_while_a_walk_reads_it() {
+fn table_file_is_kept_while_an_iterator_reads_it() {
     let (disk, db, keyspace) = scene();
     for i in 0..200 {
         keyspace.put(format!("key-{i:03}"), [b'v'; 100]).unwrap();
@@ -584,10 +580,10 @@ fn a_table_stays_while_a_walk_reads_it() {
     assert!(!held.iter().any(|path| there.contains(path)), "nobody reads {held:?} any more");
 }
 
-/// A seek reads for all tables at once what scans usually go through. A damaged
-/// block among that failed walks which end before it.
+/// A seek reads for all tables at once the blocks that scans usually go through. A damaged block
+/// among them failed scans that end before it.
 #[test]
-fn a_walk_that_ends_before_damage_does_not_meet_it() {
+fn iteration_that_ends_before_damage_succeeds() {
     let disk = MemoryStorage::new();
     let limits = Limits { memtable_bytes: 1 << 20, table_bytes: 64 << 20 };
     let clock = Arc::new(ManualClock::new(START_MS));
@@ -600,12 +596,12 @@ fn a_walk_that_ends_before_damage_does_not_meet_it() {
         }
         db.flush().unwrap();
     }
-    // Scans that go through all of it become the usual ones.
+    // Full scans become the usual ones.
     for _ in 0..8 {
         assert!(keyspace.iter().all(|entry| entry.is_ok()));
     }
     hurt(&disk, ".table", "what is hurt");
-    // What was read so far leaves the cache.
+    // Evicts the blocks read so far.
     db.set_cache_bytes_max(0);
     db.set_cache_bytes_max(u64::MAX);
     assert_eq!(keyspace.iter().take(20).filter(|entry| entry.is_ok()).count(), 20);

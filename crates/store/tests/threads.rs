@@ -1,9 +1,9 @@
-//! Many threads on a real directory with real background threads: counters that
-//! add up, conditional writes that exclude each other, batches that are never
-//! seen half, reads that never go back, while flushes and compactions run.
+//! Many threads on a real directory with real background threads: counters add up, conditional
+//! writes exclude each other, batches are never partially visible, reads never go back, while
+//! flushes and compactions run.
 //!
-//! `TIDEKV_THREADS_SCALE` makes each test that many times longer. Each prints how
-//! many operations the store counted.
+//! `TIDEKV_THREADS_SCALE` makes each test that many times longer. Each prints the number of
+//! operations that the store counted.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -17,7 +17,7 @@ fn scale() -> u32 {
     std::env::var("TIDEKV_THREADS_SCALE").map_or(1, |scale| scale.parse().expect("a number"))
 }
 
-/// Says what was done since the store was opened, for runs that count it.
+/// Prints the operations since the store was opened, for runs that count them.
 fn report(db: &Db) {
     let statistics = db.statistics();
     let [gets, writes] = ["store.gets", "store.writes"].map(|name| statistics.counter(name));
@@ -50,7 +50,7 @@ fn increments_of_many_threads_add_up() {
 }
 
 #[test]
-fn a_lock_made_of_compare_and_set_is_held_by_one() {
+fn compare_and_set_lock_has_one_holder() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), options()).unwrap();
     let keyspace = db.keyspace("locks").unwrap();
@@ -74,10 +74,10 @@ fn a_lock_made_of_compare_and_set_is_held_by_one() {
     report(&db);
 }
 
-/// Two accounts in two keyspaces; money moves between them in transactions and
-/// in batches. The sum is the same in every snapshot.
+/// Two accounts in two keyspaces; transactions and batches move money between them. The sum is the
+/// same in every snapshot.
 #[test]
-fn transactions_keep_a_sum_that_every_snapshot_sees() {
+fn every_snapshot_sees_the_sum_that_transactions_keep() {
     let directory = tempfile::tempdir().unwrap();
     let db = Db::open(directory.path(), options()).unwrap();
     let keyspaces = [db.keyspace("left").unwrap(), db.keyspace("right").unwrap()];
@@ -135,8 +135,8 @@ fn transactions_keep_a_sum_that_every_snapshot_sees() {
     assert_eq!(sum, 2000);
 }
 
-/// Each key counts up; a reader that has seen a number never sees a smaller
-/// one, by get, multi_get, walk in either direction, or after a flush.
+/// Each key counts up; a reader that has seen a number never sees a smaller one, by get, multi_get,
+/// iteration in either direction, or after a flush.
 #[test]
 fn reads_never_go_back() {
     let directory = tempfile::tempdir().unwrap();
@@ -158,7 +158,7 @@ fn reads_never_go_back() {
                     keyspace.compact_range::<&[u8]>(..).unwrap();
                 }
                 if number % 50 == 0 {
-                    // On a busy machine one flush takes all memtables that wait.
+                    // On a busy machine one flush takes all waiting memtables.
                     keyspace.flush().unwrap();
                 }
             }

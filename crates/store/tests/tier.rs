@@ -1,5 +1,5 @@
-//! A tier under the block cache spares reads of files, and changes no answer, whatever it
-//! returns and whatever becomes of the store. (`metamorphic.rs` has tiers among its settings.)
+//! A tier under the block cache saves reads of files, and changes no result, whatever it returns
+//! and whatever happens to the store. (`metamorphic.rs` has tiers among its settings.)
 
 mod support;
 
@@ -25,8 +25,8 @@ fn value(n: u64, generation: u8) -> Vec<u8> {
     [format!("{n}-").as_bytes(), &[generation; 100]].concat()
 }
 
-/// A store that keeps no block in memory, over a tier or over none. Stores of one disk and of
-/// its copies have one identity, as they would have with copies of their files.
+/// A store that caches no block in memory, with or without a tier. Stores of one disk and of its
+/// copies have one identity, as they would have with copies of their files.
 fn open(disk: &MemoryStorage, tier: Option<Arc<dyn Tier>>) -> (Db, Keyspace) {
     open_as(disk, tier, KeyspaceOptions::default())
 }
@@ -91,7 +91,7 @@ fn cache_on(flash: &MemoryStorage) -> Cache {
 }
 
 #[test]
-fn a_cache_with_flash_spares_the_reads_of_files() {
+fn flash_tier_saves_reads_of_files() {
     let (disk, flash) = (MemoryStorage::new(), MemoryStorage::new());
     let (db, keyspace) = open(&disk, None);
     fill(&db, &keyspace, 1);
@@ -112,11 +112,11 @@ fn a_cache_with_flash_spares_the_reads_of_files() {
     println!("reads of files: {bare} without a tier, {first} the first time, then {second}");
     assert!(first < bare / 5 && second == 0, "{bare} {first} {second}");
     assert_eq!((hits, wrong), (2 * bare - first, 0));
-    // Opening a table reads its end, which no tier is asked for.
+    // Opening a table reads its end, past the tier.
     assert_eq!(first, count(&db, "io.reads"));
     assert!(cache.stats().flash_hits > 0, "{:?}", cache.stats());
 
-    // Another life of both.
+    // Both are reopened.
     drop((db, keyspace));
     cache.close();
     drop(cache);
@@ -127,7 +127,7 @@ fn a_cache_with_flash_spares_the_reads_of_files() {
 }
 
 #[test]
-fn no_tier_changes_an_answer() {
+fn no_tier_changes_a_result() {
     for temper in Temper::ALL {
         let tier = Arc::new(StrangeTier::new(temper, 3));
         let disk = MemoryStorage::new();
@@ -167,11 +167,11 @@ fn no_tier_changes_an_answer() {
     }
 }
 
-/// The number of a table may come again for another one. A tier that knew blocks by number and
-/// place alone would answer with those of the first: their checksums are in order, for they
-/// know the number and the place.
+/// A table's number may recur for another table. A tier that identifies blocks by number and offset
+/// alone would return those of the first: their checksums are valid, because they cover the number
+/// and the offset.
 #[test]
-fn a_store_that_is_made_anew_finds_nothing_of_the_one_before() {
+fn recreated_store_finds_no_blocks_of_its_predecessor() {
     let tier = Arc::new(StrangeTier::new(Temper::Faithful, 1));
     let mut blocks = 0;
     for generation in 1..4 {
@@ -188,9 +188,9 @@ fn a_store_that_is_made_anew_finds_nothing_of_the_one_before() {
     }
 }
 
-/// As a backup is brought back and goes on otherwise than what it is a copy of.
+/// A backup is restored and continues differently from the original.
 #[test]
-fn a_copy_that_goes_on_from_there_finds_nothing_of_what_it_is_a_copy_of() {
+fn diverged_copy_finds_no_blocks_of_its_original() {
     let tier = Arc::new(StrangeTier::new(Temper::Faithful, 1));
     let disk = MemoryStorage::new();
     let (db, keyspace) = open(&disk, Some(tier.clone()));
@@ -206,7 +206,7 @@ fn a_copy_that_goes_on_from_there_finds_nothing_of_what_it_is_a_copy_of() {
     drop((db, keyspace));
 
     let (db, keyspace) = open(&backup, Some(tier.clone()));
-    // What both have in common is there still.
+    // The common part is still in the tier.
     assert_that_all_is_there(&keyspace, 1);
     fill(&db, &keyspace, 3);
     assert_that_all_is_there(&keyspace, 3);
@@ -215,7 +215,7 @@ fn a_copy_that_goes_on_from_there_finds_nothing_of_what_it_is_a_copy_of() {
 }
 
 #[test]
-fn compactions_and_what_scans_read_ahead_go_past_the_tier() {
+fn compactions_and_scan_read_ahead_bypass_the_tier() {
     let tier = Arc::new(StrangeTier::new(Temper::Faithful, 1));
     let (db, keyspace) = open(&MemoryStorage::new(), Some(tier.clone()));
     fill(&db, &keyspace, 1);

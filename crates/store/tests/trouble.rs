@@ -1,5 +1,5 @@
-//! Bad input and bad luck: full disks, failing operations, damaged files, a
-//! second process, a directory from the future, keys and values out of bounds.
+//! Bad input and faults: full disks, failing operations, damaged files, a second process, a
+//! directory of a newer version, keys and values out of bounds.
 
 mod support;
 
@@ -18,8 +18,7 @@ fn open(disk: &MemoryStorage, clock: &Arc<ManualClock>) -> tidekv::Result<Db> {
     Db::open(DIRECTORY, options(disk, clock, TINY))
 }
 
-/// Fills a store so that it has tables on several levels and a log; returns
-/// what it holds.
+/// Fills a store so that it has tables on several levels and a log; returns its contents.
 fn fill(db: &Db, writes: u64) -> Vec<(Vec<u8>, support::Value)> {
     let keyspace = db.keyspace("k").unwrap();
     let mut dice = Dice(9);
@@ -31,7 +30,7 @@ fn fill(db: &Db, writes: u64) -> Vec<(Vec<u8>, support::Value)> {
 }
 
 #[test]
-fn a_full_disk_refuses_writes_goes_on_reading_and_heals() {
+fn full_disk_refuses_writes_but_not_reads_and_recovers() {
     let (disk, clock) = world();
     let db = open(&disk, &clock).unwrap();
     let mut expected = fill(&db, 300);
@@ -63,10 +62,10 @@ fn a_full_disk_refuses_writes_goes_on_reading_and_heals() {
     assert_eq!(contents(&open(&disk, &clock).unwrap(), "k"), expected);
 }
 
-/// Every storage operation fails once, in its own run. Writes that were
-/// acknowledged stay; those that failed may or may not be there.
+/// Every storage operation fails once, in a run of its own. Acknowledged writes stay; failed ones
+/// may or may not be present.
 #[test]
-fn any_failing_operation_loses_nothing_that_was_acknowledged() {
+fn any_failing_operation_loses_no_acknowledged_write() {
     let mut failures = 0;
     for skip in 0.. {
         let (disk, clock) = world();
@@ -98,7 +97,7 @@ fn any_failing_operation_loses_nothing_that_was_acknowledged() {
                     failed |= db.flush().is_err();
                     failed |= db.compact().is_err();
                 }
-                // Reads go on, whatever happened to writes.
+                // Reads continue, whatever happens to writes.
                 for (key, value) in acknowledged.iter().rev().take(3) {
                     match keyspace.get(key) {
                         Ok(found) => assert_eq!(found.as_deref(), Some(&value[..]), "fault {skip}"),
@@ -151,14 +150,13 @@ fn after_a_failed_sync_nothing_is_acknowledged_until_the_store_is_reopened() {
     assert_eq!(db.keyspace("k").unwrap().get("before").unwrap().as_deref(), Some(&b"1"[..]));
 }
 
-/// Recovery used to end the log of the life before: it synced that file, whose
-/// sync had failed, and let the end record vouch for all of it. The system had
-/// dropped the pages, so the end record was on the device and what it vouched
-/// for was not; when power went before the recovery was through, the next one
-/// took that for damage and refused to open. Now logs of an earlier life are
+/// Recovery used to end the log of the previous run: it synced that file, whose sync had failed,
+/// and let the end record confirm all of it. The system had dropped the pages, so the end record
+/// was on the device and the confirmed data was not; when power was lost before the recovery was
+/// complete, the next one took that for damage and refused to open. Now logs of a previous run are
 /// only read.
 #[test]
-fn a_log_whose_sync_failed_is_not_vouched_for_by_the_next_life() {
+fn log_with_a_failed_sync_is_not_confirmed_after_reopening() {
     let (disk, clock) = world();
     let db = open(&disk, &clock).unwrap();
     let keyspace = db.keyspace("k").unwrap();
@@ -184,12 +182,12 @@ fn a_log_whose_sync_failed_is_not_vouched_for_by_the_next_life() {
     }
 }
 
-/// A directory whose sync had failed was synced again, and the second success
-/// was taken for the first: writes were acknowledged as synced in a log whose
-/// name had been lost with the first, and went with the power. Now the store
-/// takes no new name after such a failure and asks to be reopened.
+/// A directory whose sync had failed was synced again, and the second success was taken for the
+/// first: writes were acknowledged as synced in a log whose name had been lost with the first, and
+/// disappeared at a power loss. Now the store creates no new name after such a failure and asks to
+/// be reopened.
 #[test]
-fn a_failed_sync_of_the_directory_is_not_made_up_for_by_the_next() {
+fn failed_directory_sync_is_not_cured_by_the_next() {
     let (disk, clock) = world();
     let db = open(&disk, &clock).unwrap();
     let keyspace = db.keyspace("k").unwrap();
@@ -221,12 +219,12 @@ fn a_failed_sync_of_the_directory_is_not_made_up_for_by_the_next() {
     }
 }
 
-/// The mark behind the first edit of a life could not be written, which is no
-/// harm: the manifest is begun anew at the next edit. But then no manifest was
-/// thought to count, and the opening removed the one that `CURRENT` names
-/// together with the old ones: the store was gone. One full disk was enough.
+/// The mark after the first edit of a run could not be written, which does no harm: the manifest is
+/// rewritten at the next edit. But then no manifest counted as current, and the opening removed the
+/// one that `CURRENT` names together with the old ones: the store was lost. One full disk was
+/// enough.
 #[test]
-fn a_manifest_whose_mark_failed_still_counts() {
+fn manifest_with_a_failed_mark_stays_current() {
     let (disk, clock) = world();
     let expected = fill(&open(&disk, &clock).unwrap(), 50);
     let mut opened = 0;
@@ -245,10 +243,10 @@ fn a_manifest_whose_mark_failed_still_counts() {
     assert!(opened > 0, "no opening went on without its mark");
 }
 
-/// Whoever could not find out whether a directory exists took it to exist, and
-/// did not make the names above it durable: the whole store went with the power.
+/// If the existence of a directory could not be checked, it was assumed, and the names above it
+/// were not made durable: the whole store disappeared at a power loss.
 #[test]
-fn a_new_store_is_durable_up_to_the_root_or_is_not_opened() {
+fn new_store_is_durable_up_to_the_root_or_not_opened() {
     let place = "/one/two/three";
     for skip in 0.. {
         let (disk, clock) = world();
@@ -277,8 +275,8 @@ fn a_new_store_is_durable_up_to_the_root_or_is_not_opened() {
     }
 }
 
-/// A checkpoint in a directory that was there already did not make that name
-/// durable, and whoever had made it may not have either.
+/// A checkpoint in an existing directory did not make that name durable, and neither had its
+/// creator, perhaps.
 #[test]
 fn a_checkpoint_in_an_empty_directory_is_durable_too() {
     let (disk, clock) = world();
@@ -291,11 +289,11 @@ fn a_checkpoint_in_an_empty_directory_is_durable_too() {
     assert_eq!(contents(&Db::open("/copy", copy).unwrap(), "k"), expected);
 }
 
-/// A checkpoint failed because the directory above it could not be synced; the
-/// next one found its directory there and empty, synced again with success and
-/// was told to be safe. The name had been lost with the first.
+/// A checkpoint failed because the directory above it could not be synced; the next one found its
+/// directory existing and empty, synced again with success and was reported as safe. The name had
+/// been lost with the first.
 #[test]
-fn a_checkpoint_is_not_vouched_for_by_the_sync_after_a_failed_one() {
+fn checkpoint_is_not_confirmed_by_a_sync_after_a_failed_one() {
     let (disk, clock) = world();
     let db = open(&disk, &clock).unwrap();
     let expected = fill(&db, 50);
@@ -306,7 +304,7 @@ fn a_checkpoint_is_not_vouched_for_by_the_sync_after_a_failed_one() {
         assert!(error.to_string().contains("reopen"), "{path}: {error}");
     }
     assert_eq!(disk.struck().len(), 1);
-    // Other directories are none the worse, the store's own included.
+    // Other directories are unaffected, including the store's own.
     db.keyspace("other").unwrap().put("a", "b").unwrap();
     db.flush().unwrap();
     db.checkpoint("/elsewhere").unwrap();
@@ -319,7 +317,7 @@ fn a_checkpoint_is_not_vouched_for_by_the_sync_after_a_failed_one() {
     }
 }
 
-/// A log in which a record comes again was forged: its sequences are there twice.
+/// A log with a repeated record is forged: its sequences occur twice.
 #[test]
 fn a_log_that_repeats_a_record_is_refused() {
     let (disk, clock) = world();
@@ -342,14 +340,14 @@ fn a_log_that_repeats_a_record_is_refused() {
     assert!(error.to_string().contains("repeats the sequence"), "{error}");
 }
 
-/// A bit flipped anywhere gives the truth or an error that names a file.
+/// A flipped bit anywhere gives correct data or an error that names a file.
 #[test]
 fn a_flipped_bit_is_never_read_as_data() {
     let (disk, clock) = world();
     let db = open(&disk, &clock).unwrap();
     let expected = fill(&db, 250);
-    // The end of the log, which is no table's yet, and of which all but the last
-    // frame was synced.
+    // The end of the log, which is not in a table yet, and of which all but the last frame was
+    // synced.
     let keyspace = db.keyspace("k").unwrap();
     for (position, (key, (value, _))) in expected.iter().take(12).enumerate() {
         keyspace.put(key, value).unwrap();
@@ -379,7 +377,7 @@ fn a_flipped_bit_is_never_read_as_data() {
     }
 }
 
-/// Reads everything; the first error, or `None` when all is as it should be.
+/// Reads everything; the first error, or `None` if everything is as expected.
 fn read_all(
     disk: &MemoryStorage,
     clock: &Arc<ManualClock>,
@@ -413,7 +411,7 @@ fn read_all(
 }
 
 #[test]
-fn a_second_opening_is_refused_by_name() {
+fn second_opening_is_refused_with_the_directorys_name() {
     let (disk, clock) = world();
     let db = open(&disk, &clock).unwrap();
     let error = open(&disk, &clock).unwrap_err();
@@ -424,7 +422,7 @@ fn a_second_opening_is_refused_by_name() {
 }
 
 #[test]
-fn a_directory_from_the_future_is_refused_and_untouched() {
+fn directory_of_a_newer_version_is_refused_and_unchanged() {
     let (disk, clock) = world();
     fill(&open(&disk, &clock).unwrap(), 50);
     let current = Path::new("/data/CURRENT");
@@ -440,7 +438,7 @@ fn a_directory_from_the_future_is_refused_and_untouched() {
 }
 
 #[test]
-fn a_missing_log_or_table_is_found() {
+fn missing_log_or_table_is_detected() {
     let (disk, clock) = world();
     let expected = fill(&open(&disk, &clock).unwrap(), 250);
     let mut found = 0;
@@ -451,7 +449,7 @@ fn a_missing_log_or_table_is_found() {
         }
         let hurt = disk.after_power_loss(Tear::KeepUnsynced);
         hurt.remove(&path).unwrap();
-        // A finished log that is kept for reuse may go without harm.
+        // A finished log that is kept for recycling may be missing without harm.
         if let Some(error) = read_all(&hurt, &clock, &expected) {
             assert_eq!(error.kind(), ErrorKind::Corrupt);
             assert!(error.to_string().contains(&name), "{name}: {error}");
@@ -495,7 +493,7 @@ fn keys_values_and_bounds_out_of_range_are_refused() {
 }
 
 #[test]
-fn reading_only_changes_nothing_and_needs_no_lock() {
+fn read_only_store_changes_nothing_and_needs_no_lock() {
     let (disk, clock) = world();
     let db = open(&disk, &clock).unwrap();
     let expected = fill(&db, 200);
@@ -513,7 +511,7 @@ fn reading_only_changes_nothing_and_needs_no_lock() {
 }
 
 #[test]
-fn a_closed_store_answers_with_an_error() {
+fn closed_store_returns_an_error() {
     let (disk, clock) = world();
     let db = open(&disk, &clock).unwrap();
     let keyspace = db.keyspace("k").unwrap();

@@ -1,5 +1,5 @@
-//! Values that are handed out: long ones share the memory of their block, so that
-//! nothing is copied, short ones do not keep theirs; both stay what they were.
+//! Returned values: long ones share the memory of their block, so that nothing is copied, short
+//! ones do not keep theirs; both never change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,7 @@ fn value(n: u8, len: usize) -> Vec<u8> {
     (0..len).map(|i| (i as u8).wrapping_mul(31) ^ n).collect()
 }
 
-/// Sixty entries of `len` bytes in tables and nowhere else, every third with a
-/// deadline.
+/// Sixty entries of `len` bytes in tables only, every third with a deadline.
 fn store(len: usize, compression: Compression) -> (Db, Keyspace) {
     let environment = Environment::default()
         .storage(Arc::new(MemoryStorage::new()))
@@ -31,7 +30,7 @@ fn store(len: usize, compression: Compression) -> (Db, Keyspace) {
     (db, keyspace)
 }
 
-/// Every entry as each kind of read gets it.
+/// Every entry, by each kind of read.
 fn reads(keyspace: &Keyspace) -> Vec<Vec<Entry>> {
     let keys: Vec<[u8; 1]> = (0..60).map(|n| [n]).collect();
     let get = |key: &[u8; 1]| keyspace.get_entry(key).unwrap().unwrap();
@@ -43,7 +42,7 @@ fn reads(keyspace: &Keyspace) -> Vec<Vec<Entry>> {
 }
 
 #[test]
-fn long_values_of_a_block_share_it_however_they_are_read() {
+fn long_values_share_their_block_in_every_kind_of_read() {
     for compression in [Compression::None, Compression::Lz4] {
         for (len, is_shared) in [(100, false), (1000, true), (10_000, true)] {
             let (_db, keyspace) = store(len, compression);
@@ -64,7 +63,7 @@ fn long_values_of_a_block_share_it_however_they_are_read() {
 }
 
 #[test]
-fn a_value_outlives_its_block_its_table_and_its_store() {
+fn value_outlives_its_block_table_and_store() {
     let (db, keyspace) = store(1000, Compression::Lz4);
     let all = reads(&keyspace);
     for n in 0..60u8 {
@@ -81,7 +80,7 @@ fn a_value_outlives_its_block_its_table_and_its_store() {
 }
 
 #[test]
-fn lent_entries_are_those_of_the_walk_and_the_walk_goes_on_as_before() {
+fn borrowed_entries_equal_those_of_the_iteration() {
     let (_db, keyspace) = store(100, Compression::None);
     keyspace.put([7], b"in the memtable").unwrap();
     let all: Vec<(Vec<u8>, Entry)> = keyspace
@@ -121,7 +120,7 @@ fn lent_entries_are_those_of_the_walk_and_the_walk_goes_on_as_before() {
 }
 
 #[test]
-fn a_buffer_has_the_value_of_the_last_key_or_nothing() {
+fn buffer_has_the_value_of_the_last_key_or_is_empty() {
     for len in [0, 100, 10_000] {
         let (db, keyspace) = store(len, Compression::None);
         keyspace.put([2], value(77, len)).unwrap();

@@ -1,4 +1,4 @@
-//! What was hot before a clean shutdown is in memory after it, and right.
+//! Hot entries from before a clean shutdown are in memory after it, and correct.
 
 mod support;
 
@@ -15,13 +15,13 @@ use tidekv_io::{
     OperationRecord, Priority,
 };
 
-/// Tables come when they are asked for.
+/// Tables are only written on request.
 const ROOMY: Limits = Limits { memtable_bytes: 1 << 20, table_bytes: 1 << 20 };
 const ENTRIES: usize = 6000;
 const HOT: usize = 100;
 const POINTERS: CachePolicy = CachePolicy::Fixed { kv: 0, kp: 100 };
 const VALUES: CachePolicy = CachePolicy::Fixed { kv: 100, kp: 0 };
-/// Keys whose values are a good part of a hundredth of all, which a list may take.
+/// Keys whose values take a good part of the hundredth of all data that a list may take.
 const FEW: usize = 40;
 
 struct Store {
@@ -31,7 +31,7 @@ struct Store {
 }
 
 impl Store {
-    /// Of many entries of 200 bytes, all in tables.
+    /// A store with many entries of 200 bytes, all in tables.
     fn new(policy: CachePolicy) -> Self {
         Self::holding("old", policy)
     }
@@ -61,7 +61,7 @@ impl Store {
         (db, keyspace)
     }
 
-    /// Opens the store and asks for what is hot again and again.
+    /// Opens the store and reads the hot keys again and again.
     fn open_hot(&self) -> (Db, Keyspace) {
         let (db, keyspace) = self.open();
         (0..5).for_each(|_| assert_hot(&keyspace, "old"));
@@ -85,7 +85,7 @@ fn list_path() -> PathBuf {
     Path::new(DIRECTORY).join("HOT")
 }
 
-/// Hot keys are scattered: each stands in a block of its own.
+/// Hot keys are scattered: each in a block of its own.
 fn key(n: usize) -> String {
     format!("key-{n:06}")
 }
@@ -106,7 +106,7 @@ fn assert_hot(keyspace: &Keyspace, age: &str) {
 }
 
 #[test]
-fn what_was_hot_is_in_memory_after_a_clean_shutdown() {
+fn hot_entries_are_in_memory_after_a_clean_shutdown() {
     for policy in
         [CachePolicy::Adaptive, CachePolicy::Fixed { kv: 40, kp: 10 }, CachePolicy::BlockOnly]
     {
@@ -119,7 +119,7 @@ fn what_was_hot_is_in_memory_after_a_clean_shutdown() {
         let list = store.list().expect("a list");
         assert!(list.len() < ENTRIES * 220 / 100, "{} bytes", list.len());
         let (db, keyspace) = store.open();
-        assert_eq!(count(&db, "cold.lookups"), 0, "nobody has asked");
+        assert_eq!(count(&db, "cold_lookups.count"), 0, "nobody has asked");
         let reads = count(&db, "io.reads");
         assert_hot(&keyspace, "old");
         let again = count(&db, "io.reads") - reads;
@@ -133,10 +133,10 @@ fn what_was_hot_is_in_memory_after_a_clean_shutdown() {
 }
 
 #[test]
-fn pointers_that_come_back_are_synced_with_what_the_log_holds() {
+fn restored_pointers_reflect_the_log() {
     let store = Store::new(POINTERS);
     let (db, keyspace) = store.open_hot();
-    // Newer versions of some, and the end of others, that stand in the log alone.
+    // Newer versions of some keys, and deletions of others, that are in the log alone.
     for n in hot().step_by(2) {
         keyspace.put(key(n), value(n, "new")).unwrap();
     }
@@ -156,7 +156,7 @@ fn pointers_that_come_back_are_synced_with_what_the_log_holds() {
     }
 }
 
-/// Asks for few keys again and again, and closes the store.
+/// Reads few keys again and again, and closes the store.
 fn heat_few(store: &Store) {
     let (db, keyspace) = store.open();
     for n in (0..5).flat_map(|_| hot().take(FEW)) {
@@ -166,7 +166,7 @@ fn heat_few(store: &Store) {
 }
 
 #[test]
-fn the_values_of_the_hottest_keys_come_back_without_a_read() {
+fn hottest_values_are_restored_without_a_read() {
     let store = Store::new(VALUES);
     let (db, _) = store.open();
     let cold = count(&db, "io.reads");
@@ -185,10 +185,10 @@ fn the_values_of_the_hottest_keys_come_back_without_a_read() {
 }
 
 #[test]
-fn values_that_come_back_are_synced_with_what_the_log_holds() {
+fn restored_values_reflect_the_log() {
     let store = Store::new(VALUES);
     heat_few(&store);
-    // What stands in the log alone: newer versions, as long and longer, and ends.
+    // Only in the log: newer versions, as long and longer, and deletions.
     let age = |at: usize| ["new", "newest", "old"][at % 3];
     let (db, keyspace) = store.open();
     for (at, n) in hot().take(FEW).enumerate().filter(|(at, _)| age(*at) != "old") {
@@ -210,9 +210,9 @@ fn values_that_come_back_are_synced_with_what_the_log_holds() {
     }
 }
 
-/// A flush tells caches of what it writes, and fails.
+/// A flush reports its entries to the caches, and fails.
 #[test]
-fn what_came_into_no_table_is_in_no_list() {
+fn values_that_reached_no_table_are_not_listed() {
     let store = Store::new(VALUES);
     let (db, keyspace) = store.open_hot();
     hot().for_each(|n| keyspace.put(key(n), value(n, "new")).unwrap());
@@ -225,7 +225,7 @@ fn what_came_into_no_table_is_in_no_list() {
     });
     keyspace.flush().unwrap_err();
     store.disk.clear_faults();
-    // What is ingested is in a table, but nothing in front of it is for that.
+    // Ingested data is in a table, but that does not put earlier writes into tables.
     keyspace.ingest([("other", "ingested")]).unwrap();
     assert_hot(&keyspace, "new");
     db.close().unwrap();
@@ -235,11 +235,11 @@ fn what_came_into_no_table_is_in_no_list() {
 }
 
 #[test]
-fn values_of_other_tables_do_not_come_back() {
+fn values_of_other_tables_are_not_restored() {
     let store = Store::new(VALUES);
     heat_few(&store);
     let list = store.list().unwrap();
-    // A life that does not know of lists goes by.
+    // A run without warm start in between.
     let (db, keyspace) = store.open_with(|options| options.warm_start = false);
     hot().for_each(|n| keyspace.put(key(n), value(n, "new")).unwrap());
     keyspace.flush().unwrap();
@@ -248,9 +248,9 @@ fn values_of_other_tables_do_not_come_back() {
     store.put_list(&list);
     assert!(store.list_has("old 0 v"));
     let (db, keyspace) = store.open();
-    // Nobody can use them any more.
+    // They are of no use any more.
     assert!(store.list_has(&key(0)) && !store.list_has("old 0 v"));
-    // They are read by their names instead.
+    // They are read by their keys instead.
     assert_eq!(count(&db, "warm.values"), FEW as u64);
     let reads = count(&db, "io.reads");
     for n in hot().take(FEW) {
@@ -259,10 +259,10 @@ fn values_of_other_tables_do_not_come_back() {
     assert_eq!(count(&db, "io.reads"), reads);
 }
 
-/// A store like another one in all but what values are: a copy of a checkpoint that has gone
-/// a way of its own.
+/// A store that equals another one in everything except its values: a copy of a checkpoint that
+/// diverged.
 #[test]
-fn values_of_a_twin_do_not_come_back() {
+fn values_of_a_diverged_copy_are_not_restored() {
     let (store, twin) = (Store::new(VALUES), Store::holding("odd", VALUES));
     heat_few(&store);
     twin.put_list(&store.list().unwrap());
@@ -272,9 +272,9 @@ fn values_of_a_twin_do_not_come_back() {
     }
 }
 
-/// The same, where only what was deleted differs.
+/// The same, with a difference only in deletions.
 #[test]
-fn what_a_twin_has_deleted_does_not_come_back() {
+fn entries_deleted_in_a_diverged_copy_are_not_restored() {
     let [store, twin] = [(1, 9), (2, 8)].map(|(first, second)| {
         let store = Store::new(VALUES);
         let (db, keyspace) = store.open();
@@ -297,7 +297,7 @@ fn what_a_twin_has_deleted_does_not_come_back() {
 }
 
 #[test]
-fn a_value_that_has_expired_meanwhile_does_not_come_back() {
+fn expired_value_is_not_restored() {
     let store = Store::new(VALUES);
     let (db, keyspace) = store.open();
     for n in hot().take(FEW) {
@@ -318,12 +318,12 @@ fn a_value_that_has_expired_meanwhile_does_not_come_back() {
 }
 
 #[test]
-fn pointers_into_other_tables_do_not_come_back() {
+fn pointers_into_other_tables_are_not_restored() {
     let store = Store::new(POINTERS);
     let (db, _) = store.open_hot();
     db.close().unwrap();
     let list = store.list().unwrap();
-    // A life that does not know of lists goes by.
+    // A run without warm start in between.
     let (db, keyspace) = store.open_with(|options| options.warm_start = false);
     hot().for_each(|n| keyspace.put(key(n), value(n, "new")).unwrap());
     keyspace.flush().unwrap();
@@ -334,10 +334,9 @@ fn pointers_into_other_tables_do_not_come_back() {
     assert_hot(&keyspace, "new");
 }
 
-/// The jobs that bring back what was hot once took the lock that closing holds while it
-/// waits for them.
+/// The jobs of warm start once took the lock that closing holds while it waits for them.
 #[test]
-fn a_store_is_closed_while_what_was_hot_is_brought_back() {
+fn store_can_be_closed_during_warm_start() {
     let store = Store::new(CachePolicy::Fixed { kv: 30, kp: 0 });
     let (db, keyspace) = store.open_hot();
     (0..ENTRIES).for_each(|n| drop(keyspace.get(key(n)).unwrap()));
@@ -351,7 +350,7 @@ fn a_store_is_closed_while_what_was_hot_is_brought_back() {
 }
 
 #[test]
-fn a_short_life_with_less_memory_leaves_the_list_alone() {
+fn short_run_with_less_memory_keeps_the_list() {
     let store = Store::new(CachePolicy::Adaptive);
     let (db, _) = store.open_hot();
     db.close().unwrap();
@@ -362,7 +361,7 @@ fn a_short_life_with_less_memory_leaves_the_list_alone() {
         db.close().unwrap();
         assert_eq!(store.list().as_ref(), Some(&list), "{bytes}");
     }
-    // One that has asked for more than the list names knows better.
+    // A run that has read more than the list names writes a better one.
     let (db, keyspace) = store.open_with(|options| options.research().cache_bytes_max = 70 << 10);
     (0..ENTRIES).for_each(|n| drop(keyspace.get(key(n)).unwrap()));
     db.close().unwrap();
@@ -370,11 +369,11 @@ fn a_short_life_with_less_memory_leaves_the_list_alone() {
 }
 
 #[test]
-fn the_hottest_come_back_first() {
+fn hottest_entries_are_restored_first() {
     let store = Store::new(CachePolicy::Fixed { kv: 80, kp: 0 });
     let (db, keyspace) = store.open_with(|options| {
         options.research().cache_bytes_max = 512 << 10;
-        // All names have room in the list.
+        // All names fit into the list.
         options.research().hot_list_share = 10;
     });
     (0..6).for_each(|_| assert_hot(&keyspace, "old"));
@@ -382,14 +381,14 @@ fn the_hottest_come_back_first() {
     assert_hot(&keyspace, "old");
     assert!(count(&db, "cache.kv.entries") > 1000);
     db.close().unwrap();
-    // The store changes, so that values have to be read.
+    // The store changes, so that values must be read.
     let list = store.list().unwrap();
     let (db, keyspace) = store.open_with(|options| options.warm_start = false);
     keyspace.put("other", "new").unwrap();
     keyspace.flush().unwrap();
     db.close().unwrap();
     store.put_list(&list);
-    // There is room for some of them now.
+    // Now some of them fit.
     let (db, keyspace) = store.open_with(|options| options.research().cache_bytes_max = 200 << 10);
     assert!((100..1000).contains(&count(&db, "warm.values")), "{}", count(&db, "warm.values"));
     let hits = count(&db, "cache.kv.hits");
@@ -398,7 +397,7 @@ fn the_hottest_come_back_first() {
     assert!(hits > HOT as u64 * 9 / 10, "{hits} of {HOT}");
 }
 
-/// Runs jobs at once, but keeps those for later.
+/// Runs jobs at once, but keeps delayed ones.
 #[derive(Debug, Default)]
 struct Later {
     inline: InlineExecutor,
@@ -437,10 +436,9 @@ impl Executor for Later {
     }
 }
 
-/// What KV has lent to blocks it would else never have again, and neither would the next
-/// life.
+/// Otherwise KV would never get its lent budget back, and neither would the next run.
 #[test]
-fn kv_lends_what_it_does_not_fill_yet_and_has_it_back() {
+fn kv_lends_unused_budget_and_gets_it_back() {
     let store = Store::new(CachePolicy::Adaptive);
     let open = |adjust: &dyn Fn(&mut Options)| {
         store.open_with(|options| {
@@ -460,7 +458,7 @@ fn kv_lends_what_it_does_not_fill_yet_and_has_it_back() {
     let before = kv_bytes(&db);
     assert!(before > 400 << 10, "{before}");
     db.close().unwrap();
-    // One piece comes back, and the next one has to wait.
+    // One piece is restored, and the next one has to wait.
     let (db, keyspace) = open(&|options| {
         options.compaction_bytes_per_s = Some(1);
         options.environment.executor = Some(Arc::new(Later::default()));
@@ -469,15 +467,15 @@ fn kv_lends_what_it_does_not_fill_yet_and_has_it_back() {
     assert!(kv_bytes(&db) < before / 2, "{} bytes of {before}", kv_bytes(&db));
     (0..2).for_each(|_| ask(&keyspace));
     db.close().unwrap();
-    // What this life has left behind comes back all at once.
+    // The list of this run is restored all at once.
     let (db, _) = open(&|_| {});
     assert!(count(&db, "warm.values") > 0);
     assert!(kv_bytes(&db) > before * 3 / 4, "{} bytes of {before}", kv_bytes(&db));
 }
 
-/// Of a life that had much more memory.
+/// The list comes from a run with far more memory.
 #[test]
-fn a_list_that_would_take_much_of_the_memory_is_not_read() {
+fn oversized_hot_list_is_not_read() {
     let store = Store::new(CachePolicy::Adaptive);
     let long = vec![7; 3 << 20];
     for (memory_bytes, is_read) in [(8 << 20, false), (64 << 20, true)] {
@@ -495,7 +493,7 @@ fn a_list_that_would_take_much_of_the_memory_is_not_read() {
 }
 
 #[test]
-fn a_damaged_list_is_none() {
+fn damaged_hot_list_is_ignored() {
     let store = Store::new(CachePolicy::Adaptive);
     let (db, _) = store.open_hot();
     db.close().unwrap();

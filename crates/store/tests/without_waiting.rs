@@ -1,5 +1,5 @@
-//! Commits that wait for nothing: they write when they can, say so when they
-//! cannot, and in between nothing is half done.
+//! Commits that never wait: they write if they can, return an error if they cannot, and never apply
+//! a part.
 #![allow(clippy::disallowed_types, reason = "real threads wait and are waited for")]
 
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn try_put(db: &Db, keyspace: &Keyspace, key: &[u8], value: &[u8]) -> tidekv::Re
 }
 
 #[test]
-fn a_try_writes_what_a_commit_would_and_it_is_there_after_a_restart() {
+fn try_commit_writes_like_a_commit_and_survives_a_restart() {
     let disk = MemoryStorage::new();
     let (db, keyspace) = open(&disk, None);
     let mut transaction = db.transaction();
@@ -38,7 +38,7 @@ fn a_try_writes_what_a_commit_would_and_it_is_there_after_a_restart() {
     transaction.put(&keyspace, b"a", b"1");
     transaction.put(&keyspace, b"b", b"2");
     transaction.delete(&keyspace, b"a");
-    // Its own writes are seen, before and after the first look at them.
+    // Its own writes are visible, before and after they are first read.
     assert_eq!(transaction.try_get_cached(&keyspace, b"a").unwrap(), Cached::Ready(None));
     transaction.put_until(&keyspace, b"a", b"3", Some(u64::MAX));
     let Cached::Ready(Some(entry)) = transaction.try_get_cached(&keyspace, b"a").unwrap() else {
@@ -56,7 +56,7 @@ fn a_try_writes_what_a_commit_would_and_it_is_there_after_a_restart() {
 }
 
 #[test]
-fn a_try_is_refused_while_another_writes() {
+fn try_commit_is_refused_while_another_writes() {
     let disk = MemoryStorage::new();
     let (db, keyspace) = open(&disk, None);
     let (reached, is_reached) = channel();
@@ -86,7 +86,7 @@ fn a_try_is_refused_while_another_writes() {
 }
 
 #[test]
-fn a_try_makes_no_room() {
+fn try_commit_makes_no_room() {
     let disk = MemoryStorage::new();
     let (db, keyspace) = open(&disk, Some(Arc::new(InlineExecutor::new())));
     let value = vec![7; 10_000];
@@ -114,7 +114,7 @@ fn a_try_makes_no_room() {
 }
 
 #[test]
-fn a_try_sees_conflicts_as_far_as_memory_tells() {
+fn try_commit_detects_conflicts_known_in_memory() {
     let disk = MemoryStorage::new();
     let (db, keyspace) = open(&disk, Some(Arc::new(InlineExecutor::new())));
     keyspace.put("a", "1").unwrap();
@@ -130,7 +130,7 @@ fn a_try_sees_conflicts_as_far_as_memory_tells() {
     keyspace.put("a", "2").unwrap();
     assert_eq!(late.try_commit().unwrap(), Attempt::Conflict);
     keyspace.flush().unwrap();
-    // Only the tables know now; this one leaves it to a commit that may read.
+    // Only the tables have the answer now; it leaves the check to a commit that may read.
     assert_eq!(flushed.try_commit().unwrap(), Attempt::WouldBlock);
     let watch = db.watch(&keyspace, b"a").unwrap();
     let mut watching = db.transaction();
@@ -142,7 +142,7 @@ fn a_try_sees_conflicts_as_far_as_memory_tells() {
 }
 
 #[test]
-fn a_try_that_fails_has_written_nothing_and_leaves_the_mending_to_others() {
+fn failed_try_commit_writes_nothing_and_leaves_repair_to_others() {
     let disk = MemoryStorage::new();
     let (db, keyspace) = open(&disk, None);
     keyspace.put("a", "1").unwrap();
@@ -150,7 +150,7 @@ fn a_try_that_fails_has_written_nothing_and_leaves_the_mending_to_others() {
     disk.add_fault(FaultRule::once(Operation::Write, failure).on_path(".log"));
     assert!(try_put(&db, &keyspace, b"a", b"2").is_err());
     assert_eq!(keyspace.get("a").unwrap().unwrap(), "1");
-    // The log is to be ended with a sync first.
+    // The log must first be ended with a sync.
     assert_eq!(try_put(&db, &keyspace, b"a", b"3").unwrap(), Attempt::WouldBlock);
     keyspace.put("b", "1").unwrap();
     assert_eq!(try_put(&db, &keyspace, b"a", b"3").unwrap(), Attempt::Done);
@@ -162,7 +162,7 @@ fn a_try_that_fails_has_written_nothing_and_leaves_the_mending_to_others() {
 }
 
 #[test]
-fn a_moment_is_read_from_memory_or_many_keys_at_once() {
+fn snapshot_is_read_from_memory_or_in_batches() {
     let disk = MemoryStorage::new();
     let (db, keyspace) = open(&disk, Some(Arc::new(InlineExecutor::new())));
     for key in 0..500u32 {

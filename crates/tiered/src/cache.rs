@@ -1,16 +1,15 @@
 //! The cache: objects by key, in DRAM and on flash, for many threads at once.
 //!
 //! Guarantees:
-//! 1. What is found under a key is what was last stored under it, before its deadline; never
-//!    an older state, never another key's. It may be missing at any time.
-//! 2. [`Cache::change`] is one step: nothing else happens to the key between what it shows and
-//!    what it does.
-//! 3. Methods named `try_…` answer from memory or not at all; they wait for no device, but
-//!    that the operating system may let a buffered write wait.
-//! 4. No fault of a device is an error: it is a miss.
+//! 1. A lookup returns the object last stored under the key, before its deadline; never an older
+//!    state, never another key's object. It may miss at any time.
+//! 2. [`Cache::change`] is atomic: nothing else happens to the key between the read and the update.
+//! 3. Methods named `try_…` answer from memory or not at all; they wait for no device, except that
+//!    the operating system may delay a buffered write.
+//! 4. A device fault is not an error: it is a miss.
 //!
-//! Keys are those of tenants ([`crate::tenant::tenants`]), and each tenant has a [`Pool`] of his own, with
-//! all that happens to a key; what is the same for all is the time, and what follows from it.
+//! Keys belong to tenants ([`crate::tenant::tenants`]). Each tenant has its own [`Pool`], which
+//! implements all operations on keys; time, and the actions that depend on it, are common to all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -27,32 +26,32 @@ use crate::error::{Error, Result};
 use crate::fleet::device_slot::DeviceStats;
 use crate::fleet::flash::{Flash, Start};
 use crate::fleet::flash_lookup::{FlashLookup, FlashStep, Outcome};
-use crate::object::{Change, Found, Object};
+use crate::object::{CachedObject, Change, Object};
 use crate::options::{Options, TenantOptions};
 use crate::segment::superblock::{NO_TIME, Opening};
 use crate::stats::{Stats, TenantStats};
 use crate::tenant::pool::{self, Pool, hit_of};
-use crate::tenant::tenants::{self, OTHERS, Tenants};
+use crate::tenant::tenants::{self, DEFAULT_TENANT, Tenants};
 
-/// So many versions are set aside at once, so that none comes twice after a kill.
+/// Versions are reserved in batches of this many, so that none is issued twice after a kill.
 const VERSIONS: u64 = 1 << 24;
 
-/// What memory says about a key.
+/// The result of a lookup in memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup {
-    /// It is there.
-    Hit(Found),
-    /// It is not.
+    /// The object.
+    Hit(CachedObject),
+    /// There is no object.
     Miss,
-    /// It may be on flash.
+    /// Flash may hold the object.
     Unknown,
 }
 
-/// The answer is not in memory: ask again where it may be waited for.
+/// The answer is not in memory: retry with a call that may wait for flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WouldWait;
+pub struct WouldBlock;
 
-/// Where a walk over DRAM stands ([`Cache::visit`]).
+/// The position of a scan over DRAM ([`Cache::visit`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cursor {
     pool: usize,
@@ -60,16 +59,16 @@ pub struct Cursor {
     place: usize,
 }
 
-/// What is under a key on flash, on its way from there.
+/// A pending read of a key from flash.
 #[derive(Debug)]
 pub struct PendingRead {
     cache: Cache,
-    /// Of the tenant.
+    /// The tenant's pool.
     pool: usize,
-    /// Until it is given back.
-    ticket: Option<Lease>,
+    /// Held until it is returned.
+    lease: Option<Lease>,
     lookup: FlashLookup,
-    /// What has been read, when all has.
+    /// The result, once the read is complete.
     outcome: Option<Outcome>,
 }
 
@@ -79,8 +78,8 @@ impl PendingRead {
         self.lookup.key()
     }
 
-    /// Goes on; `read` is what the step before said is to be read. What is to be read next, or
-    /// nothing: then it is ready for [`Cache::finish_update`].
+    /// Advances the read; `read` is the result of the previous step's request. Returns the next
+    /// request, or `None` when the result is ready for [`Cache::finish_update`].
     pub fn step(&mut self, read: Option<tidekv_io::Result<Buffer>>) -> Option<ReadRequest> {
         let flash = self.cache.inner.pools[self.pool].flash.as_ref()?;
         match self.lookup.step(flash, read) {
@@ -95,9 +94,9 @@ impl PendingRead {
 
 impl Drop for PendingRead {
     fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
+        if let Some(lease) = self.lease.take() {
             let hash = self.lookup.hash();
-            self.cache.inner.pools[self.pool].shard(hash).validate_lease(hash, ticket);
+            self.cache.inner.pools[self.pool].shard(hash).validate_lease(hash, lease);
         }
     }
 }
@@ -110,58 +109,59 @@ pub struct Cache {
 
 #[derive(Debug)]
 struct Inner {
-    /// The others', and each tenant's.
+    /// The default pool, then each tenant's.
     pools: Box<[Pool]>,
     tenants: Tenants,
     names: Box<[TenantOptions]>,
     clock: Arc<dyn Clock>,
     storage: Arc<dyn Storage>,
     versions: AtomicU64,
-    /// Up to this one flash knows that versions are given out.
+    /// The highest version that flash has recorded as reserved.
     versions_reserved: AtomicU64,
     object_bytes_max: u64,
-    /// When everything is forgotten.
+    /// When the whole cache is cleared.
     clear_at_s: AtomicU32,
-    /// DramObject while that is changed or done, here and on flash.
+    /// Held while that is changed or carried out, in DRAM and on flash.
     clearing: Mutex<()>,
-    /// The second in which devices were last looked after.
-    ticked_s: AtomicU32,
+    /// The second of the last device maintenance.
+    maintained_s: AtomicU32,
     warm_devices: usize,
 }
 
 impl Cache {
-    /// The size of the segments into which flash is divided by these options where it has not been
-    /// used before, in bytes; none where there is no flash.
+    /// The segment size that these options give flash that has not been used before, in bytes;
+    /// `None` without flash.
     ///
     /// # Errors
     ///
-    /// When a setting breaks a bound, or there is too little DRAM for the flash.
+    /// When a setting is out of bounds, or there is too little DRAM for the flash.
     pub fn segment_bytes_for(options: &Options) -> Result<Option<u64>> {
         options.check()?;
         pool::segment_bytes_for(options)
     }
 
-    /// Opens a cache. What is on flash from before is there again, as far as that is certain to
-    /// be what was stored last.
+    /// Opens a cache. Objects on flash are restored if they are certain to be the last stored.
     ///
     /// # Errors
     ///
-    /// When a setting breaks a bound, a device belongs to another process, or the only device
-    /// of a tenant cannot be used at all.
-    pub fn open(options: &Options, around: &Environment) -> Result<Self> {
+    /// When a setting is out of bounds, another process has locked a device, or the only device of
+    /// a tenant cannot be used at all.
+    pub fn open(options: &Options, environment: &Environment) -> Result<Self> {
         options.check()?;
         let split = tenants::split(options)?;
         if !options.tenants.is_empty() {
-            refuse_block_devices(options, around)?;
+            refuse_block_devices(options, environment)?;
         }
-        let names = std::iter::once(OTHERS)
+        let names = std::iter::once(DEFAULT_TENANT)
             .chain(options.tenants.iter().map(|tenant| tenant.name.as_str()));
         let (mut pools, mut starts) = (Vec::new(), Vec::<Start>::new());
-        let opening =
-            Opening { tenants: tenants::hash(&options.tenants), number: around.random.next_u64() };
-        let may_be_warm = was_same(&split, opening.tenants, around);
+        let opening = Opening {
+            tenants: tenants::hash(&options.tenants),
+            number: environment.random.next_u64(),
+        };
+        let may_be_warm = was_same(&split, opening.tenants, environment);
         for (options, name) in split.iter().zip(names) {
-            let (pool, start) = Pool::open(options, opening, may_be_warm, around)
+            let (pool, start) = Pool::open(options, opening, may_be_warm, environment)
                 .map_err(|error| if split.len() > 1 { error.of_tenant(name) } else { error })?;
             pools.push(pool);
             starts.push(start);
@@ -172,27 +172,27 @@ impl Cache {
             pools: pools.into(),
             tenants: Tenants::new(&options.tenants),
             names: options.tenants.as_slice().into(),
-            clock: Arc::clone(&around.clock),
-            storage: Arc::clone(&around.storage),
+            clock: Arc::clone(&environment.clock),
+            storage: Arc::clone(&environment.storage),
             versions: AtomicU64::new(version_max),
             versions_reserved: AtomicU64::new(version_max),
             object_bytes_max: options.object_bytes_max,
             clear_at_s: AtomicU32::new(clear_at_s),
             clearing: Mutex::new(()),
-            ticked_s: AtomicU32::new(0),
+            maintained_s: AtomicU32::new(0),
             warm_devices: starts.iter().map(|start| start.warm).sum(),
         };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// How many flash devices had what was on them when the cache was opened; a device counts
-    /// for each tenant who has a part of it.
+    /// How many flash devices were restored by warm start; a device counts once for each tenant
+    /// that has a part of it.
     pub fn warm_devices(&self) -> usize {
         self.inner.warm_devices
     }
 
-    /// Brings what is in DRAM to flash, as far as there is room for it, and says there that it
-    /// was closed in order. The cache holds nothing any more.
+    /// Writes the objects in DRAM to flash, as far as there is room, and marks flash as cleanly
+    /// closed. The cache is empty afterwards.
     pub fn close(&self) {
         let now_s = self.now_s();
         self.inner.pools.iter().for_each(|pool| pool.close(now_s));
@@ -203,15 +203,15 @@ impl Cache {
         second(&*self.inner.clock)
     }
 
-    /// Does what is due: forgets everything if its time has come, and looks after devices that
-    /// are out or warming. Every operation does that too, so who calls this once in a while
-    /// sees to it that it happens also without any. May wait for a device.
+    /// Runs due maintenance: clears the cache if its time has come, and checks devices that are out
+    /// or warming. Every operation does so too; call this from time to time so that it also happens
+    /// on an idle cache. May wait for a device.
     pub fn run_maintenance(&self) {
         self.tick();
     }
 
-    /// Does what waits on flash devices, in this thread. Who stores more than flash takes, and
-    /// would rather wait than have objects dropped, calls this now and then.
+    /// Drains the pending writes of the flash devices in this thread. A caller that stores faster
+    /// than flash accepts, and prefers to wait over dropped objects, calls this from time to time.
     pub fn drain_writes(&self) {
         self.flashes().for_each(Flash::drain_writes);
     }
@@ -227,24 +227,24 @@ impl Cache {
         version
     }
 
-    /// The largest value that is taken, in bytes.
+    /// The largest value that is accepted, in bytes.
     pub fn object_bytes_max(&self) -> u64 {
         self.inner.object_bytes_max
     }
 
-    /// Whether an object with a key and a value of these lengths can be kept by some tenant. If not,
-    /// storing it only removes what stands under its key.
+    /// Whether any tenant can keep an object with a key and a value of these lengths, in bytes. If
+    /// not, storing it only removes the object under its key.
     pub fn has_room_for(&self, key_len: usize, value_len: usize) -> bool {
         self.inner.pools.iter().any(|pool| pool.has_room_for(key_len, value_len))
     }
 
-    /// The object under `key`, if memory says what that is. It counts as fetched.
+    /// Looks `key` up in memory. The object counts as fetched.
     pub fn try_get(&self, key: &[u8]) -> Lookup {
         let (pool, hash) = (self.pool(key), xxh3_64(key));
         let now_s = self.tick();
         let mut shard = pool.shard(hash);
         match pool.get_from_dram(&mut shard, hash, key, now_s) {
-            Some(held) => Lookup::Hit(pool.fetch(hash, held, now_s)),
+            Some(cached) => Lookup::Hit(pool.fetch(hash, cached, now_s)),
             None if pool.may_be_on_flash(hash) => Lookup::Unknown,
             None => {
                 pool.miss(hash, now_s);
@@ -253,14 +253,14 @@ impl Cache {
         }
     }
 
-    /// Whether only flash may have something under `key`. Nothing is read, and nothing fetched.
-    pub fn waits_for_flash(&self, key: &[u8]) -> bool {
+    /// Whether a lookup of `key` would have to read flash. Reads nothing, and fetches nothing.
+    pub fn needs_flash_read(&self, key: &[u8]) -> bool {
         let (pool, hash) = (self.pool(key), xxh3_64(key));
         pool.shard(hash).peek(hash, key).is_none() && pool.may_be_on_flash(hash)
     }
 
     /// The object under `key`, which counts as fetched. May wait for flash.
-    pub fn get(&self, key: &[u8]) -> Option<Found> {
+    pub fn get(&self, key: &[u8]) -> Option<CachedObject> {
         match self.try_get(key) {
             Lookup::Hit(found) => Some(found),
             Lookup::Miss => None,
@@ -268,113 +268,114 @@ impl Cache {
         }
     }
 
-    /// Shows `decide` what stands under `key`, and does what it says, if memory knows;
+    /// Passes the object under `key` to `decide` and applies its change, if memory has the answer;
     /// otherwise `decide` is not called.
     pub fn try_change<R>(
         &self,
         key: &[u8],
-        mut decide: impl FnMut(Option<&Found>) -> (Change, R),
-    ) -> std::result::Result<R, WouldWait> {
+        mut decide: impl FnMut(Option<&CachedObject>) -> (Change, R),
+    ) -> std::result::Result<R, WouldBlock> {
         let (pool, hash) = (self.pool(key), xxh3_64(key));
         let now_s = self.tick();
         let mut shard = pool.shard(hash);
-        let found = pool.get_from_dram(&mut shard, hash, key, now_s).map(|held| held.found.clone());
+        let found =
+            pool.get_from_dram(&mut shard, hash, key, now_s).map(|cached| cached.found.clone());
         if found.is_none() && pool.may_be_on_flash(hash) {
-            return Err(WouldWait);
+            return Err(WouldBlock);
         }
         let (change, result) = decide(found.as_ref());
         let hits = &pool.counters.dram_hits;
         let hit = found.as_ref().map(|found| hit_of(key, found));
         pool.count_lookup(hash, now_s, &change, hit, hits);
-        let left = pool.apply(&mut shard, hash, key, now_s, change);
+        let removed = pool.apply(&mut shard, hash, key, now_s, change);
         drop(shard);
-        drop(left);
+        drop(removed);
         Ok(result)
     }
 
-    /// Shows `decide` what stands under `key`, and does what it says, in one step. It is
-    /// called once.
+    /// Passes the object under `key` to `decide` and applies its change, atomically. `decide` is
+    /// called once. May wait for flash.
     pub fn change<R>(
         &self,
         key: &[u8],
-        mut decide: impl FnMut(Option<&Found>) -> (Change, R),
+        mut decide: impl FnMut(Option<&CachedObject>) -> (Change, R),
     ) -> R {
         loop {
             if let Ok(result) = self.try_change(key, &mut decide) {
                 return result;
             }
-            let Some(mut recall) = self.begin_read(key) else { continue };
+            let Some(mut pending) = self.begin_read(key) else { continue };
             let mut read = None;
-            while let Some(ReadRequest { file, offset, len }) = recall.step(read) {
+            while let Some(ReadRequest { file, offset, len }) = pending.step(read) {
                 read = Some(file.read_at(offset, len));
             }
-            if let Ok(result) = self.finish_update(recall, &mut decide) {
+            if let Ok(result) = self.finish_update(pending, &mut decide) {
                 return result;
             }
         }
     }
 
-    /// Begins to read what is under `key` from flash, for who may not wait; nothing, if there is
-    /// no flash.
+    /// Begins to read `key` from flash, for callers that must not block; `None` if there is no
+    /// flash.
     pub fn begin_read(&self, key: &[u8]) -> Option<PendingRead> {
         let number = self.inner.tenants.of(key);
         let pool = &self.inner.pools[number];
         let flash = pool.flash.as_ref()?;
         let hash = xxh3_64(key);
         let now_s = self.tick();
-        let ticket = pool.shard(hash).acquire_lease(hash);
+        let lease = pool.shard(hash).acquire_lease(hash);
         let lookup = FlashLookup::new(flash, hash, key, now_s);
         let cache = self.clone();
-        Some(PendingRead { cache, pool: number, ticket: Some(ticket), lookup, outcome: None })
+        Some(PendingRead { cache, pool: number, lease: Some(lease), lookup, outcome: None })
     }
 
-    /// Shows `decide` what has been read under a key, and does what it says, in one step; not if
-    /// anything has happened to the key meanwhile, or not all has been read: then `decide` is not
-    /// called, and one begins anew.
+    /// Passes the object that was read to `decide` and applies its change, atomically. Fails if the
+    /// key has been touched meanwhile or the read is incomplete: then `decide` is not called, and
+    /// the caller starts over.
     pub fn finish_update<R>(
         &self,
-        mut recall: PendingRead,
-        mut decide: impl FnMut(Option<&Found>) -> (Change, R),
-    ) -> std::result::Result<R, WouldWait> {
-        let hash = recall.lookup.hash();
+        mut pending: PendingRead,
+        mut decide: impl FnMut(Option<&CachedObject>) -> (Change, R),
+    ) -> std::result::Result<R, WouldBlock> {
+        let hash = pending.lookup.hash();
         let now_s = self.tick();
-        let ticket = recall.ticket.take().ok_or(WouldWait)?;
-        let pool = &self.inner.pools[recall.pool];
+        let lease = pending.lease.take().ok_or(WouldBlock)?;
+        let pool = &self.inner.pools[pending.pool];
         let mut shard = pool.shard(hash);
-        let is_valid = shard.validate_lease(hash, ticket);
-        let read = recall.outcome.take().filter(|_| is_valid).ok_or(WouldWait)?;
-        if shard.peek(hash, recall.key()).is_some() {
-            // Another has read it.
-            return Err(WouldWait);
+        let is_valid = shard.validate_lease(hash, lease);
+        let read = pending.outcome.take().filter(|_| is_valid).ok_or(WouldBlock)?;
+        if shard.peek(hash, pending.key()).is_some() {
+            // Another thread has read it.
+            return Err(WouldBlock);
         }
         let read = read.filter(|(found, _)| !found.object.deadline.has_passed(now_s));
-        let hit = read.as_ref().map(|(found, _)| hit_of(recall.key(), found));
+        let hit = read.as_ref().map(|(found, _)| hit_of(pending.key(), found));
         let (change, result) = match read {
             None => decide(None),
             Some((found, copy)) => {
-                let held = DramObject { key: recall.key().into(), found: found.clone(), copy };
-                pool.evict(&shard.put(hash, held), now_s);
+                let cached = DramObject { key: pending.key().into(), found: found.clone(), copy };
+                pool.evict(&shard.put(hash, cached), now_s);
                 decide(Some(&found))
             }
         };
         pool.count_lookup(hash, now_s, &change, hit, &pool.counters.flash_hits);
-        let left = pool.apply(&mut shard, hash, recall.key(), now_s, change);
+        let removed = pool.apply(&mut shard, hash, pending.key(), now_s, change);
         drop(shard);
-        drop(left);
+        drop(removed);
         Ok(result)
     }
 
-    /// Reads that are begun and end later, on the storage of the flash devices, if it has such.
+    /// A queue for asynchronous reads of the flash devices' storage, if it has one.
     pub fn read_queue(&self) -> Option<Box<dyn ReadQueue>> {
         self.flashes().next().and_then(|_| self.inner.storage.read_queue())
     }
 
-    /// Stores an object, whatever stands under its key.
+    /// Stores an object, unconditionally.
     pub fn store(&self, key: &[u8], object: Object) {
         self.put_unconditional(key, Change::Store(object));
     }
 
-    /// Removes what stands under `key`, if anything does.
+    /// Removes the object under `key`, if there is one.
     pub fn remove(&self, key: &[u8]) {
         self.put_unconditional(key, Change::Remove);
     }
@@ -382,14 +383,14 @@ impl Cache {
     fn put_unconditional(&self, key: &[u8], change: Change) {
         let (pool, hash) = (self.pool(key), xxh3_64(key));
         let now_s = self.tick();
-        let left = pool.apply(&mut pool.shard(hash), hash, key, now_s, change);
-        drop(left);
+        let removed = pool.apply(&mut pool.shard(hash), hash, key, now_s, change);
+        drop(removed);
     }
 
-    /// Forgets everything.
+    /// Clears the cache.
     pub fn clear(&self) {
-        // All at once: what is read from flash into one shard, or leaves another for it, would
-        // else be there again when the other side has been cleared.
+        // All at once: else an object read from flash into one shard, or evicted from another to
+        // flash, would reappear after the other side has been cleared.
         let pools = &self.inner.pools;
         let shards = pools.iter().flat_map(|pool| &pool.shards);
         let mut shards: Vec<_> = shards.map(Mutex::lock).collect();
@@ -398,8 +399,7 @@ impl Cache {
         pools.iter().for_each(|pool| pool.witnessed.on_clear());
     }
 
-    /// Forgets at the second `unix_s` everything that is there then, in place of an earlier
-    /// call's second.
+    /// Clears the cache at the second `unix_s`, in place of the second of an earlier call.
     pub fn clear_at(&self, unix_s: u32) {
         let unix_s = unix_s.min(NO_TIME - 1);
         let one_by_one = self.inner.clearing.lock();
@@ -409,9 +409,9 @@ impl Cache {
         self.tick();
     }
 
-    /// Changes how much DRAM there is; what tenants have stays theirs. What does not fit any more
-    /// leaves, a little of each shard at a time: others find their objects meanwhile, and the caller
-    /// waits until all has left, and for flash to take it.
+    /// Changes the size of DRAM, in bytes; tenants keep theirs. Objects that no longer fit are
+    /// evicted, a few of each shard at a time: other threads still find theirs, and the caller
+    /// waits until all have been evicted and flash has taken them.
     ///
     /// # Errors
     ///
@@ -422,8 +422,8 @@ impl Cache {
         others.set_dram_bytes(dram_bytes.saturating_sub(taken), self.now_s())
     }
 
-    /// Changes how much DRAM a tenant has, who may be called `default`; what the others have stays
-    /// theirs.
+    /// Changes the DRAM of a tenant, in bytes; `default` names the keys of no tenant. The others
+    /// keep theirs.
     ///
     /// # Errors
     ///
@@ -432,10 +432,10 @@ impl Cache {
         self.pool_of(name)?.set_dram_bytes(dram_bytes, self.now_s())
     }
 
-    /// Changes how much flash may be used; what tenants have stays theirs. More may be at once, but no
-    /// more than the cache was opened with; if less may, objects go in the background, in the order in
-    /// which they would anyway, and their room goes back to the file system. 0 is none. The devices do
-    /// not know of it: a cache that is opened may use all that it is opened with.
+    /// Changes how many bytes of flash may be used; tenants keep theirs. More can be used at once,
+    /// up to the size with which the cache was opened. With less, objects are evicted in the
+    /// background, in the usual order, and their space returns to the file system. 0 means none.
+    /// The limit is not stored: a reopened cache may use all that its options give.
     ///
     /// # Errors
     ///
@@ -449,31 +449,32 @@ impl Cache {
         others.set_flash_bytes(bytes)
     }
 
-    /// Changes how much flash a tenant may use, who may be called `default`, as
-    /// [`Cache::set_flash_bytes`]; what the others have stays theirs.
+    /// Changes how many bytes of flash a tenant may use, as [`Cache::set_flash_bytes`] does;
+    /// `default` names the keys of no tenant. The others keep theirs.
     ///
     /// # Errors
     ///
-    /// When it is more than he had when the cache was opened, or too little, or there is no such tenant.
+    /// When it is more than the tenant had when the cache was opened, or too little, or there is no
+    /// such tenant.
     pub fn set_tenant_flash_bytes(&self, name: &str, flash_bytes: u64) -> Result<()> {
         self.pool_of(name)?.set_flash_bytes(flash_bytes)
     }
 
-    /// Shows `see` about `count` places of objects in DRAM from `from` on, with their keys;
-    /// where to go on, if there are more. What is there all along is shown once, unless the
-    /// memory's size changes.
+    /// Calls `see` for about `count` objects in DRAM from `from` on, with their keys; returns the
+    /// next position, if there are more. An object that is present all along is visited once,
+    /// unless DRAM is resized.
     pub fn visit(
         &self,
         from: Cursor,
         count: usize,
-        mut see: impl FnMut(&[u8], &Found),
+        mut see: impl FnMut(&[u8], &CachedObject),
     ) -> Option<Cursor> {
         let now_s = self.tick();
         let shards = &self.inner.pools.get(from.pool)?.shards;
         let shard = shards.get(from.shard)?.lock();
-        shard.look_at(from.place, count, |held| {
-            if !held.found.object.deadline.has_passed(now_s) {
-                see(&held.key, &held.found);
+        shard.look_at(from.place, count, |cached| {
+            if !cached.found.object.deadline.has_passed(now_s) {
+                see(&cached.key, &cached.found);
             }
         });
         let place = from.place + count;
@@ -487,42 +488,42 @@ impl Cache {
         (next.pool < self.inner.pools.len()).then_some(next)
     }
 
-    /// From now on that one is told of all that happens to keys; whether there was none before, for
-    /// the first one stays.
-    pub fn watch(&self, witness: &Arc<dyn AccessObserver>) -> bool {
+    /// Sets the observer of all accesses; returns whether there was none before, for the first one
+    /// stays.
+    pub fn set_observer(&self, observer: &Arc<dyn AccessObserver>) -> bool {
         let pools = self.inner.pools.iter().enumerate();
         pools.fold(true, |all, (tenant, pool)| {
-            pool.witnessed.watch(tenant, Arc::clone(witness)) && all
+            pool.witnessed.set_observer(tenant, Arc::clone(observer)) && all
         })
     }
 
-    /// Whether the witness is told, from now on, of a tenant's hits in DRAM; at first it is. Who looks now
-    /// and then keeps most of them from costing anything.
-    pub fn watch_hits(&self, tenant: usize, is_told: bool) {
+    /// Switches the notification of a tenant's hits in DRAM on or off; it is on at first. An
+    /// observer that samples windows of time keeps most hits free of cost.
+    pub fn observe_hits(&self, tenant: usize, is_told: bool) {
         if let Some(pool) = self.inner.pools.get(tenant) {
-            pool.witnessed.set_of_hits(is_told);
+            pool.witnessed.set_observes_hits(is_told);
         }
     }
 
-    /// How often each tenant's keys have been asked for, in the order of [`Cache::tenant_stats`].
-    /// Takes no lock.
+    /// The number of lookups of each tenant, in the order of [`Cache::tenant_stats`]. Takes no
+    /// lock.
     pub fn lookups(&self) -> Vec<u64> {
         self.inner.pools.iter().map(Pool::lookups).collect()
     }
 
-    /// How the flash devices stand, in the order of their seats, tenant by tenant.
+    /// The statistics of the flash devices, tenant by tenant, in the order of their slots.
     pub fn device_stats(&self) -> Vec<DeviceStats> {
         self.flashes().flat_map(Flash::stats).collect()
     }
 
-    /// How the cache stands.
+    /// The statistics of the cache.
     pub fn stats(&self) -> Stats {
         self.inner.pools.iter().map(Pool::stats).fold(Stats::default(), |all, stats| all + stats)
     }
 
-    /// How the part of each tenant stands; the first are the others.
+    /// The statistics of each tenant; `default` first.
     pub fn tenant_stats(&self) -> Vec<TenantStats> {
-        let names = std::iter::once((OTHERS, &[][..]));
+        let names = std::iter::once((DEFAULT_TENANT, &[][..]));
         let names =
             names.chain(self.inner.names.iter().map(|tenant| (&*tenant.name, &*tenant.prefix)));
         let of = |(pool, (name, prefix)): (&Pool, (&str, &[u8]))| {
@@ -540,7 +541,7 @@ impl Cache {
                 flash_dram: pool.flash_dram(),
                 dram_bytes_min: pool.dram_bytes_for_all(),
                 flash_bytes_min: pool.flash_bytes_min(),
-                flash_bytes_beside: pool.flash_bytes_beside(),
+                flash_overhead_bytes: pool.flash_overhead_bytes(),
             }
         };
         self.inner.pools.iter().zip(names).map(of).collect()
@@ -553,10 +554,10 @@ impl Cache {
         &self.inner.pools[self.inner.tenants.of(key)]
     }
 
-    /// The pool of the tenant of that name.
+    /// The pool of the tenant with this name.
     fn pool_of(&self, name: &str) -> Result<&Pool> {
         let number = self.inner.names.iter().position(|tenant| tenant.name == name);
-        let number = number.map(|number| number + 1).or((name == OTHERS).then_some(0));
+        let number = number.map(|number| number + 1).or((name == DEFAULT_TENANT).then_some(0));
         let number = number.ok_or_else(|| Error::invalid(format!("there is no tenant {name}")))?;
         Ok(&self.inner.pools[number])
     }
@@ -565,13 +566,13 @@ impl Cache {
         self.inner.pools.iter().filter_map(|pool| pool.flash.as_ref())
     }
 
-    /// The present second, after what is due by then.
+    /// The present second, after all maintenance due by then.
     fn tick(&self) -> u32 {
         let now_s = self.now_s();
         let clear_at_s = &self.inner.clear_at_s;
         let due_s = clear_at_s.load(Ordering::Acquire);
         if due_s <= now_s {
-            // Whoever comes meanwhile waits until it is done.
+            // Concurrent callers wait until it is done.
             let _one_by_one = self.inner.clearing.lock();
             if clear_at_s.load(Ordering::Acquire) == due_s {
                 self.clear();
@@ -579,10 +580,10 @@ impl Cache {
                 clear_at_s.store(NO_TIME, Ordering::Release);
             }
         }
-        // To look is cheap for many threads at once, to write is not.
-        let ticked_s = &self.inner.ticked_s;
-        if ticked_s.load(Ordering::Relaxed) != now_s
-            && ticked_s.swap(now_s, Ordering::Relaxed) != now_s
+        // Loads are cheap for many threads at once, stores are not.
+        let maintained_s = &self.inner.maintained_s;
+        if maintained_s.load(Ordering::Relaxed) != now_s
+            && maintained_s.swap(now_s, Ordering::Relaxed) != now_s
         {
             self.flashes().for_each(Flash::tick);
         }
@@ -590,24 +591,28 @@ impl Cache {
     }
 }
 
-/// Whether the flash of all was part of the cache when it was opened last, and it was shared by those
-/// tenants. Of a tenant's devices that one says it that knows best who has left.
-fn was_same(split: &[Options], tenants: u64, around: &Environment) -> bool {
+/// Whether all flash belonged to this cache when it was last opened, with these tenants. Of a
+/// tenant's devices the one with the newest membership decides.
+fn was_same(split: &[Options], tenants: u64, environment: &Environment) -> bool {
     let opening = |options: &Options| {
         let flash = options.flash.iter();
-        let told = flash.filter_map(|flash| recovery::last_opening(&around.storage, &flash.path));
-        told.max_by_key(|(_, epoch)| *epoch).map(|(opening, _)| opening)
+        let openings =
+            flash.filter_map(|flash| recovery::last_opening(&environment.storage, &flash.path));
+        openings.max_by_key(|(_, epoch)| *epoch).map(|(opening, _)| opening)
     };
-    let mut told = split.iter().filter_map(opening);
-    let Some(first) = told.next() else { return true };
-    first.tenants == tenants && told.all(|other| other == first)
+    let mut openings = split.iter().filter_map(opening);
+    let Some(first) = openings.next() else { return true };
+    first.tenants == tenants && openings.all(|other| other == first)
 }
 
-/// A block device cannot be split: there is nothing beside it.
-fn refuse_block_devices(options: &Options, around: &Environment) -> Result<()> {
+/// A block device cannot be split among tenants: there is no file next to it.
+fn refuse_block_devices(options: &Options, environment: &Environment) -> Result<()> {
     for flash in &options.flash {
-        if around.storage.exists(&flash.path)?
-            && around.storage.open_read(&flash.path, tidekv_io::Access::Buffered)?.is_block_device()
+        if environment.storage.exists(&flash.path)?
+            && environment
+                .storage
+                .open_read(&flash.path, tidekv_io::Access::Buffered)?
+                .is_block_device()
         {
             let path = flash.path.display();
             return Err(Error::invalid(format!("tenants cannot share the block device {path}")));

@@ -1,31 +1,31 @@
-//! A shard of the DRAM tier: objects by the hash of their keys, and which of them are being
-//! read from flash.
+//! A shard of the DRAM tier: objects by the hash of their keys, and the keys that are being read
+//! from flash.
 //!
 //! Guarantees:
 //! 1. An object is found only under its own key: where hashes collide the younger stays.
-//! 2. A [`Lease`] says whether anything has happened to a key since it was drawn: what was
-//!    read from flash meanwhile may be kept only if not.
+//! 2. A [`Lease`] is valid only while nothing has happened to its key since it was acquired: only
+//!    then may the object read from flash be kept.
 //!
 //! For one thread at a time; [`crate::cache`] puts locks around it.
 
 use hashbrown::HashMap;
-use tidekv_cache::{Eviction, Objects, Removed};
+use tidekv_cache::{Evicted, Eviction, Objects};
 
-use crate::object::{Found, Object};
+use crate::object::{CachedObject, Object};
 
-/// What a value costs beside its bytes: the key's and the value's allocations, each rounded up.
+/// Overhead of a value, in bytes: the key's and the value's allocations, each rounded up.
 const ALLOCATION_BYTES: usize = 32;
 
-/// What a hit spares beside a read of flash, which is 1: of an object that has no copy there, a trip to
-/// the back end or, once it has been written, such a read. What else was tried:
+/// The cost that a hit saves, relative to a read of flash, which is 1: for an object without a copy
+/// there, a request to the back end or, once it has been written, such a read. Alternatives tried:
 /// `docs/adr/0036-cost-aware-eviction.md`.
 const BENEFIT_WITHOUT_COPY: u32 = 16;
 
-/// An object in DRAM. `C` says where its copy on flash is.
+/// An object in DRAM. `C` is the location of its copy on flash.
 #[derive(Debug)]
 pub(crate) struct DramObject<C> {
     pub(crate) key: Box<[u8]>,
-    pub(crate) found: Found,
+    pub(crate) found: CachedObject,
     /// The copy on flash of exactly this state of the object.
     pub(crate) copy: Option<C>,
 }
@@ -33,23 +33,23 @@ pub(crate) struct DramObject<C> {
 impl<C> DramObject<C> {
     /// An object that is new at `now_s`.
     pub(crate) fn new(key: &[u8], object: Object, now_s: u32) -> Self {
-        let found = Found { object, was_fetched: false, accessed_s: now_s };
+        let found = CachedObject { object, was_fetched: false, accessed_s: now_s };
         Self { key: key.into(), found, copy: None }
     }
 
-    /// What it takes, in bytes, without what [`Objects`] adds.
+    /// Its charge, in bytes, without the overhead of [`Objects`].
     fn charge_bytes(&self) -> usize {
         charge_bytes(self.key.len(), self.found.object.value.len())
     }
 
-    /// What a hit spares.
+    /// The cost that a hit saves.
     fn benefit(&self) -> u32 {
         if self.copy.is_some() { 1 } else { BENEFIT_WITHOUT_COPY }
     }
 }
 
-/// What a key and a value of these lengths take. Allocators round up to one of four sizes
-/// from one power of two to the next; what they take is what counts.
+/// The charge of a key and a value of these lengths, in bytes. Allocators round up to one of four
+/// sizes between powers of two; the rounded size counts.
 pub(crate) fn charge_bytes(key_len: usize, value_len: usize) -> usize {
     rounded(value_len) + rounded(key_len) + ALLOCATION_BYTES
 }
@@ -59,7 +59,7 @@ fn rounded(bytes: usize) -> usize {
     bytes.next_multiple_of(step)
 }
 
-/// Drawn by who reads an object from flash.
+/// Acquired by a reader of an object on flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lease(u64);
 
@@ -67,7 +67,7 @@ pub(crate) struct Lease(u64);
 #[derive(Debug)]
 pub(crate) struct Shard<C> {
     objects: Objects<DramObject<C>>,
-    /// What is being read, by the hash of the key, and by how many.
+    /// Keys being read, by hash, with the number of readers.
     reading: HashMap<u64, (Lease, usize)>,
     tickets: u64,
 }
@@ -78,36 +78,36 @@ impl<C> Shard<C> {
         Self { objects, reading: HashMap::new(), tickets: 0 }
     }
 
-    /// The object under `key`, as if nobody had asked.
+    /// The object under `key`, without recording an access.
     pub(crate) fn peek(&self, hash: u64, key: &[u8]) -> Option<&DramObject<C>> {
-        self.objects.peek(hash).filter(|held| *held.key == *key)
+        self.objects.peek(hash).filter(|cached| *cached.key == *key)
     }
 
-    /// The object under `key`; that it was asked for counts for how long it stays.
+    /// The object under `key`; the access counts for eviction.
     pub(crate) fn get(&mut self, hash: u64, key: &[u8]) -> Option<&mut DramObject<C>> {
-        // Whether it is the key's is looked at first: a stranger is not renewed.
+        // Compare the key first: a colliding object must not be renewed.
         self.peek(hash, key)?;
         self.objects.get(hash)
     }
 
-    /// Puts an object in; what leaves for it, in the order in which it leaves. Itself is
-    /// among that, where it is larger than the shard.
-    pub(crate) fn put(&mut self, hash: u64, held: DramObject<C>) -> Removed<DramObject<C>> {
-        let (charge_bytes, benefit) = (held.charge_bytes(), held.benefit());
-        let insertion = self.objects.insert_for(hash, held, charge_bytes, benefit);
-        let mut left = insertion.evicted;
-        insertion.refused.into_iter().for_each(|held| left.push(held));
-        left
+    /// Inserts an object; returns the evicted objects in the order of eviction. An object larger
+    /// than the shard is evicted itself.
+    pub(crate) fn put(&mut self, hash: u64, cached: DramObject<C>) -> Evicted<DramObject<C>> {
+        let (charge_bytes, benefit) = (cached.charge_bytes(), cached.benefit());
+        let insertion = self.objects.insert_for(hash, cached, charge_bytes, benefit);
+        let mut evicted = insertion.evicted;
+        insertion.refused.into_iter().for_each(|cached| evicted.push(cached));
+        evicted
     }
 
-    /// Takes the object under `hash` out.
+    /// Removes the object under `hash`.
     pub(crate) fn remove(&mut self, hash: u64) -> Option<DramObject<C>> {
         self.objects.remove(hash)
     }
 
-    /// Whether an object with such a charge can be kept by a shard of that capacity.
+    /// Whether a shard of that capacity can keep an object with such a charge.
     pub(crate) fn has_room_for(capacity_bytes: usize, charge_bytes: usize) -> bool {
-        // The order of leaving may keep a part for itself.
+        // The eviction policy may reserve a part for itself.
         let usable_bytes = capacity_bytes / 100 * 95;
         charge_bytes + Objects::<DramObject<C>>::OVERHEAD_BYTES <= usable_bytes
     }
@@ -117,19 +117,19 @@ impl<C> Shard<C> {
         ((charge_bytes + Objects::<DramObject<C>>::OVERHEAD_BYTES) / 95 + 1) * 100
     }
 
-    /// Says that an object is going to be read from flash. Those who read it at the same time
-    /// share a ticket: nothing has happened since the first of them drew it.
+    /// Acquires a lease before a read from flash. Concurrent readers of a key share a lease:
+    /// nothing has happened since the first acquired it.
     pub(crate) fn acquire_lease(&mut self, hash: u64) -> Lease {
         self.tickets += 1;
-        let (ticket, readers) = self.reading.entry(hash).or_insert((Lease(self.tickets), 0));
+        let (lease, readers) = self.reading.entry(hash).or_insert((Lease(self.tickets), 0));
         *readers += 1;
-        *ticket
+        *lease
     }
 
-    /// Gives a ticket back; whether nothing has happened to the key since it was drawn.
-    pub(crate) fn validate_lease(&mut self, hash: u64, ticket: Lease) -> bool {
+    /// Returns a lease; whether nothing has happened to the key since it was acquired.
+    pub(crate) fn validate_lease(&mut self, hash: u64, lease: Lease) -> bool {
         let Some((valid, readers)) = self.reading.get_mut(&hash) else { return false };
-        if *valid != ticket {
+        if *valid != lease {
             return false;
         }
         *readers -= 1;
@@ -139,29 +139,30 @@ impl<C> Shard<C> {
         true
     }
 
-    /// Something happens to a key: whoever reads it from flash must not keep what was read.
-    pub(crate) fn void_ticket(&mut self, hash: u64) {
+    /// Voids the lease of a key that is being changed: its readers must not keep the object that
+    /// they read.
+    pub(crate) fn void_lease(&mut self, hash: u64) {
         self.reading.remove(&hash);
     }
 
-    pub(crate) fn set_capacity_bytes(&mut self, capacity_bytes: usize) -> Removed<DramObject<C>> {
+    pub(crate) fn set_capacity_bytes(&mut self, capacity_bytes: usize) -> Evicted<DramObject<C>> {
         self.objects.set_capacity_bytes(capacity_bytes)
     }
 
-    /// Gets as large as that, if it is smaller.
+    /// Grows to that capacity, if it is smaller.
     pub(crate) fn grow_to(&mut self, capacity_bytes: usize) {
         if self.objects.capacity_bytes() < capacity_bytes {
             drop(self.objects.set_capacity_bytes(capacity_bytes));
         }
     }
 
-    /// Gets smaller, if it is larger than that, so that no more than about `step_bytes` of objects leave:
-    /// those, which are the first that would leave for want of room.
+    /// Shrinks towards that capacity, if it is larger, evicting no more than about `step_bytes` of
+    /// objects: those that would be evicted next.
     pub(crate) fn shrink_towards(
         &mut self,
         capacity_bytes: usize,
         step_bytes: usize,
-    ) -> Option<Removed<DramObject<C>>> {
+    ) -> Option<Evicted<DramObject<C>>> {
         if self.objects.capacity_bytes() <= capacity_bytes {
             return None;
         }
@@ -169,7 +170,7 @@ impl<C> Shard<C> {
         Some(self.objects.set_capacity_bytes(next.max(capacity_bytes)))
     }
 
-    /// Forgets everything.
+    /// Drops everything.
     pub(crate) fn clear(&mut self) {
         self.reading.clear();
         let capacity_bytes = self.objects.capacity_bytes();
@@ -190,7 +191,7 @@ impl<C> Shard<C> {
     }
 
     pub(crate) fn look_at(&self, first: usize, count: usize, mut see: impl FnMut(&DramObject<C>)) {
-        self.objects.look_at(first, count, |_, held| see(held));
+        self.objects.scan(first, count, |_, cached| see(cached));
     }
 }
 
@@ -201,30 +202,30 @@ mod tests {
     use super::*;
     use crate::object::Deadline;
 
-    fn held(key: &[u8], value_len: usize) -> DramObject<()> {
+    fn cached(key: &[u8], value_len: usize) -> DramObject<()> {
         let value = Bytes::from(vec![7; value_len]);
         let object = Object { value, flags: 0, deadline: Deadline::NEVER, version: 1, marks: 0 };
         DramObject::new(key, object, 5)
     }
 
     #[test]
-    fn another_key_with_the_same_hash_is_not_found() {
+    fn colliding_key_is_not_found() {
         let mut shard = Shard::new(Eviction::S3Fifo, 100_000);
-        let _ = shard.put(1, held(b"a", 100));
+        let _ = shard.put(1, cached(b"a", 100));
         assert!(shard.get(1, b"a").is_some());
         assert!(shard.get(1, b"b").is_none());
-        let _ = shard.put(1, held(b"b", 100));
+        let _ = shard.put(1, cached(b"b", 100));
         assert!(shard.get(1, b"a").is_none());
         assert!(shard.get(1, b"b").is_some());
     }
 
     #[test]
-    fn what_happens_to_a_key_voids_its_ticket() {
+    fn change_of_a_key_voids_its_lease() {
         let mut shard = Shard::<()>::new(Eviction::S3Fifo, 100_000);
         let first = shard.acquire_lease(1);
         assert!(shard.validate_lease(1, first));
         let second = shard.acquire_lease(1);
-        shard.void_ticket(1);
+        shard.void_lease(1);
         assert!(!shard.validate_lease(1, second));
         let (third, fourth) = (shard.acquire_lease(1), shard.acquire_lease(1));
         assert!(!shard.validate_lease(1, second));
@@ -232,44 +233,50 @@ mod tests {
         assert!(shard.validate_lease(1, fourth));
         assert!(shard.reading.is_empty());
         let fifth = shard.acquire_lease(1);
-        shard.void_ticket(1);
+        shard.void_lease(1);
         let sixth = shard.acquire_lease(1);
         assert!(!shard.validate_lease(1, fifth) && shard.validate_lease(1, sixth));
     }
 
     #[test]
-    fn charges_are_what_an_allocator_takes() {
+    fn charges_equal_the_allocated_sizes() {
         assert_eq!([rounded(0), rounded(1), rounded(100), rounded(128)], [0, 16, 112, 128]);
         assert_eq!([rounded(4097), rounded(16 << 10), rounded(33_000)], [5120, 16384, 40960]);
     }
 
     #[test]
-    fn what_has_a_copy_on_flash_leaves_before_what_has_none() {
+    fn objects_with_a_copy_on_flash_are_evicted_first() {
         let mut shard = Shard::new(Eviction::GreedyDual, 10_000);
         for hash in 0..8_u64 {
             let copy = (hash == 3).then_some(());
-            assert_eq!(shard.put(hash, DramObject { copy, ..held(b"a", 1_000) }).iter().count(), 0);
+            assert_eq!(
+                shard.put(hash, DramObject { copy, ..cached(b"a", 1_000) }).iter().count(),
+                0
+            );
         }
-        let left = shard.put(8, held(b"b", 1_000));
-        assert!(left.iter().all(|held| held.copy.is_some()) && left.iter().count() == 1);
+        let evicted = shard.put(8, cached(b"b", 1_000));
+        assert!(evicted.iter().all(|cached| cached.copy.is_some()) && evicted.iter().count() == 1);
     }
 
     #[test]
-    fn a_shard_gets_smaller_by_little_at_a_time() {
+    fn shard_shrinks_in_small_steps() {
         for eviction in [Eviction::S3Fifo, Eviction::GreedyDual, Eviction::Lru, Eviction::Clock] {
             let mut shard = Shard::new(eviction, 1 << 20);
-            (0..2_000).for_each(|hash| drop(shard.put(hash, held(b"a", 1_000))));
+            (0..2_000).for_each(|hash| drop(shard.put(hash, cached(b"a", 1_000))));
             shard.grow_to(100_000);
             let before = (shard.objects.capacity_bytes(), shard.len());
             assert_eq!(before.0, 1 << 20);
-            let (mut steps, mut left) = (0, 0);
+            let (mut steps, mut evicted) = (0, 0);
             while let Some(gone) = shard.shrink_towards(200_000, 50_000) {
                 let gone = gone.iter().count();
-                // The order of leaving may keep notes of what has left, and give them up.
+                // The eviction policy may keep notes of evicted objects, and give them up.
                 assert!(gone <= 60, "{eviction:?}: {gone} objects in a step");
-                (steps, left) = (steps + 1, left + gone);
+                (steps, evicted) = (steps + 1, evicted + gone);
             }
-            assert!(steps >= 13 && left + shard.len() == before.1, "{eviction:?}: {steps} steps");
+            assert!(
+                steps >= 13 && evicted + shard.len() == before.1,
+                "{eviction:?}: {steps} steps"
+            );
             assert_eq!(shard.objects.capacity_bytes(), 200_000);
             shard.grow_to(300_000);
             assert_eq!(shard.objects.capacity_bytes(), 300_000);
@@ -277,10 +284,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_larger_than_the_shard_comes_back() {
+    fn object_larger_than_the_shard_is_refused() {
         let mut shard = Shard::new(Eviction::S3Fifo, 10_000);
-        let left = shard.put(1, held(b"a", 20_000));
-        assert_eq!(left.iter().count(), 1);
+        let evicted = shard.put(1, cached(b"a", 20_000));
+        assert_eq!(evicted.iter().count(), 1);
         assert!(!Shard::<()>::has_room_for(10_000, charge_bytes(1, 20_000)));
         assert!(Shard::<()>::has_room_for(10_000, charge_bytes(1, 5_000)));
         for charge in [1, 94, 95, 96, 5_000, 1 << 20] {

@@ -1,26 +1,26 @@
-//! What a cache finds around it: storage, time, randomness, threads, and the run of the machine.
+//! The environment of a cache: storage, clock, randomness, threads, and the boot id of the machine.
 
 use std::sync::Arc;
 
 use tidekv_io::{Clock, Executor, InlineExecutor, Random, Storage, SystemRandom, ThreadPool};
 
-/// What a cache finds around it.
+/// The environment of a cache.
 #[derive(Debug, Clone)]
 pub struct Environment {
-    /// Where flash devices are.
+    /// Where the flash devices are.
     pub storage: Arc<dyn Storage>,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Names of devices come from here.
+    /// Source of device ids.
     pub random: Arc<dyn Random>,
-    /// Which run of the machine it is: what is written and not synced outlives no other.
+    /// The machine's boot id: unsynced writes do not survive a reboot.
     pub boot: u128,
-    /// Whether background work is done in the thread that causes it: slower, and repeatable.
+    /// Whether background work runs in the thread that causes it: slower, but repeatable.
     pub is_inline: bool,
 }
 
 impl Environment {
-    /// The real machine's, with that storage and clock.
+    /// The real machine's environment, with this storage and clock.
     pub fn new(storage: Arc<dyn Storage>, clock: Arc<dyn Clock>) -> Self {
         let random = Arc::new(SystemRandom);
         Self { storage, clock, random, boot: tidekv_io::boot_id(), is_inline: false }
@@ -31,15 +31,15 @@ impl Environment {
         second(&*self.clock)
     }
 
-    /// What runs the background work of a device.
-    pub(crate) fn executor(&self, seat: usize) -> Arc<dyn Executor> {
+    /// The executor of a device's background work.
+    pub(crate) fn executor(&self, device_slot: usize) -> Arc<dyn Executor> {
         match self.is_inline {
             true => Arc::new(InlineExecutor::new()),
-            false => Arc::new(ThreadPool::new(&format!("flash-{seat}"), 1)),
+            false => Arc::new(ThreadPool::new(&format!("flash-{device_slot}"), 1)),
         }
     }
 
-    /// A number for a device; 0 stands for none.
+    /// A random device id; 0 means none.
     pub(crate) fn device_id(&self) -> u64 {
         self.random.next_u64().max(1)
     }

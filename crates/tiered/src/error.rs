@@ -1,13 +1,13 @@
-//! The errors of opening and setting up a cache. Reads and writes have none: what a device
-//! does wrong is a miss, and is counted.
+//! Errors of opening and configuring a cache. Reads and writes return none: a device fault is a
+//! miss, and is counted.
 
 /// What the caller should do about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A setting breaks a bound: change it.
+    /// A setting is out of bounds: change it.
     InvalidInput,
-    /// Another process has the device.
+    /// Another process has locked the device.
     Locked,
     /// A device cannot be used at all.
     Storage,
@@ -25,12 +25,12 @@ pub struct Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// A setting breaks a bound; `message` is a sentence without a full stop.
+    /// A setting is out of bounds; `message` is a sentence without a full stop.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self { kind: ErrorKind::InvalidInput, message: message.into(), source: None }
     }
 
-    /// The same, of a tenant's part of the cache.
+    /// The same error, prefixed with the tenant's name.
     pub(crate) fn of_tenant(self, name: &str) -> Self {
         Self { message: format!("tenant {name}: {}", self.message), ..self }
     }

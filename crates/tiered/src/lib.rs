@@ -1,5 +1,5 @@
-//! A cache for objects of any size: the hot ones in DRAM, the rest on flash. Nothing durable
-//! is promised, and nothing wrong is ever returned.
+//! A cache for objects of any size: hot objects in DRAM, the rest on flash. It promises no
+//! durability and never returns a wrong object.
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 
@@ -21,7 +21,7 @@ mod cache;
 mod tier;
 
 pub use access_observer::{Access, AccessObserver};
-pub use cache::{Cache, Cursor, Lookup, PendingRead, WouldWait};
+pub use cache::{Cache, Cursor, Lookup, PendingRead, WouldBlock};
 pub use device::read_times::ReadTimes;
 pub use device::stats::DeviceCounts;
 pub use environment::Environment;
@@ -29,7 +29,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use fleet::device_slot::DeviceStats;
 pub use fleet::health::DeviceState;
 pub use index::flash_dram::FlashDram;
-pub use object::{Change, Deadline, Found, Object};
+pub use object::{CachedObject, Change, Deadline, Object};
 pub use options::{DRAM_BYTES_MIN, Expiry, FlashOptions, KEY_BYTES_MAX, Options, TenantOptions};
 pub use stats::{Stats, TenantStats};
 pub use tidekv_cache::{Eviction, Tier};

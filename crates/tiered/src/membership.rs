@@ -1,118 +1,127 @@
-//! Which devices are there, and since when: so that what lay on a device before it failed can
-//! never come back.
+//! The devices of a cache and the epochs in which they were attached, so that records from before a
+//! device's failure never reappear.
 //!
 //! ```text
 //! 0   8   lineage: a random number
-//! 8   4   epoch: goes up with every change
-//! 12  4   floor: copies that were forwarded in an earlier epoch do not count
-//! 16  4   how many seats follow
-//! 20      seats: device (8), the epoch in which it came (4), in which it went (4) each
+//! 8   4   epoch: rises with every change
+//! 12  4   floor: copies forwarded in an earlier epoch do not count
+//! 16  4   number of device slots that follow
+//! 20      device slots: device (8), epoch attached (4), epoch detached (4) each
 //! ```
 //!
 //! Values on flash: do not change. All numbers are little-endian.
 //!
-//! Keys belong to seats; a device takes a seat, and when it has failed another takes it.
-//! While a seat is empty its keys are forwarded to others.
+//! Keys belong to device slots; a device takes a slot, and when it has failed another takes it.
+//! While a slot is empty its keys are forwarded to others.
 //!
 //! ```text
-//!          leave()                  come()
-//!  there ──────────► empty seat ──────────► there
+//!            detach()               attach()
+//!  attached ──────────► empty slot ──────────► attached
 //! ```
 //!
-//! 1. Every change raises the epoch, and is written on all devices that are there, and where
-//!    else there is a witness, before anything is done that relies on it.
-//! 2. A device that was killed in one epoch counts in the same one only. If it had left it
-//!    would not know, but the others would: more than half of those that it knows must be
-//!    there and say the same ([`Membership::is_confirmed_by`]).
-//! 3. Where no device was as it was left another lineage begins. Of two lineages nobody can
-//!    tell which is the later one: then neither counts.
-//! 4. Forwarded copies count until the next device leaves. When all that is theirs has been
-//!    moved back nobody looks for them any more, nor invalidates them; and nobody looks for
-//!    them again before some device leaves.
+//! 1. Every change raises the epoch, and is written to all attached devices and to the state file,
+//!    if there is one, before anything relies on it.
+//! 2. A device that was killed in one epoch counts in that epoch only. A device that was detached
+//!    does not know it, but the others do: more than half of the devices in its membership must be
+//!    present and agree ([`Membership::is_confirmed_by`]).
+//! 3. If no device is trusted, another lineage begins. Of two lineages nobody can tell which is
+//!    later: then neither counts.
+//! 4. Forwarded copies count until the next device is detached. Once all copies of a slot have been
+//!    moved back they are neither looked up nor invalidated, until another device is detached.
 //!
-//! **What we changed.** BigKV forwards and migrates, and does not say what becomes of copies
-//! on the other side when a device fails, returns and fails again.
+//! **What we changed.** BigKV forwards and migrates, and does not specify the copies on the other
+//! side when a device fails, returns and fails again.
 //!
 //! Pure.
 
-/// A seat and who sits there.
+/// A device slot and its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct DeviceSlot {
     /// The device; 0: there never was one.
     pub(crate) device: u64,
-    /// The epoch in which it came.
-    pub(crate) came: u32,
-    /// The epoch in which the seat was left last.
-    pub(crate) left: u32,
+    /// The epoch in which it was attached.
+    pub(crate) attached_epoch: u32,
+    /// The epoch in which a device was last detached.
+    pub(crate) detached_epoch: u32,
 }
 
 impl DeviceSlot {
-    /// Whether its device is there.
+    /// Whether its device is attached.
     pub(crate) fn is_taken(&self) -> bool {
-        self.came > self.left
+        self.attached_epoch > self.detached_epoch
     }
 }
 
-/// All seats.
+/// All device slots.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Membership {
     pub(crate) lineage: u64,
     pub(crate) epoch: u32,
     pub(crate) floor: u32,
-    pub(crate) seats: Vec<DeviceSlot>,
+    pub(crate) device_slots: Vec<DeviceSlot>,
 }
 
-/// There is room for so many seats on flash.
-pub(crate) const SEATS_MAX: usize = 128;
-/// What a membership takes on flash.
-pub(crate) const MEMBERSHIP_BYTES: usize = HEAD_BYTES + SEATS_MAX * 16;
+/// The most device slots that fit on flash.
+pub(crate) const DEVICE_SLOTS_MAX: usize = 128;
+/// The encoded length of a membership, in bytes.
+pub(crate) const MEMBERSHIP_BYTES: usize = HEAD_BYTES + DEVICE_SLOTS_MAX * 16;
 
 const HEAD_BYTES: usize = 20;
 
 impl Membership {
-    /// `seats` seats, all of them empty: the beginning of a lineage.
-    pub(crate) fn new(lineage: u64, seats: usize) -> Self {
-        Self { lineage, epoch: 0, floor: 0, seats: vec![DeviceSlot::default(); seats] }
+    /// A new lineage of `device_slots` empty slots.
+    pub(crate) fn new(lineage: u64, device_slots: usize) -> Self {
+        Self {
+            lineage,
+            epoch: 0,
+            floor: 0,
+            device_slots: vec![DeviceSlot::default(); device_slots],
+        }
     }
 
-    /// A device takes an empty seat.
-    pub(crate) fn attach(&mut self, seat: usize, device: u64) {
-        debug_assert!(!self.seats[seat].is_taken());
+    /// Attaches a device to an empty slot.
+    pub(crate) fn attach(&mut self, device_slot: usize, device: u64) {
+        debug_assert!(!self.device_slots[device_slot].is_taken());
         self.epoch += 1;
-        self.seats[seat] = DeviceSlot { device, came: self.epoch, ..self.seats[seat] };
+        self.device_slots[device_slot] =
+            DeviceSlot { device, attached_epoch: self.epoch, ..self.device_slots[device_slot] };
     }
 
-    /// The device of a seat has failed.
-    pub(crate) fn detach(&mut self, seat: usize) {
+    /// Detaches the failed device of a slot.
+    pub(crate) fn detach(&mut self, device_slot: usize) {
         self.epoch += 1;
         self.floor = self.epoch;
-        self.seats[seat].left = self.epoch;
+        self.device_slots[device_slot].detached_epoch = self.epoch;
     }
 
-    /// The seat of a device that is there.
-    pub(crate) fn seat_of(&self, device: u64) -> Option<usize> {
-        self.seats.iter().position(|seat| seat.is_taken() && seat.device == device)
+    /// The slot of an attached device.
+    pub(crate) fn device_slot_of(&self, device: u64) -> Option<usize> {
+        self.device_slots
+            .iter()
+            .position(|device_slot| device_slot.is_taken() && device_slot.device == device)
     }
 
-    /// Whether devices that say what this says, those with the ids of `present`, are enough to
-    /// know that nothing has changed since.
+    /// Whether the devices with the ids of `present`, which all store this membership, are enough
+    /// to know that nothing has changed since.
     pub(crate) fn is_confirmed_by(&self, present: impl Iterator<Item = u64>) -> bool {
-        let present = present.filter(|device| self.seat_of(*device).is_some()).count();
-        let taken = self.seats.iter().filter(|seat| seat.is_taken()).count();
-        // One cannot confirm itself.
+        let present = present.filter(|device| self.device_slot_of(*device).is_some()).count();
+        let taken = self.device_slots.iter().filter(|device_slot| device_slot.is_taken()).count();
+        // A single device cannot confirm itself.
         taken > 1 && present * 2 > taken
     }
 
     pub(crate) fn encode(&self) -> [u8; MEMBERSHIP_BYTES] {
-        debug_assert!(self.seats.len() <= SEATS_MAX);
-        let seats = self.seats.iter().flat_map(|seat| {
-            let device = seat.device.to_le_bytes().into_iter();
-            device.chain(seat.came.to_le_bytes()).chain(seat.left.to_le_bytes())
+        debug_assert!(self.device_slots.len() <= DEVICE_SLOTS_MAX);
+        let device_slots = self.device_slots.iter().flat_map(|device_slot| {
+            let device = device_slot.device.to_le_bytes().into_iter();
+            device
+                .chain(device_slot.attached_epoch.to_le_bytes())
+                .chain(device_slot.detached_epoch.to_le_bytes())
         });
-        let head = [self.epoch, self.floor, self.seats.len() as u32];
+        let head = [self.epoch, self.floor, self.device_slots.len() as u32];
         let mut bytes = [0; MEMBERSHIP_BYTES];
         let lineage = self.lineage.to_le_bytes().into_iter();
-        let all = lineage.chain(head.into_iter().flat_map(u32::to_le_bytes)).chain(seats);
+        let all = lineage.chain(head.into_iter().flat_map(u32::to_le_bytes)).chain(device_slots);
         bytes.iter_mut().zip(all).for_each(|(to, from)| *to = from);
         bytes
     }
@@ -120,16 +129,20 @@ impl Membership {
     pub(crate) fn decode(bytes: &[u8; MEMBERSHIP_BYTES]) -> Self {
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| bytes[at + n]));
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
-        let seat = |n: usize| {
+        let device_slot = |n: usize| {
             let at = HEAD_BYTES + n * 16;
-            DeviceSlot { device: long(at), came: word(at + 8), left: word(at + 12) }
+            DeviceSlot {
+                device: long(at),
+                attached_epoch: word(at + 8),
+                detached_epoch: word(at + 12),
+            }
         };
-        let seats = (word(16) as usize).min(SEATS_MAX);
+        let device_slots = (word(16) as usize).min(DEVICE_SLOTS_MAX);
         Self {
             lineage: long(0),
             epoch: word(8),
             floor: word(12),
-            seats: (0..seats).map(seat).collect(),
+            device_slots: (0..device_slots).map(device_slot).collect(),
         }
     }
 }
@@ -140,28 +153,31 @@ mod tests {
 
     fn three() -> Membership {
         let mut membership = Membership::new(1 << 40, 3);
-        (0..3).for_each(|seat| membership.attach(seat, 10 + seat as u64));
+        (0..3).for_each(|device_slot| membership.attach(device_slot, 10 + device_slot as u64));
         membership
     }
 
     #[test]
-    fn it_comes_back() {
+    fn membership_round_trips() {
         let mut membership = three();
         membership.detach(1);
         membership.attach(1, 99);
         assert_eq!(Membership::decode(&membership.encode()), membership);
         assert_eq!((membership.epoch, membership.floor), (5, 4));
-        assert_eq!(membership.seats[1], DeviceSlot { device: 99, came: 5, left: 4 });
-        let most = Membership::new(5, SEATS_MAX);
+        assert_eq!(
+            membership.device_slots[1],
+            DeviceSlot { device: 99, attached_epoch: 5, detached_epoch: 4 }
+        );
+        let most = Membership::new(5, DEVICE_SLOTS_MAX);
         assert_eq!(Membership::decode(&most.encode()), most);
     }
 
     #[test]
-    fn a_device_that_left_has_no_seat_and_forwarded_copies_count_until_the_next_change() {
+    fn detached_device_has_no_slot_and_forwarded_copies_count_until_the_next_detachment() {
         let mut membership = three();
-        assert_eq!(membership.seat_of(11), Some(1));
+        assert_eq!(membership.device_slot_of(11), Some(1));
         membership.detach(1);
-        assert_eq!(membership.seat_of(11), None);
+        assert_eq!(membership.device_slot_of(11), None);
         let forwarded = membership.epoch;
         assert!(forwarded >= membership.floor);
         membership.attach(1, 11);
@@ -171,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_half_must_say_the_same_and_never_one_alone() {
+    fn membership_needs_a_majority_and_never_one_device_alone() {
         let membership = three();
         assert!(membership.is_confirmed_by([10, 11].into_iter()));
         assert!(!membership.is_confirmed_by([10].into_iter()));

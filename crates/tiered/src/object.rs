@@ -1,5 +1,4 @@
-//! What the cache keeps: objects, with what goes along with their bytes, and what is to
-//! become of one ([`Change`]).
+//! Objects, their metadata, and the change that an update makes to one ([`Change`]).
 //!
 //! Plain data. Times are whole seconds since 1970-01-01 UTC.
 
@@ -7,36 +6,35 @@ use std::num::NonZeroU32;
 
 use bytes::Bytes;
 
-/// When an object stops being served: at a second, or never.
+/// When an object expires: at a second, or never.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Deadline(Option<NonZeroU32>);
 
 impl Deadline {
-    /// The object stays until there is no room for it.
+    /// The object stays until it is evicted.
     pub const NEVER: Self = Self(None);
 
-    /// The object is served before the second `unix_s` only. What is later than 32 bits can
-    /// say is never.
+    /// The object is served only before the second `unix_s`. A second beyond 32 bits means never.
     pub fn at(unix_s: u64) -> Self {
         match u32::try_from(unix_s) {
-            // Second 0 has long passed, and so has second 1.
+            // Seconds 0 and 1 are both long past.
             Ok(second) => Self(NonZeroU32::new(second.max(1))),
             Err(_) => Self::NEVER,
         }
     }
 
-    /// The first second in which the object is not served any more.
+    /// The first second in which the object is no longer served.
     pub fn unix_s(self) -> Option<u32> {
         self.0.map(NonZeroU32::get)
     }
 
-    /// Whether an object with this deadline may not be served at `now_s`.
+    /// Whether an object with this deadline has expired at `now_s`.
     pub fn has_passed(self, now_s: u32) -> bool {
         self.0.is_some_and(|second| second.get() <= now_s)
     }
 
-    /// How many seconds are left at `now_s`; `None` for never.
-    pub fn left_s(self, now_s: u32) -> Option<u32> {
+    /// Seconds until the deadline at `now_s`; `None` for never.
+    pub fn remaining_s(self, now_s: u32) -> Option<u32> {
         self.0.map(|second| second.get().saturating_sub(now_s))
     }
 }
@@ -44,23 +42,23 @@ impl Deadline {
 /// An object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
-    /// Its bytes. They must not share their memory with something larger: what they are
-    /// charged is their length.
+    /// Its bytes. They must not share their memory with a larger allocation: the charge is their
+    /// length.
     pub value: Bytes,
-    /// What the client wants to have back with them.
+    /// Opaque flags that are returned to the client.
     pub flags: u32,
-    /// Until when it is served.
+    /// When it expires.
     pub deadline: Deadline,
-    /// A number that no other state of this object has ([`crate::Cache::next_version`]), or
-    /// one that the client has chosen.
+    /// A number that no other state of this object has ([`crate::Cache::next_version`]), or one
+    /// that the client chose.
     pub version: u64,
-    /// What a protocol wants to remember about the object; nothing to the cache.
+    /// Protocol metadata; the cache does not interpret it.
     pub marks: u8,
 }
 
-/// An object as it is found.
+/// An object as a lookup returns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct CachedObject {
     /// The object; cheap to clone.
     pub object: Object,
     /// Whether it has been fetched since it was stored.
@@ -69,20 +67,20 @@ pub struct Found {
     pub accessed_s: u32,
 }
 
-/// What is to become of what stands under a key.
+/// The change that an update makes to a key.
 #[derive(Debug)]
 pub enum Change {
-    /// Nothing.
+    /// Leaves it as it is.
     Keep,
-    /// It counts as fetched.
+    /// Marks the object as fetched.
     Fetch,
-    /// This comes in its place, as something new.
+    /// Stores this object as a new one.
     Store(Object),
-    /// This comes in its place, and what is known of fetches stays.
+    /// Replaces the object and keeps its fetch history.
     Revise(Object),
-    /// As `Revise`, and it counts as fetched.
+    /// As `Revise`, and marks it as fetched.
     ReviseAndFetch(Object),
-    /// It goes.
+    /// Removes the object.
     Remove,
 }
 
@@ -91,15 +89,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deadline_has_passed_from_its_second_on() {
+    fn deadline_passes_at_its_second() {
         let deadline = Deadline::at(100);
         assert!(!deadline.has_passed(99));
         assert!(deadline.has_passed(100));
-        assert_eq!((deadline.left_s(70), deadline.left_s(200)), (Some(30), Some(0)));
+        assert_eq!((deadline.remaining_s(70), deadline.remaining_s(200)), (Some(30), Some(0)));
     }
 
     #[test]
-    fn the_edges_of_time_are_deadlines_too() {
+    fn deadlines_at_the_limits_of_time_are_valid() {
         assert!(Deadline::at(0).has_passed(1));
         assert_eq!(Deadline::at(u64::from(u32::MAX) + 1), Deadline::NEVER);
         assert!(!Deadline::NEVER.has_passed(u32::MAX));

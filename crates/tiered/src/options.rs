@@ -1,4 +1,4 @@
-//! What a cache is set up with.
+//! The options of a cache.
 
 use std::path::PathBuf;
 
@@ -6,85 +6,84 @@ use tidekv_cache::Eviction;
 
 use crate::entry::{FINGERPRINT_BITS_MAX, SEGMENT_BYTES_MAX};
 use crate::error::{Error, Result};
-use crate::membership::SEATS_MAX;
+use crate::membership::DEVICE_SLOTS_MAX;
 
-/// Least DRAM for which there is a cache.
+/// The least DRAM of a cache, in bytes.
 pub const DRAM_BYTES_MIN: u64 = 1 << 20;
-/// An object can take at most this part of the DRAM: one in so many.
+/// An object takes at most one part in this many of the DRAM.
 pub const OBJECT_DRAM_DIVISOR: u64 = 4;
-/// No segment is smaller.
+/// The smallest segment, in bytes.
 const SEGMENT_BYTES_LEAST: u64 = 16 << 10;
-/// Keys are at most so long.
+/// The longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 250;
 
-/// A flash device, or a file that stands for one.
+/// A flash device, or a file in place of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlashOptions {
-    /// Where it is. A file is made if there is none.
+    /// Its path. A missing file is created.
     pub path: PathBuf,
-    /// How much of it may be used.
+    /// How many bytes of it may be used.
     pub bytes: u64,
 }
 
 /// How flash makes room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Expiry {
-    /// Objects that expire at about the same time stand together, and go together when they
-    /// have expired.
+    /// Objects that expire at about the same time share segments, which are dropped together once
+    /// they have expired.
     #[default]
     Groups,
-    /// Objects go in the order in which they came; that one has expired is noticed when it is
-    /// asked for. What other caches do, for the lab to measure.
+    /// Objects are evicted in insertion order; expiry is noticed on lookup. Other caches work this
+    /// way; the lab compares both.
     Lazy,
 }
 
-/// Somebody who shares the cache with others, and has a part of it for himself.
+/// A tenant that shares the cache and has a part of it for itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TenantOptions {
-    /// What he is called: up to 32 of a-z, 0-9, - and _.
+    /// Its name: up to 32 of a-z, 0-9, - and _.
     pub name: String,
-    /// What his keys begin with. Where the prefixes of two do, the longer counts.
+    /// The prefix of its keys. Where two prefixes match, the longer one counts.
     pub prefix: Vec<u8>,
-    /// How much of the DRAM is his.
+    /// Its DRAM, in bytes.
     pub dram_bytes: u64,
-    /// How much of all flash is his: of each device as large a part.
+    /// Its flash, in bytes: the same fraction of every device.
     pub flash_bytes: u64,
 }
 
-/// What a cache is set up with.
+/// The options of a cache.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Memory for objects, the flash index and the write buffers of flash.
+    /// Memory for objects, the flash index and the flash write buffers, in bytes.
     pub dram_bytes: u64,
-    /// Flash behind it; may be empty.
+    /// The flash devices; may be empty.
     pub flash: Vec<FlashOptions>,
-    /// The largest value that is taken, in bytes.
+    /// The largest value that is accepted, in bytes.
     pub object_bytes_max: u64,
-    /// The order in which objects leave DRAM. Where sizes differ, [`Eviction::GreedyDual`] has
-    /// fewer misses than S3-FIFO, the default, and more missed bytes
-    /// (`docs/adr/0036-cost-aware-eviction.md`).
+    /// The eviction policy of DRAM. Where sizes differ, [`Eviction::GreedyDual`] has fewer misses
+    /// than S3-FIFO, the default, and more missed bytes (`docs/adr/0036-cost-aware-eviction.md`).
     pub eviction: Eviction,
-    /// How large objects are expected to be on average, in bytes: flash has room for as many
-    /// index entries as objects of that size fit.
-    pub object_bytes_usual: u64,
-    /// How much of the DRAM copies of index entries and changes of the index may take; a
+    /// The expected average object size, in bytes: flash has room for as many index entries as
+    /// objects of that size fit.
+    pub avg_object_bytes: u64,
+    /// The most DRAM that cached index entries and buffered index changes may take, in bytes; a
     /// sixteenth when `None`.
     pub index_bytes: Option<u64>,
-    /// How many bytes may be written to flash in a second, on average; no bound when `None`.
+    /// The write limit of flash, in bytes per second, on average; no limit when `None`.
     pub flash_writes_bytes_per_s: Option<u64>,
-    /// A file in which it is kept which devices are there, on something that outlives the
-    /// process and not the machine's run, such as `/dev/shm`. With it, or with more than one
-    /// device, flash is warm after a kill as well.
+    /// A file that records the attached devices, on storage that outlives the process but not a
+    /// reboot, such as `/dev/shm`. With it, or with more than one device, flash is warm after a
+    /// kill as well.
     pub state: Option<PathBuf>,
     /// How flash makes room.
     pub expiry: Expiry,
-    /// Those who have a part of it for themselves. Keys that are nobody's share what is left.
+    /// The tenants that have a part for themselves. Keys of no tenant share the rest.
     pub tenants: Vec<TenantOptions>,
     /// The size of a segment in bytes, a power of two; chosen by the size of the device when
     /// `None`.
     pub segment_bytes: Option<u64>,
-    /// Bits of a key's fingerprint in the index, 8 to 40. With few of them keys push each
-    /// other out: for tests.
+    /// Bits of a key's fingerprint in the index, 8 to 40. With few bits keys displace each other:
+    /// for tests.
     pub fingerprint_bits: u32,
 }
 
@@ -95,7 +94,7 @@ impl Default for Options {
             flash: Vec::new(),
             object_bytes_max: 1 << 20,
             eviction: Eviction::S3Fifo,
-            object_bytes_usual: 4 << 10,
+            avg_object_bytes: 4 << 10,
             index_bytes: None,
             flash_writes_bytes_per_s: None,
             state: None,
@@ -123,7 +122,7 @@ impl Options {
                 self.object_bytes_max * OBJECT_DRAM_DIVISOR
             )));
         }
-        if self.object_bytes_max == 0 || self.object_bytes_usual == 0 {
+        if self.object_bytes_max == 0 || self.avg_object_bytes == 0 {
             return Err(Error::invalid("objects have at least one byte"));
         }
         if !(8..=FINGERPRINT_BITS_MAX).contains(&self.fingerprint_bits) {
@@ -138,8 +137,8 @@ impl Options {
                 "a segment has {SEGMENT_BYTES_LEAST} to {SEGMENT_BYTES_MAX} bytes, a power of two"
             )));
         }
-        if self.flash.len() > SEATS_MAX {
-            return Err(Error::invalid(format!("there can be {SEATS_MAX} flash devices")));
+        if self.flash.len() > DEVICE_SLOTS_MAX {
+            return Err(Error::invalid(format!("there can be {DEVICE_SLOTS_MAX} flash devices")));
         }
         Ok(())
     }

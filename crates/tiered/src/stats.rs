@@ -1,4 +1,4 @@
-//! What the cache counts. Counters only grow; gauges say how things stand.
+//! Statistics of a cache. Counters only grow; gauges are current values.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,68 +30,68 @@ pub(crate) struct Counters {
     pub(crate) stores: Counter,
 }
 
-/// How the part of a tenant stands.
+/// The statistics of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TenantStats {
-    /// What he is called; `default` for keys that are nobody's.
+    /// Its name; `default` for keys of no tenant.
     pub name: String,
-    /// What his keys begin with.
+    /// The prefix of its keys.
     pub prefix: Vec<u8>,
-    /// His part of the cache.
+    /// Statistics of its part of the cache.
     pub cache: Stats,
-    /// Objects of his on flash, about.
+    /// Its objects on flash, approximately.
     pub flash_objects: u64,
-    /// How much flash he may use, in bytes.
+    /// Its flash limit, in bytes.
     pub flash_bytes_max: u64,
-    /// Segments that went from his flash to make room.
+    /// Segments evicted from its flash to make room.
     pub flash_segments_evicted: u64,
-    /// What his flash has of his DRAM.
+    /// The DRAM that its flash takes.
     pub flash_dram: FlashDram,
-    /// The least DRAM with which there is room for the largest object.
+    /// The least DRAM with room for the largest object, in bytes.
     pub dram_bytes_min: u64,
-    /// The least flash that he can have, if he has any.
+    /// The least flash that it can have, if it has any, in bytes.
     pub flash_bytes_min: u64,
-    /// Flash that is no room for objects, where any is used: indexes, as large as devices were made, and
-    /// of each a segment that is not full yet.
-    pub flash_bytes_beside: u64,
+    /// Flash overhead, in bytes, if any flash is used: the indexes, sized when the devices were
+    /// formatted, and for each device a segment that is not full yet.
+    pub flash_overhead_bytes: u64,
 }
 
 impl TenantStats {
-    /// Of his DRAM, what flash has for its index and its buffers.
+    /// The part of its DRAM that the flash index and the write buffers take, in bytes.
     pub fn flash_dram_bytes(&self) -> u64 {
         self.flash_dram.bytes(self.cache.dram_bytes_max)
     }
 }
 
-/// How a cache stands.
+/// The statistics of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stats {
     /// Lookups answered from DRAM.
     pub dram_hits: u64,
     /// Lookups answered from flash.
     pub flash_hits: u64,
-    /// Lookups of what is not there, or not any more.
+    /// Lookups that found no live object.
     pub misses: u64,
-    /// Objects found in DRAM after their deadlines.
+    /// Expired objects found in DRAM.
     pub expired: u64,
-    /// Objects that left DRAM for want of room.
+    /// Objects evicted from DRAM.
     pub evicted: u64,
-    /// Of these, how many nobody had fetched.
+    /// Of these, objects that were never fetched.
     pub evicted_unfetched: u64,
     /// Objects stored.
     pub stores: u64,
     /// Objects in DRAM.
     pub dram_objects: u64,
-    /// What they take, in bytes.
+    /// Their charge, in bytes.
     pub dram_bytes: u64,
-    /// What they may take.
+    /// The limit of that charge, in bytes.
     pub dram_bytes_max: u64,
 }
 
 impl std::ops::Add for Stats {
     type Output = Self;
 
-    /// Both together.
+    /// The sum of both.
     fn add(self, other: Self) -> Self {
         Self {
             dram_hits: self.dram_hits + other.dram_hits,

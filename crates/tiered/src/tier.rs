@@ -1,9 +1,9 @@
-//! The cache as what lies under another one ([`Tier`]): a store on remote storage puts it under
+//! The cache as the tier below another cache ([`Tier`]): a store on remote storage puts it under
 //! its block cache.
 //!
-//! Guarantees: those of [`Cache`], which are those of a tier. What is put has no deadline, and
-//! flags and marks of 0. What is too large, or has a key that is too long, is not kept, and
-//! nothing is found under that key.
+//! Guarantees: those of [`Cache`] and of a tier. An object that is put has no deadline and flags
+//! and marks of 0. A value that is too large, or whose key is too long, is not kept, and lookups of
+//! that key miss.
 //!
 //! Safe to use from all threads.
 

@@ -1,5 +1,5 @@
-//! What the flash tier keeps, and what that costs in reads, writes and DRAM: counted on simulated
-//! storage, where nothing else reads or writes.
+//! Objects that the flash tier keeps, and the cost in reads, writes and DRAM: counted on simulated
+//! storage without other traffic.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,26 +28,27 @@ impl Scene {
         Self { storage, clock, options, cache }
     }
 
-    /// The process dies and is started again.
+    /// Kills and restarts the process.
     fn kill(&mut self) {
         self.restart(Tear::KeepUnsynced, 1);
     }
 
-    /// It ends, and is started again in that run of the machine.
+    /// Ends and restarts the process in that boot of the machine.
     fn restart(&mut self, tear: Tear, boot: u128) {
         self.storage = self.storage.after_power_loss(tear);
         self.cache = open(&self.options, &self.storage, &self.clock, boot);
     }
 
-    fn store(&self, n: u64, value_bytes: usize, left_s: Option<u64>) {
+    fn store(&self, n: u64, value_bytes: usize, remaining_s: Option<u64>) {
         let now_s = u64::from(self.cache.now_s());
-        let deadline = left_s.map_or(Deadline::NEVER, |left_s| Deadline::at(now_s + left_s));
+        let deadline =
+            remaining_s.map_or(Deadline::NEVER, |remaining_s| Deadline::at(now_s + remaining_s));
         let value = Bytes::from(value(n, value_bytes));
         let version = self.cache.next_version();
         self.cache.store(&key(n), Object { value, flags: 0, deadline, version, marks: 0 });
     }
 
-    /// How many of the objects are there; each that is is what was stored.
+    /// The number of objects found; each must equal the stored one.
     fn hits(&self, numbers: impl Iterator<Item = u64>) -> usize {
         let is_there = |n: &u64| match self.cache.get(&key(*n)) {
             None => false,
@@ -74,14 +75,14 @@ fn value(n: u64, bytes: usize) -> Vec<u8> {
 
 fn open(options: &Options, storage: &MemoryStorage, clock: &Arc<ManualClock>, boot: u128) -> Cache {
     let storage: Arc<dyn Storage> = Arc::new(storage.clone());
-    let around = Environment {
+    let environment = Environment {
         storage,
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         random: Arc::new(SeededRandom::new(1)),
         boot,
         is_inline: true,
     };
-    Cache::open(options, &around).unwrap_or_else(|error| panic!("{error}"))
+    Cache::open(options, &environment).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// One device of 64 MiB behind 2 MiB of DRAM.
@@ -90,7 +91,7 @@ fn options() -> Options {
         dram_bytes: 2 << 20,
         flash: vec![FlashOptions { path: "/flash".into(), bytes: 64 << 20 }],
         object_bytes_max: 256 << 10,
-        object_bytes_usual: 4 << 10,
+        avg_object_bytes: 4 << 10,
         state: Some("/state".into()),
         segment_bytes: Some(64 << 10),
         ..Options::default()
@@ -98,12 +99,12 @@ fn options() -> Options {
 }
 
 #[test]
-fn all_is_found_while_there_is_room_also_after_a_kill() {
+fn all_objects_are_found_while_there_is_room_also_after_a_kill() {
     let mut scene = Scene::new(options());
     (0..10_000).for_each(|n| scene.store(n, 4_000, None));
     let hits = scene.hits(0..10_000);
     assert_eq!(hits, 10_000);
-    // What was in DRAM only is lost, and nothing else.
+    // Only objects in DRAM alone are lost.
     let in_dram = scene.cache.stats().dram_objects as usize;
     scene.kill();
     let hits = scene.hits(0..10_000);
@@ -112,7 +113,7 @@ fn all_is_found_while_there_is_room_also_after_a_kill() {
 }
 
 #[test]
-fn an_orderly_restart_loses_nothing() {
+fn clean_restart_loses_no_object() {
     let mut scene = Scene::new(options());
     (0..10_000).for_each(|n| scene.store(n, 4_000, None));
     scene.cache.close();
@@ -120,9 +121,9 @@ fn an_orderly_restart_loses_nothing() {
     assert_eq!(scene.hits(0..10_000), 10_000);
 }
 
-/// How much DRAM there is says how large segments are that are made, not those that are there.
+/// The DRAM size determines the segment size of new flash, not of existing flash.
 #[test]
-fn with_other_dram_than_before_everything_is_found_again() {
+fn restart_with_another_dram_size_loses_no_object() {
     let flash = vec![FlashOptions { path: "/flash".into(), bytes: 128 << 20 }];
     let with = |dram_bytes, segment_bytes| {
         let flash = flash.clone();
@@ -146,7 +147,7 @@ fn with_other_dram_than_before_everything_is_found_again() {
 }
 
 #[test]
-fn after_a_cut_of_power_flash_begins_empty() {
+fn flash_is_empty_after_a_power_cut() {
     let flash = |path: &str| FlashOptions { path: path.into(), bytes: 32 << 20 };
     let flash = vec![flash("/a"), flash("/b"), flash("/c")];
     let mut scene = Scene::new(Options { flash, state: None, ..options() });
@@ -160,10 +161,10 @@ fn after_a_cut_of_power_flash_begins_empty() {
 }
 
 #[test]
-fn a_hit_costs_one_read_where_its_entry_is_hot_and_two_where_not() {
+fn hit_costs_one_read_if_its_entry_is_hot_and_two_if_not() {
     let scene = Scene::new(Options { index_bytes: Some(96 << 10), ..options() });
     (0..10_000).for_each(|n| scene.store(n, 4_000, None));
-    // All of the index once, then a few that are asked for again.
+    // All of the index once, then a few that are accessed again.
     scene.hits(0..10_000);
     let before = scene.counts();
     let cold = scene.hits((0..10_000).step_by(97));
@@ -182,7 +183,7 @@ fn a_hit_costs_one_read_where_its_entry_is_hot_and_two_where_not() {
 }
 
 #[test]
-fn what_is_not_there_costs_next_to_no_read() {
+fn absent_keys_cost_hardly_any_reads() {
     let scene = Scene::new(options());
     (0..10_000).for_each(|n| scene.store(n, 4_000, None));
     let before = scene.counts();
@@ -194,15 +195,15 @@ fn what_is_not_there_costs_next_to_no_read() {
 
 #[test]
 fn an_object_on_flash_takes_less_than_two_bytes_of_dram() {
-    // The index and all that is fixed; hot entries are as many as one wants to pay for.
+    // The index and all fixed costs; hot entries are limited by a budget of their own.
     let scene = Scene::new(Options {
         dram_bytes: 4 << 20,
-        object_bytes_usual: 512,
+        avg_object_bytes: 512,
         segment_bytes: Some(256 << 10),
         index_bytes: Some(48 << 10),
         ..options()
     });
-    // Until segments go for others.
+    // Until segments are evicted.
     (0..200_000).for_each(|n| scene.store(n, 300, None));
     let device = &scene.cache.device_stats()[0];
     assert!(device.counts.segments_evicted > 0);
@@ -212,9 +213,9 @@ fn an_object_on_flash_takes_less_than_two_bytes_of_dram() {
 }
 
 #[test]
-fn expired_segments_go_first_and_without_a_read() {
+fn expired_segments_are_dropped_first_and_without_a_read() {
     let scene = Scene::new(options());
-    // What stays, among it what does not; together more than flash holds later.
+    // Objects that stay, among others that expire; together more than flash holds later.
     for n in 0..10_000 {
         scene.store(n, 4_000, (n % 2 == 0).then_some(600));
     }
@@ -230,7 +231,7 @@ fn expired_segments_go_first_and_without_a_read() {
 }
 
 #[test]
-fn little_is_written_but_objects() {
+fn write_amplification_is_low() {
     let scene =
         Scene::new(Options { dram_bytes: 4 << 20, segment_bytes: Some(256 << 10), ..options() });
     (0..30_000).for_each(|n| scene.store(n, 4_000, None));
@@ -242,8 +243,8 @@ fn little_is_written_but_objects() {
 }
 
 #[test]
-fn no_more_is_written_than_may_be() {
-    // A minute's bytes may be written at once.
+fn writes_stay_within_the_budget() {
+    // A minute's budget may be written at once.
     let scene = Scene::new(Options { flash_writes_bytes_per_s: Some(100_000), ..options() });
     (0..10_000).for_each(|n| scene.store(n, 4_000, None));
     let counts = scene.counts();
@@ -252,9 +253,9 @@ fn no_more_is_written_than_may_be() {
 }
 
 #[test]
-fn an_object_that_is_asked_for_outlives_the_log() {
+fn accessed_object_outlives_the_log() {
     let scene = Scene::new(options());
-    // The log goes round three times; one in a hundred is asked for now and then.
+    // The log wraps three times; one object in a hundred is accessed now and then.
     for n in 0..45_000 {
         scene.store(n, 4_000, None);
         if n % 100 == 0 {
@@ -266,11 +267,11 @@ fn an_object_that_is_asked_for_outlives_the_log() {
     assert_eq!(scene.hits(1..100), 0);
 }
 
-/// Stores so many small objects that full pages displace some, and what is gone anew, in DRAM
-/// only; after a kill nothing of what was gone is there again.
-fn displace(object_bytes_usual: u64, objects: u64) {
+/// Stores enough small objects for full pages to displace some, and stores the displaced ones anew,
+/// in DRAM only; after a kill none of them reappears in its old state.
+fn displace(avg_object_bytes: u64, objects: u64) {
     let mut scene = Scene::new(Options {
-        object_bytes_usual,
+        avg_object_bytes,
         index_bytes: Some(2_000),
         segment_bytes: Some(256 << 10),
         dram_bytes: 4 << 20,
@@ -292,16 +293,16 @@ fn displace(object_bytes_usual: u64, objects: u64) {
 }
 
 #[test]
-fn what_a_full_page_displaces_does_not_come_back() {
+fn entries_displaced_by_a_full_page_do_not_reappear() {
     // One page for all; then pages that displace a few entries at a time.
     displace(1 << 20, 14_000);
     displace(1 << 10, 40_000);
 }
 
-/// A device whose reads all failed stayed, as long as memory answered other lookups in between:
-/// each of these counted as if the device had worked.
+/// A device whose reads all failed stayed in use as long as memory answered other lookups in
+/// between: each of these counted as a success of the device.
 #[test]
-fn a_device_that_fails_all_it_is_asked_goes_whatever_memory_answers() {
+fn failing_device_is_detached_despite_hits_in_memory() {
     for operation in [Operation::Read, Operation::Write] {
         let scene = Scene::new(options());
         (0..5_000).for_each(|n| scene.store(n, 4_000, None));
@@ -318,7 +319,7 @@ fn a_device_that_fails_all_it_is_asked_goes_whatever_memory_answers() {
 }
 
 #[test]
-fn too_large_for_a_segment_or_too_little_flash() {
+fn object_larger_than_a_segment_is_split_and_too_little_flash_is_refused() {
     let scene = Scene::new(options());
     scene.store(1, 200 << 10, None);
     (2..1_000).for_each(|n| scene.store(n, 4_000, None));
@@ -326,14 +327,14 @@ fn too_large_for_a_segment_or_too_little_flash() {
     let flash = vec![FlashOptions { path: "/flash".into(), bytes: 64 << 10 }];
     let tiny = Options { flash, ..options() };
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
-    let around = Environment::new(storage, Arc::new(ManualClock::new(START_MS)));
-    let error = Cache::open(&tiny, &around).unwrap_err().to_string();
+    let environment = Environment::new(storage, Arc::new(ManualClock::new(START_MS)));
+    let error = Cache::open(&tiny, &environment).unwrap_err().to_string();
     assert!(error.contains("at least"), "{error}");
 }
 
-/// Where there were more groups than buffers, each object of another group closed a segment that
-/// had hardly begun: flash held a sixteenth of what it has room for, and write amplification was
-/// 1.8. One now shares a segment of a longer group until some other has filled its own.
+/// With more groups than buffers, each object of another group sealed a segment that had hardly
+/// begun: flash held a sixteenth of its capacity, and write amplification was 1.8. An object now
+/// shares a segment of a longer group until another group has filled its own.
 #[test]
 fn many_groups_share_few_buffers_without_wasting_segments() {
     const SEGMENT_BYTES: u64 = 64 << 10;
@@ -346,7 +347,7 @@ fn many_groups_share_few_buffers_without_wasting_segments() {
     });
     const TTLS_S: [u64; 6] = [60, 300, 1_000, 3_600, 14_400, 86_400];
     (0..10_000).for_each(|n| {
-        // In no order of groups.
+        // In random order of groups.
         let ttl_s = TTLS_S[((n * 0x9E37_79B9) >> 7) as usize % TTLS_S.len()];
         scene.store(n, 2_000, Some(ttl_s));
     });
@@ -359,19 +360,20 @@ fn many_groups_share_few_buffers_without_wasting_segments() {
     assert!(written_bytes < 1.15 * counts.object_bytes_written as f64, "{counts:?}");
 }
 
-/// Recoveries once read the summaries of all that a flash had been filled with, for a log that never
-/// grows full was never cut: ten million objects took five seconds and 712 MiB.
+/// Recoveries once read the summaries of all segments, for a log that never fills was never cut:
+/// ten million objects took five seconds and 712 MiB.
 #[test]
-fn a_recovery_looks_at_little_however_much_is_there() {
-    // Of nearly two thousand. Where few changes may wait, checkpoints see to less than the bound.
+fn recovery_reads_a_bounded_number_of_summaries() {
+    // Of nearly two thousand. With few pending changes allowed, checkpoints keep it below the
+    // bound.
     for (slow_every, index_bytes, most) in
         [(u64::MAX, 48 << 10, 250), (50, 48 << 10, 250), (u64::MAX, 12 << 10, 60)]
     {
         let flash = vec![FlashOptions { path: "/flash".into(), bytes: 128 << 20 }];
         let mut scene = Scene::new(Options { flash, index_bytes: Some(index_bytes), ..options() });
         for n in 0..28_000_u64 {
-            let left_s = n.is_multiple_of(slow_every).then_some(5_000_000);
-            scene.store(n, 4_000, left_s);
+            let remaining_s = n.is_multiple_of(slow_every).then_some(5_000_000);
+            scene.store(n, 4_000, remaining_s);
         }
         let in_dram = scene.cache.stats().dram_objects as usize;
         let segments = scene.cache.device_stats()[0].segments as usize;

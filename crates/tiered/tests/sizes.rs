@@ -1,4 +1,4 @@
-//! Sizes that change while the cache serves: how much flash may be used, and how much DRAM there is.
+//! Resizing flash and DRAM while the cache serves.
 
 #![allow(clippy::disallowed_methods, reason = "looks at what a file takes of its disk")]
 
@@ -37,8 +37,8 @@ fn options() -> Options {
 fn open(options: &Options, storage: Arc<dyn Storage>, clock: &Arc<ManualClock>) -> Cache {
     let clock = Arc::clone(clock) as Arc<dyn Clock>;
     let random = Arc::new(SeededRandom::new(1));
-    let around = Environment { storage, clock, random, boot: 1, is_inline: true };
-    Cache::open(options, &around).unwrap_or_else(|error| panic!("{error}"))
+    let environment = Environment { storage, clock, random, boot: 1, is_inline: true };
+    Cache::open(options, &environment).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn begin(options: &Options) -> (Cache, MemoryStorage, Arc<ManualClock>) {
@@ -46,7 +46,7 @@ fn begin(options: &Options) -> (Cache, MemoryStorage, Arc<ManualClock>) {
     (open(options, Arc::new(storage.clone()), &clock), storage, clock)
 }
 
-/// As after a kill.
+/// Reopens the cache as after a kill.
 fn again(options: &Options, storage: &MemoryStorage, clock: &Arc<ManualClock>) -> Cache {
     open(options, Arc::new(storage.after_power_loss(Tear::KeepUnsynced)), clock)
 }
@@ -65,7 +65,7 @@ fn store_until(cache: &Cache, n: u64, state: u64, deadline: Deadline) {
     cache.store(&n.to_le_bytes(), Object { value, flags: 0, deadline, version, marks: 0 });
 }
 
-/// In which state a key is, if it is there.
+/// The state of a key, if it is present.
 fn state(cache: &Cache, n: u64) -> Option<u64> {
     let value_found = cache.get(&n.to_le_bytes())?.object.value;
     let state = u64::from(value_found[0]);
@@ -82,7 +82,7 @@ fn device(cache: &Cache) -> DeviceStats {
 }
 
 #[test]
-fn flash_that_gets_smaller_keeps_what_came_last() {
+fn shrinking_flash_keeps_the_newest_objects() {
     let (cache, storage, _) = begin(&options());
     (0..3_000).for_each(|n| store(&cache, n, 1));
     let full = device(&cache);
@@ -97,16 +97,16 @@ fn flash_that_gets_smaller_keeps_what_came_last() {
     assert!(small.segments <= small.segments_max && small.segments + 16 > small.segments_max);
     assert_eq!(small.counts.segments_evicted, full.segments - small.segments);
     assert_eq!(punched as u64, full.segments_max - small.segments_max);
-    // What was in the segments that are left, and nothing before.
+    // Objects of the remaining segments, and no older ones.
     assert_eq!(hits(&cache, 0..1_500), 0);
     assert!(hits(&cache, 2_100..3_000) > 890);
-    // It stays so, and what is there is right, while others come.
+    // It stays so, and all hits are correct, while other objects are stored.
     (3_000..8_000).for_each(|n| store(&cache, n, 2));
     assert!(device(&cache).segments <= small.segments_max);
     assert!(
         (0..8_000).all(|n| state(&cache, n).is_none_or(|state| state == 1 + u64::from(n >= 3_000)))
     );
-    // More is there at once.
+    // An increase takes effect at once.
     cache.set_flash_bytes(DEVICE_BYTES).expect("it is all there is");
     (10_000..13_000).for_each(|n| store(&cache, n, 3));
     let grown = device(&cache);
@@ -115,7 +115,7 @@ fn flash_that_gets_smaller_keeps_what_came_last() {
 }
 
 #[test]
-fn a_buffer_that_flash_gives_back_is_room_for_objects() {
+fn buffer_freed_by_flash_is_used_for_objects() {
     let dram_bytes = 8 << 20;
     let options = Options {
         dram_bytes,
@@ -125,7 +125,7 @@ fn a_buffer_that_flash_gives_back_is_room_for_objects() {
     };
     let (cache, _, _) = begin(&options);
     let taken = |from: u64| {
-        // So many that all of DRAM is full.
+        // Enough to fill all of DRAM.
         (from..from + 10_000).for_each(|n| store(&cache, n, 1));
         cache.stats().dram_bytes
     };
@@ -142,7 +142,7 @@ fn a_buffer_that_flash_gives_back_is_room_for_objects() {
 }
 
 #[test]
-fn no_flash_at_all_and_all_of_it_again() {
+fn flash_limit_of_zero_and_back() {
     let (cache, _, _) = begin(&options());
     (0..3_000).for_each(|n| store(&cache, n, 1));
     cache.set_flash_bytes(0).expect("none is allowed");
@@ -160,7 +160,7 @@ fn no_flash_at_all_and_all_of_it_again() {
 }
 
 #[test]
-fn what_cannot_be_is_said() {
+fn impossible_flash_sizes_are_refused_with_a_reason() {
     let (cache, _, _) = begin(&options());
     let error = cache.set_flash_bytes(DEVICE_BYTES + 1).expect_err("it is more").to_string();
     assert!(error.contains(&format!("{DEVICE_BYTES} bytes of flash")), "{error}");
@@ -201,22 +201,22 @@ fn tenants_and_devices_have_their_parts() {
     assert!(cache.set_tenant_flash_bytes("nobody", 6 << 20).is_err());
 }
 
-/// On some file systems what went stays where it was, and could be read again.
+/// Some file systems keep the contents of a punched hole readable.
 fn keep_room(storage: &MemoryStorage) {
     let fault = Fault::Fail(ErrorKind::Unsupported);
     storage.add_fault(FaultRule::always(Operation::PunchHole, fault));
 }
 
-/// What has gone is stored anew, which no log has, for memory says that it was not there.
+/// Evicted objects are stored anew, which no log records, for DRAM treated them as absent.
 #[test]
-fn what_went_does_not_come_back_after_a_kill() {
+fn objects_evicted_by_shrinking_stay_gone_after_a_kill() {
     let (cache, storage, clock) = begin(&options());
     keep_room(&storage);
     (0..3_000).for_each(|n| store(&cache, n, 1));
     cache.set_flash_bytes(DEVICE_BYTES / 4).expect("it is enough");
     let gone: Vec<u64> = (0..3_000).filter(|n| state(&cache, *n).is_none()).collect();
     assert!(gone.len() > 1_500, "{}", gone.len());
-    // So few that they stay in DRAM, and pages are as they were.
+    // Few enough to stay in DRAM, so that pages are unchanged.
     gone.iter().step_by(20).for_each(|n| store(&cache, *n, 2));
     let cache = again(&options(), &storage, &clock);
     assert_eq!((cache.warm_devices(), device(&cache).bytes_max), (1, DEVICE_BYTES));
@@ -227,10 +227,9 @@ fn what_went_does_not_come_back_after_a_kill() {
     assert_eq!(hits(&cache, 5_000..8_000), 3_000);
 }
 
-/// At each step in the middle others go on: objects that have gone are stored anew, and the process
-/// is killed.
+/// At each step in between, evicted objects are stored anew, and the process is killed.
 #[test]
-fn a_kill_while_flash_gets_smaller_leaves_what_was_stored_last() {
+fn kill_while_flash_shrinks_keeps_only_last_stored_objects() {
     let sizes = [0, 0, DEVICE_BYTES / 4].into_iter().cycle();
     for (cut, flash_bytes) in (0..200).step_by(9).zip(sizes) {
         let (cache, storage, clock) = begin(&options());
@@ -247,7 +246,7 @@ fn a_kill_while_flash_gets_smaller_leaves_what_was_stored_last() {
             }
             let number = punched.fetch_add(1, Ordering::Relaxed);
             let next = anew.load(Ordering::Relaxed);
-            if number < cut && next < 200 && !cache.waits_for_flash(&next.to_le_bytes()) {
+            if number < cut && next < 200 && !cache.needs_flash_read(&next.to_le_bytes()) {
                 store(cache, next, 2);
                 anew.fetch_add(1, Ordering::Relaxed);
             }
@@ -268,7 +267,7 @@ fn a_kill_while_flash_gets_smaller_leaves_what_was_stored_last() {
 }
 
 #[test]
-fn a_device_that_comes_back_has_the_limit_of_today() {
+fn returned_device_has_the_current_limit() {
     let flash = |path: &str| FlashOptions { path: path.into(), bytes: DEVICE_BYTES };
     let flash = vec![flash("/a"), flash("/b")];
     let (cache, storage, clock) = begin(&Options { flash, ..options() });
@@ -278,7 +277,7 @@ fn a_device_that_comes_back_has_the_limit_of_today() {
     storage.add_fault(rule.on_path("/b"));
     (6_000..9_000).for_each(|n| store(&cache, n, 1));
     assert_eq!(cache.device_stats()[1].state, DeviceState::Out);
-    // While it is out, and nobody can tell it.
+    // While it is out and cannot be notified.
     cache.set_flash_bytes(DEVICE_BYTES / 2).expect("it is enough");
     storage.clear_faults();
     clock.advance(Duration::from_secs(60));
@@ -288,7 +287,7 @@ fn a_device_that_comes_back_has_the_limit_of_today() {
     let [a, b] = cache.device_stats().try_into().expect("there are two");
     assert!(a.segments_max == b.segments_max && (50..64).contains(&b.segments_max), "{b:?}");
     assert!([&a, &b].iter().all(|it| it.segments <= it.segments_max && it.segments > 40));
-    // Everything is forgotten, and the limit is not.
+    // The cache is cleared, and the limit stays.
     cache.clear();
     assert_eq!(hits(&cache, 0..16_000), 0);
     (20_000..26_000).for_each(|n| store(&cache, n, 3));
@@ -296,7 +295,7 @@ fn a_device_that_comes_back_has_the_limit_of_today() {
 }
 
 #[test]
-fn the_file_system_gets_the_room_back() {
+fn shrinking_flash_returns_space_to_the_file_system() {
     let directory = tempfile::tempdir().expect("there is room for tests");
     let path = directory.path().join("flash");
     let options = Options {
@@ -324,7 +323,7 @@ fn the_file_system_gets_the_room_back() {
 }
 
 #[test]
-fn what_leaves_smaller_dram_is_on_flash() {
+fn objects_evicted_by_shrinking_dram_are_on_flash() {
     let (cache, _, _) = begin(&Options { dram_bytes: 12 << 20, ..options() });
     (0..2_000).for_each(|n| store(&cache, n, 1));
     let before = cache.stats();
@@ -339,11 +338,11 @@ fn what_leaves_smaller_dram_is_on_flash() {
 }
 
 #[test]
-fn what_flash_has_of_dram_follows_it() {
+fn flash_share_of_dram_follows_its_size() {
     let (large, small) = (12 << 20, 4 << 20);
     let (cache, _, clock) = begin(&Options { dram_bytes: large, ..options() });
-    // Of several lifetimes, so that there are buffers of several groups; and all are looked up, so that
-    // the index has hot entries.
+    // With several times to live, so that there are buffers of several groups; and all are looked
+    // up, so that the index has hot entries.
     let fill = |many: Range<u64>| {
         let now_s = clock.unix_ms() / 1_000;
         for n in many.clone() {
@@ -361,7 +360,7 @@ fn what_flash_has_of_dram_follows_it() {
     cache.drain_writes();
     assert!(takes() <= may(small), "{} of {}", takes(), may(small));
     assert_eq!(stats().flash_dram_bytes(), may(small));
-    // What flash has given back, objects have.
+    // DRAM that flash has returned goes to objects.
     let objects = stats().cache.dram_bytes;
     assert!(objects > (small - may(small)) * 8 / 10, "{objects}");
     fill(6_000..8_000);
@@ -372,7 +371,7 @@ fn what_flash_has_of_dram_follows_it() {
 }
 
 #[test]
-fn of_many_who_change_the_size_of_dram_one_is_last() {
+fn concurrent_dram_resizes_end_with_one_of_the_sizes() {
     let flash = Vec::new();
     let (cache, _, _) = begin(&Options { flash, dram_bytes: 64 << 20, ..options() });
     for round in 0..20 {
@@ -385,7 +384,7 @@ fn of_many_who_change_the_size_of_dram_one_is_last() {
         });
         let stats = cache.stats();
         assert!(stats.dram_bytes <= stats.dram_bytes_max, "{stats:?}");
-        // As much fits as it says: no shard was left behind.
+        // As much fits as the limit allows: no shard was left behind.
         (round * 100_000..round * 100_000 + 20_000).for_each(|n| store(&cache, n, 1));
         let stats = cache.stats();
         assert!(stats.dram_bytes * 10 > stats.dram_bytes_max * 8, "{stats:?}");

@@ -1,5 +1,5 @@
-//! Tenants of a cache: what one does pushes out nothing of another's, in DRAM and on flash, and
-//! each finds his own again after a kill.
+//! Tenants of a cache: no tenant evicts another's objects, in DRAM or on flash, and each finds its
+//! own again after a kill.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,14 +36,14 @@ fn options(flash_bytes: u64) -> Options {
 }
 
 fn open(storage: &MemoryStorage, options: &Options) -> Cache {
-    let around = Environment {
+    let environment = Environment {
         storage: Arc::new(storage.clone()) as Arc<dyn Storage>,
         clock: Arc::new(ManualClock::new(NOW_MS)) as Arc<dyn Clock>,
         random: Arc::new(SeededRandom::new(1)),
         boot: 1,
         is_inline: true,
     };
-    Cache::open(options, &around).expect("there is enough")
+    Cache::open(options, &environment).expect("there is enough")
 }
 
 fn store(cache: &Cache, key: &str) {
@@ -67,7 +67,7 @@ fn tenant(cache: &Cache, number: usize) -> TenantStats {
 }
 
 #[test]
-fn who_stores_much_pushes_out_his_own_only() {
+fn tenant_evicts_only_its_own_objects() {
     for flash_bytes in [0, 64 << 20] {
         let storage = MemoryStorage::new();
         let cache = open(&storage, &options(flash_bytes));
@@ -91,7 +91,7 @@ fn who_stores_much_pushes_out_his_own_only() {
 }
 
 #[test]
-fn each_finds_his_own_again_after_a_kill() {
+fn each_tenant_finds_its_objects_after_a_kill() {
     let (storage, options) = (MemoryStorage::new(), options(64 << 20));
     let cache = open(&storage, &options);
     for prefix in ["other:", "s:", "s:sale:"] {
@@ -112,7 +112,7 @@ fn each_finds_his_own_again_after_a_kill() {
 }
 
 #[test]
-fn memory_goes_from_one_to_another() {
+fn memory_moves_between_tenants() {
     let cache = open(&MemoryStorage::new(), &options(0));
     (0..2_000).for_each(|n| store(&cache, &format!("s:{n}")));
     let before = tenant(&cache, 1).cache.dram_objects;
@@ -131,7 +131,7 @@ fn memory_goes_from_one_to_another() {
 }
 
 #[test]
-fn all_objects_are_seen_whoever_has_them() {
+fn visit_sees_the_objects_of_all_tenants() {
     let cache = open(&MemoryStorage::new(), &options(0));
     let mut expected = Vec::new();
     for prefix in ["other:", "s:", "s:sale:"] {
@@ -150,18 +150,19 @@ fn all_objects_are_seen_whoever_has_them() {
 }
 
 #[test]
-fn too_little_for_a_tenant_says_whose() {
+fn error_names_the_tenant_with_too_little() {
     let mut few = options(0);
     few.tenants[1].dram_bytes = 1000;
-    let around = Environment::new(Arc::new(MemoryStorage::new()), Arc::new(ManualClock::new(1)));
-    let error = Cache::open(&few, &around).expect_err("it is too little").to_string();
+    let environment =
+        Environment::new(Arc::new(MemoryStorage::new()), Arc::new(ManualClock::new(1)));
+    let error = Cache::open(&few, &environment).expect_err("it is too little").to_string();
     assert!(error.starts_with("tenant sale: "), "{error}");
 }
 
-/// A key is another tenant's when prefixes change; what lies under it where it was before must not be
+/// A key changes its tenant when prefixes change; its copy with the previous tenant must not be
 /// found when they change back.
 #[test]
-fn who_comes_back_finds_nothing_of_the_time_before() {
+fn returning_tenant_finds_none_of_its_former_objects() {
     let with = options(64 << 20);
     let others: Vec<Options> = vec![
         Options { tenants: Vec::new(), ..with.clone() },

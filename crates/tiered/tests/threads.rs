@@ -1,13 +1,13 @@
-//! Many threads on few keys: a get finds what stood there at some moment while it ran, or
-//! nothing.
+//! Many threads on few keys: a get returns the object that was stored at some moment while it ran,
+//! or nothing.
 //!
-//! One thread at a time writes to a key, and numbers what it writes; numbers that were begun and
-//! numbers that are finished are counted. What a get finds is not older than what was finished
-//! before it began, nor newer than what was begun before it ended. Operations on the simulated
-//! devices let other threads go first, so that all meet in the middle of things; devices go
-//! out and come back meanwhile, and sizes of flash and DRAM change.
+//! One thread at a time writes to a key, and numbers its writes; numbers that were begun and
+//! numbers that are finished are counted. The object that a get returns is not older than the last
+//! write finished before it began, nor newer than the last write begun before it ended. Operations
+//! on the simulated devices yield to other threads, so that all interleave; devices go out and come
+//! back meanwhile, and sizes of flash and DRAM change.
 //!
-//! `TIDEKV_TIERED_HITS` sets how many objects are found before it ends.
+//! `TIDEKV_TIERED_HITS` sets how many hits end the test.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,16 +24,16 @@ use tidekv_tiered::{Cache, Change, Deadline, Environment, FlashOptions, Object, 
 const KEYS: usize = 400;
 const VALUE_BYTES: usize = 6_000;
 const READERS: usize = 4;
-/// So often it goes on for so many more, at most.
+/// The number of hits is extended at most this often.
 const LONGER_MAX: u64 = 100;
 const WRITERS: usize = 2;
 
-/// A key's numbers. Where the last bit is set the key was removed.
+/// The write numbers of a key. An odd number is a removal.
 #[derive(Debug, Default)]
 struct Numbers {
     begun: AtomicU64,
     finished: AtomicU64,
-    /// What was finished when everything was last forgotten.
+    /// The number that was finished at the last clear.
     cleared: AtomicU64,
     is_taken: AtomicBool,
 }
@@ -43,10 +43,10 @@ struct Scene {
     clock: Arc<ManualClock>,
     storage: MemoryStorage,
     numbers: Vec<Numbers>,
-    /// How many objects are to be found at least.
+    /// The least number of hits.
     hits: u64,
     hits_left: AtomicU64,
-    /// How often it has gone on.
+    /// How often it has been extended.
     longer: AtomicU64,
     gets: AtomicU64,
     losses: AtomicU64,
@@ -81,14 +81,14 @@ impl Scene {
             state: Some("/state".into()),
             ..Options::default()
         };
-        let around = Environment {
+        let environment = Environment {
             storage: Arc::new(storage.clone()) as Arc<dyn Storage>,
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             random: Arc::new(SeededRandom::new(1)) as Arc<dyn Random>,
             boot: 1,
             is_inline: false,
         };
-        let cache = Cache::open(&options, &around).expect("it opens");
+        let cache = Cache::open(&options, &environment).expect("it opens");
         let numbers = (0..KEYS).map(|_| Numbers::default()).collect();
         let (hits_left, gets) = (AtomicU64::new(hits), AtomicU64::new(0));
         Arc::new(Self {
@@ -133,8 +133,8 @@ impl Scene {
         }
     }
 
-    /// Where threads hardly let flash take anything, it goes on until there is enough to be found there,
-    /// or that is hopeless.
+    /// If the threads let flash accept hardly anything, the test continues until flash has enough
+    /// objects, or gives up.
     fn go_on_for_flash(&self) {
         if self.cache.stats().flash_hits <= self.hits / 100
             && self.longer.fetch_add(1, Ordering::Relaxed) < LONGER_MAX
@@ -152,7 +152,7 @@ impl Scene {
                 continue;
             }
             let is_removal = random.below(8) == 0;
-            // Removals have odd numbers, which nothing that is found may have.
+            // Removals have odd numbers, which no object that is found may have.
             let number = (numbers.begun.load(Ordering::SeqCst) / 2 + 1) * 2 + u64::from(is_removal);
             numbers.begun.store(number, Ordering::SeqCst);
             match (is_removal, random.below(2)) {
@@ -166,7 +166,7 @@ impl Scene {
         }
     }
 
-    /// Everything is forgotten; a store that is under way may come after that.
+    /// Clears the cache; a store in progress may be applied after that.
     fn clear(&self) {
         let finished = |numbers: &Numbers| numbers.finished.load(Ordering::SeqCst);
         let finished: Vec<u64> = self.numbers.iter().map(finished).collect();
@@ -176,7 +176,7 @@ impl Scene {
         }
     }
 
-    /// How much flash and DRAM there is changes.
+    /// Resizes flash and DRAM.
     fn resize(&self, seed: u64) {
         let random = SeededRandom::new(seed);
         while !self.is_over() {
@@ -184,7 +184,7 @@ impl Scene {
             while !self.is_over() && self.hits_left.load(Ordering::Relaxed) + 300 > left {
                 std::thread::yield_now();
             }
-            // Most of the time there is all of it, so that it is found there.
+            // Mostly all of it, so that there are hits on flash.
             let flash_bytes = match random.below(16) {
                 0 => 0,
                 1 => 1 << 20,
@@ -193,12 +193,12 @@ impl Scene {
             };
             self.cache.set_flash_bytes(flash_bytes).expect("it is none, or enough");
             let dram_bytes = (1 << 20) + (random.below(1 << 20) >> random.below(4));
-            // What it was opened with, or more; between them may be too little.
+            // The initial size, or more; sizes in between may be too little.
             let _refused = self.cache.set_dram_bytes(dram_bytes);
         }
     }
 
-    /// Devices go out, and come back when time has passed.
+    /// Takes devices out, which come back when time has passed.
     fn trouble(&self) {
         let random = SeededRandom::new(9);
         while !self.is_over() {
@@ -223,7 +223,7 @@ impl Scene {
 }
 
 #[test]
-fn a_get_finds_what_stood_there_while_it_ran() {
+fn concurrent_get_returns_an_object_stored_while_it_ran() {
     let hits: u64 = std::env::var("TIDEKV_TIERED_HITS")
         .map_or(60_000, |text| text.parse().expect("TIDEKV_TIERED_HITS is a number"));
     let scene = Scene::new(hits);

@@ -1,13 +1,13 @@
-//! Whatever is found under a key is what was last stored under it, before its deadline: under
-//! random operations, faults of devices, kills at any write, power cuts and restarts.
+//! A lookup returns the object last stored under its key, before its deadline, or nothing: under
+//! random operations, device faults, kills at any write, power cuts and restarts.
 //!
-//! A list of operations follows from a seed, and so do the settings: one to three devices on
-//! simulated storage, with full fingerprints or such short ones that keys push each other out
-//! all the time. A model knows what was stored last; a cache may have less and never anything
-//! else. What was under way when the process was killed may have happened or not.
+//! The seed determines the operations and the settings: one to three devices on simulated storage,
+//! with full fingerprints or ones so short that keys displace each other all the time. A model
+//! stores the last object of each key; a cache may have less and never anything else. An operation
+//! in progress during a kill may have happened or not.
 //!
-//! `TIDEKV_TRUTH_OPERATIONS` sets how many operations are done (evidence: enough for
-//! 100 000 000 checked gets), `TIDEKV_TRUTH_SEED` where seeds begin.
+//! `TIDEKV_TRUTH_OPERATIONS` sets the number of operations (evidence: enough for 100 000 000
+//! checked gets), `TIDEKV_TRUTH_SEED` the first seed.
 
 #[path = "truth/model.rs"]
 mod model;
@@ -24,12 +24,12 @@ const OPERATIONS: u64 = 50_000;
 /// Operations of the suite.
 const DEFAULT_OPERATIONS: u64 = 800_000;
 
-fn number(variable: &str, usual: u64) -> u64 {
+fn number(variable: &str, default: u64) -> u64 {
     let text = std::env::var(variable).ok();
-    text.map_or(usual, |text| text.parse().expect("the variable is a number"))
+    text.map_or(default, |text| text.parse().expect("the variable is a number"))
 }
 
-/// Plays scenes with fingerprints of so many bits until `operations` have been done.
+/// Runs scenes with fingerprints of `bits` bits until `operations` have been done.
 fn play(operations: u64, bits: u32) -> Tally {
     let first = number("TIDEKV_TRUTH_SEED", 1);
     let mut all = Tally::default();
@@ -55,13 +55,13 @@ fn play(operations: u64, bits: u32) -> Tally {
 }
 
 #[test]
-fn nothing_is_found_but_what_was_stored_last() {
+fn lookup_returns_only_the_last_stored_object() {
     let tally = play(number("TIDEKV_TRUTH_OPERATIONS", DEFAULT_OPERATIONS), 40);
     tally.assert_that_all_was_tried();
 }
 
 #[test]
-fn nothing_else_is_found_either_when_fingerprints_collide() {
+fn lookup_returns_only_the_last_stored_object_when_fingerprints_collide() {
     let tally = play(number("TIDEKV_TRUTH_OPERATIONS", DEFAULT_OPERATIONS), 8);
     tally.assert_that_all_was_tried();
     assert!(tally.collisions > tally.gets / 1_000, "{tally:?}");

@@ -90,7 +90,7 @@ pub(crate) fn of_trace(
         return Err(Failure::new(format!("the trace has no requests{first}")));
     }
     let is_cut = builder.requests() as u64 >= requests_max && reader.next().is_some();
-    let left_out = reader.left_out();
+    let left_out = reader.skipped();
     Ok(Traced { replay: builder.build(), left_out, refused, broken, first_broken, is_cut })
 }
 

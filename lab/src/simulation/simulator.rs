@@ -9,8 +9,8 @@ use tidekv_cache::KvEntry;
 use tidekv_cache::Pointer;
 use tidekv_cache::Split;
 use tidekv_cache::{
-    Arrival, BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterWorth, FilteredLookup, Look,
-    Name, should_sample_hit,
+    BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterLookup, FilterWorth, FilteredLookup,
+    InsertReason, Name, should_sample_hit,
 };
 use tidekv_cache::{LookupResult, PointCacheLookup};
 
@@ -141,9 +141,9 @@ impl Simulation {
             false => reads = self.walk(index, Some(hash)),
         }
         let entry = KvEntry { name, stamp: 0, value: &VALUE, level: tree.level(index) };
-        if reads.all == 0 && !caches.point().keeps_unread() {
+        if reads.all == 0 && !caches.point().caches_memory_hits() {
             if is_lesson {
-                caches.found_in_memory(hash, epoch, entry);
+                caches.offer_memory_hit(hash, epoch, entry);
             }
             return;
         }
@@ -184,13 +184,13 @@ impl Simulation {
             let tag = BlockTag { keyspace: 0, kind: block.1 };
             let filter = (&self.filter_worths[run], BLOCK_BYTES);
             let (look, is_lesson) = self.caches.blocks().look_for(block.0, tag, filter, |()| ());
-            if look != Look::Seen(()) || is_lesson {
+            if look != FilterLookup::Hit(()) || is_lesson {
                 lesson = Some((run, FilteredLookup { is_absent, reads_behind: None }));
             }
-            if look == Look::Read {
+            if look == FilterLookup::Read {
                 read(&self.caches, hash, &mut reads, block);
             }
-            look == Look::Skip
+            look == FilterLookup::Skip
         });
         note(lesson);
         reads
@@ -206,7 +206,7 @@ impl Simulation {
                 return;
             }
             caches.blocks().note_read(run.iter().map(|(id, _)| *id));
-            let arrival = Arrival::of_read(run.len());
+            let arrival = InsertReason::of_read(run.len());
             for (id, tag) in run.drain(..) {
                 caches.blocks().insert_read(id, tag, (), BLOCK_BYTES, arrival);
             }

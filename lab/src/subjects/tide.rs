@@ -243,22 +243,24 @@ fn bytes_of(path: &Path) -> Option<u64> {
 fn cold_lookups(statistics: &Statistics) -> ColdLookups {
     let of_end = |end: usize| {
         let place = match end + 1 {
-            ColdLookups::ENDS => "absent".to_owned(),
+            ColdLookups::ENDS => "not_found".to_owned(),
             _ => format!("level{end}"),
         };
-        let counter = |what: &str| statistics.counter(&format!("cold.{place}.{what}"));
-        ColdEnd { lookups: counter("lookups"), reads: counter("reads") }
+        let counter = |what: &str| statistics.counter(&format!("cold_lookups.{place}.{what}"));
+        ColdEnd { lookups: counter("count"), reads: counter("reads") }
     };
     let of_reads = |reads: usize| match reads {
-        ColdLookups::READS_MAX => statistics.counter(&format!("cold.lookups_of_{reads}_or_more")),
-        reads => statistics.counter(&format!("cold.lookups_of_{reads}")),
+        ColdLookups::READS_MAX => {
+            statistics.counter(&format!("cold_lookups.by_reads.{reads}_or_more"))
+        }
+        reads => statistics.counter(&format!("cold_lookups.by_reads.{reads}")),
     };
     let ends: [ColdEnd; ColdLookups::ENDS] = std::array::from_fn(of_end);
     ColdLookups {
         lookups_of: std::array::from_fn(|at| of_reads(at + 1)),
         reads: ends.iter().map(|end| end.reads).sum(),
-        filter_reads: statistics.counter("cold.filter_reads"),
-        reads_in_vain: Some(statistics.counter("cold.reads_in_vain")),
+        filter_reads: statistics.counter("cold_lookups.filter_reads"),
+        reads_in_vain: Some(statistics.counter("cold_lookups.wasted_reads")),
         ends: Some(ends),
     }
 }
@@ -383,7 +385,7 @@ impl Subject for Tide {
             cold: Some(cold_lookups(&statistics)),
             false_positives: Some(counter("filter.false_positives")),
             repair_reads: Some(counter("filter.repair_reads")),
-            filter_bytes: Some(counter("filter.bytes") + counter("filter.learned_bytes")),
+            filter_bytes: Some(counter("filter.bytes") + counter("filter.repair_bytes")),
             read_bytes: Some(counter("io.read_bytes") + counter("filter.repair_read_bytes")),
             background_reads: Some(counter("io.compaction_reads")),
             background_read_bytes: Some(counter("io.compaction_read_bytes")),

@@ -75,7 +75,7 @@ pub fn open_cache(directory: &Path, settings: &Settings) -> Result<Cache> {
     let options = Options {
         dram_bytes: settings.memory_bytes,
         flash: flash_in(directory, flash.devices, flash.bytes / flash.devices),
-        object_bytes_usual: flash.object_bytes,
+        avg_object_bytes: flash.object_bytes,
         index_bytes: flash.index_bytes,
         state: Some(directory.join("state")),
         ..Options::default()

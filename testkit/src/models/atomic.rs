@@ -1,9 +1,8 @@
-//! The atomics of the standard library, as far as the product uses them.
+//! The standard library's atomics, as far as the product uses them.
 //!
-//! In shuttle's models they are the real ones with a step before each operation,
-//! which is all that sequential consistency asks for where one thread of the
-//! system runs everything. In loom's models loom holds the values, old ones
-//! included, and chooses which of them a load sees.
+//! In shuttle's models they are the real ones with a scheduling step before each operation, which
+//! suffices for sequential consistency because one system thread runs everything. In loom's models
+//! loom holds the values, old ones included, and chooses the value of each load.
 
 pub use std::sync::atomic::Ordering;
 
@@ -65,13 +64,13 @@ macro_rules! atomics {
 atomics! {
     /// A pointer.
     AtomicPtr<T>, *mut T, std::ptr::null_mut();
-    /// A truth value.
+    /// A boolean.
     AtomicBool, bool, false;
     /// A number of 32 bits.
     AtomicU32, u32, 0;
     /// A number of 64 bits.
     AtomicU64, u64, 0;
-    /// A number of a word.
+    /// A pointer-sized number.
     AtomicUsize, usize, 0;
 }
 

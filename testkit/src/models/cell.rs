@@ -1,4 +1,4 @@
-//! Places for values that are no locks: written once, exchanged, or watched.
+//! Cells that are not locks: written once, exchanged, or tracked.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,20 +8,19 @@ pub use arc_swap::Guard;
 use crate::models::atomic::{AtomicBool, Ordering};
 use crate::models::mode::{Mode, mode, step};
 
-/// Stands beside plain memory that threads hand to each other through atomics,
-/// and is told of every access. In loom's models an access that the atomics do
-/// not order after a writing fails the model; the product's takes no memory and
-/// does nothing.
+/// Accompanies plain memory that threads pass to each other through atomics, and is notified of
+/// every access. In loom's models an access that the atomics do not order after a write fails the
+/// model; in the product it takes no memory and does nothing.
 #[derive(Debug)]
 pub struct AccessTracker(Option<loom::cell::UnsafeCell<()>>);
 
 impl AccessTracker {
-    /// A witness of memory that nobody else knows yet.
+    /// A tracker of memory that no other thread knows yet.
     pub fn new() -> Self {
         Self((mode() == Mode::Loom).then(|| loom::cell::UnsafeCell::new(())))
     }
 
-    /// The memory is read.
+    /// Records a read of the memory.
     #[track_caller]
     pub fn read(&self) {
         if let Some(cell) = &self.0 {
@@ -29,7 +28,7 @@ impl AccessTracker {
         }
     }
 
-    /// The memory is written.
+    /// Records a write of the memory.
     #[track_caller]
     pub fn write(&self) {
         if let Some(cell) = &self.0 {
@@ -44,9 +43,8 @@ impl Default for AccessTracker {
     }
 }
 
-/// A value that is written at most once. In models one thread at a time may
-/// write: a second one would wait for the first where the explorer does not see
-/// it.
+/// A value that is written at most once. In models only one thread at a time may write: a second
+/// one would wait for the first where the explorer does not see it.
 #[derive(Debug, Default)]
 pub struct OnceLock<T> {
     is_set: AtomicBool,
@@ -54,17 +52,17 @@ pub struct OnceLock<T> {
 }
 
 impl<T> OnceLock<T> {
-    /// As the standard library's.
+    /// Like the standard library's.
     pub fn new() -> Self {
         Self { is_set: AtomicBool::new(false), real: std::sync::OnceLock::new() }
     }
 
-    /// As the standard library's.
+    /// Like the standard library's.
     pub fn get(&self) -> Option<&T> {
         self.is_set.load(Ordering::Acquire).then(|| self.real.get()).flatten()
     }
 
-    /// As the standard library's.
+    /// Like the standard library's.
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
         let value = self.real.get_or_init(make);
         self.is_set.store(true, Ordering::Release);
@@ -72,35 +70,35 @@ impl<T> OnceLock<T> {
     }
 }
 
-/// A shared pointer that is exchanged as a whole, with a step before each
-/// operation. Not for loom's models: it does not see the pointer.
+/// A shared pointer that is exchanged atomically, with a scheduling step before each operation. Not
+/// for loom's models: loom does not track the pointer.
 pub struct ArcSwap<T>(arc_swap::ArcSwap<T>);
 
 impl<T> ArcSwap<T> {
-    /// As `arc_swap`'s.
+    /// Like `arc_swap`'s.
     pub fn new(value: Arc<T>) -> Self {
-        assert!(mode() != Mode::Loom, "loom does not see into an ArcSwap");
+        assert!(mode() != Mode::Loom, "");
         Self(arc_swap::ArcSwap::new(value))
     }
 
-    /// As `arc_swap`'s.
+    /// Like `arc_swap`'s.
     pub fn from_pointee(value: T) -> Self {
         Self::new(Arc::new(value))
     }
 
-    /// As `arc_swap`'s.
+    /// Like `arc_swap`'s.
     pub fn load(&self) -> Guard<Arc<T>> {
         step();
         self.0.load()
     }
 
-    /// As `arc_swap`'s.
+    /// Like `arc_swap`'s.
     pub fn load_full(&self) -> Arc<T> {
         step();
         self.0.load_full()
     }
 
-    /// As `arc_swap`'s.
+    /// Like `arc_swap`'s.
     pub fn store(&self, value: Arc<T>) {
         step();
         self.0.store(value);

@@ -1,16 +1,13 @@
-//! Running models: how many executions, from which seed, and the row of
-//! evidence that says so.
+//! Runs models: the number of executions, the seed, and the row of evidence that records them.
 //!
-//! A model is a closure that makes its objects, starts threads (loom's or
-//! shuttle's) and asserts. It runs once for each execution and must end all of its
-//! threads. The first execution that fails ends the test, with a panic that says
-//! how to repeat it.
+//! A model is a closure that creates its objects, starts threads (loom's or shuttle's) and asserts.
+//! It runs once per execution and must end all of its threads. The first failing execution ends the
+//! test, with a panic that shows how to repeat it.
 //!
 //! Three variables set the scale:
-//! - `TIDEKV_MODELS_SCHEDULES`: schedules a model of shuttle's, instead of
-//!   [`SCHEDULES`];
-//! - `TIDEKV_MODELS_EXHAUSTIVE`: if set, loom's models go through everything that
-//!   they can in reasonable time, not only through what few preemptions reach;
+//! - `TIDEKV_MODELS_SCHEDULES`: schedules per shuttle model, instead of [`SCHEDULES`];
+//! - `TIDEKV_MODELS_EXHAUSTIVE`: if set, loom's models explore as much as they can in reasonable
+//!   time, not only executions with few preemptions;
 //! - `TIDEKV_MODELS_SEED`: the seed of shuttle's schedules, 0 by default.
 
 use std::sync::Arc;
@@ -21,21 +18,20 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 
 use crate::models::mode::{Inside, Mode};
 
-/// Schedules a model of shuttle's in the suite; half at random, half by PCT.
+/// Schedules per shuttle model in the suite; half at random, half by PCT.
 pub const SCHEDULES: usize = 2000;
 
-/// How many places PCT chooses where the running thread loses its turn: few
-/// known bugs of this kind need more.
+/// The number of points at which PCT preempts the running thread: few known bugs of this kind need
+/// more.
 const PCT_DEPTH: usize = 4;
 
-/// Threads of a model stand on stacks of this size: a store is opened on one.
+/// Stack size of a model's threads: a store is opened on one.
 const STACK_BYTES: usize = 512 << 10;
 
-/// Operations in one execution of loom's; more means that the model is too
-/// large.
+/// Most operations in one execution of loom; more means that the model is too large.
 const LOOM_BRANCHES_MAX: usize = 20_000;
 
-/// Counts the executions of one model, begun and ended.
+/// Counts the begun and ended executions of one model.
 #[derive(Debug, Default)]
 struct Count {
     begun: AtomicU64,
@@ -52,14 +48,13 @@ impl Count {
     fn record(&self, row: Row) {
         let (begun, ended) =
             (self.begun.load(Ordering::Relaxed), self.ended.load(Ordering::Relaxed));
-        assert!(begun > 0, "a model that never ran shows nothing");
+        assert!(begun > 0, "");
         row.metric("executions", begun).metric("failures", begun - ended).record();
     }
 }
 
-/// Goes through the executions of `model` with loom: in the suite those with at
-/// most `preemptions`, in an exhaustive run those with at most
-/// `preemptions_exhaustive`, where `None` means all.
+/// Explores the executions of `model` with loom: in the suite those with at most `preemptions`, in
+/// an exhaustive run those with at most `preemptions_exhaustive`, where `None` means all.
 pub fn loom(
     name: &str,
     preemptions: usize,
@@ -82,7 +77,7 @@ pub fn loom(
     count.record(row.param("preemptions", bound));
 }
 
-/// Runs `model` under many schedules of shuttle's.
+/// Runs `model` under many schedules of shuttle.
 pub fn shuttle(name: &str, model: impl Fn() + Send + Sync + 'static) {
     let schedules = number("TIDEKV_MODELS_SCHEDULES").map_or(SCHEDULES, |n| n as usize).max(2);
     let seed = number("TIDEKV_MODELS_SEED").unwrap_or(0);
@@ -114,5 +109,5 @@ fn draw(
 
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is to be a number, not {text:?}")))
+    Some(text.parse().unwrap_or_else(|_| panic!("")))
 }

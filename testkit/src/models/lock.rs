@@ -1,9 +1,8 @@
 //! Locks and condition variables with the interface of `parking_lot`.
 //!
-//! What a lock guards stands in `parking_lot`'s lock always. In a model a lock of
-//! the explorer, which guards nothing, is taken before and given back after it:
-//! so threads of a model wait for each other where the explorer sees it, and
-//! never in `parking_lot`. No lock is poisoned, as there.
+//! The guarded value is always in a `parking_lot` lock. In a model the explorer's own lock, which
+//! guards nothing, is acquired before it and released after it: so threads of a model wait for each
+//! other where the explorer sees it, and never in `parking_lot`. As there, no lock is poisoned.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -12,7 +11,7 @@ use std::time::Duration;
 
 use crate::models::mode::{Mode, mode};
 
-/// One type of each explorer, or none where threads are real.
+/// One type per explorer, or none outside of models.
 #[derive(Debug)]
 enum Of<L, S> {
     Real,
@@ -39,24 +38,24 @@ pub struct Mutex<T> {
     real: parking_lot::Mutex<T>,
 }
 
-/// The right to use what a [`Mutex`] guards.
+/// The guard of a [`Mutex`].
 #[derive(Debug)]
 pub struct MutexGuard<'a, T> {
     mutex: &'a Mutex<T>,
-    /// `None` only while a condition is waited for. Dropped before the turn.
+    /// `None` only while waiting for a condition. Dropped before the explorer's guard.
     real: Option<parking_lot::MutexGuard<'a, T>>,
     turn: Option<MyTurn<'a>>,
 }
 
 impl<T> Mutex<T> {
-    /// As `parking_lot`'s.
+    /// Like `parking_lot`'s.
     pub fn new(value: T) -> Self {
         let turn =
             Turn::new(|| loom::sync::Mutex::new(()), || Box::new(shuttle::sync::Mutex::new(())));
         Self { turn, real: parking_lot::Mutex::new(value) }
     }
 
-    /// As `parking_lot`'s.
+    /// Like `parking_lot`'s.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         let turn = match &self.turn {
             Turn::Real => MyTurn::Real,
@@ -68,12 +67,12 @@ impl<T> Mutex<T> {
         MutexGuard { mutex: self, real: Some(self.real.lock()), turn: Some(turn) }
     }
 
-    /// As `parking_lot`'s.
+    /// Like `parking_lot`'s.
     pub fn into_inner(self) -> T {
         self.real.into_inner()
     }
 
-    /// As `parking_lot`'s.
+    /// Like `parking_lot`'s.
     pub fn get_mut(&mut self) -> &mut T {
         self.real.get_mut()
     }
@@ -105,32 +104,32 @@ impl<T> DerefMut for MutexGuard<'_, T> {
     }
 }
 
-/// A condition to be waited for.
+/// A condition variable.
 #[derive(Debug)]
 pub struct Condvar {
     model: Of<loom::sync::Condvar, Box<shuttle::sync::Condvar>>,
     real: parking_lot::Condvar,
 }
 
-/// Whether a wait ended because its time had run out.
+/// Whether a wait ended by timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 
 impl WaitTimeoutResult {
-    /// Whether it did.
+    /// Whether the wait timed out.
     pub fn timed_out(self) -> bool {
         self.0
     }
 }
 
 impl Condvar {
-    /// As `parking_lot`'s.
+    /// Like `parking_lot`'s.
     pub fn new() -> Self {
         let model = Of::new(loom::sync::Condvar::new, || Box::new(shuttle::sync::Condvar::new()));
         Self { model, real: parking_lot::Condvar::new() }
     }
 
-    /// As `parking_lot`'s.
+    /// Like `parking_lot`'s.
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         let turn = match (&self.model, guard.turn.take()) {
             (Of::Loom(condition), Some(Of::Loom(turn))) => {
@@ -151,8 +150,8 @@ impl Condvar {
         guard.turn = Some(turn);
     }
 
-    /// As `parking_lot`'s. Models have no time: there the wait ends some time,
-    /// whether the condition is signalled or not.
+    /// Like `parking_lot`'s. Models have no time: there the wait ends eventually, whether the
+    /// condition is signalled or not.
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, time: Duration) -> WaitTimeoutResult {
         if let Of::Real = self.model {
             let real = guard.real.as_mut().expect("a guard in use is whole");
@@ -169,7 +168,7 @@ impl Condvar {
         WaitTimeoutResult(true)
     }
 
-    /// As `parking_lot`'s, but that nobody learns whether a thread was woken.
+    /// Like `parking_lot`'s, without the result whether a thread was woken.
     pub fn notify_one(&self) {
         match &self.model {
             Of::Real => drop(self.real.notify_one()),
@@ -178,7 +177,7 @@ impl Condvar {
         }
     }
 
-    /// As `parking_lot`'s, but that nobody learns how many threads were woken.
+    /// Like `parking_lot`'s, without the number of woken threads.
     pub fn notify_all(&self) {
         match &self.model {
             Of::Real => drop(self.real.notify_all()),
@@ -205,31 +204,31 @@ pub struct RwLock<T> {
     real: parking_lot::RwLock<T>,
 }
 
-/// The right to read what an [`RwLock`] guards.
+/// The read guard of an [`RwLock`].
 #[derive(Debug)]
 pub struct RwLockReadGuard<'a, T> {
-    /// Dropped before the turn.
+    /// Dropped before the explorer's guard.
     real: parking_lot::RwLockReadGuard<'a, T>,
     _turn: ReadTurn<'a>,
 }
 
-/// The right to change what an [`RwLock`] guards.
+/// The write guard of an [`RwLock`].
 #[derive(Debug)]
 pub struct RwLockWriteGuard<'a, T> {
-    /// Dropped before the turn.
+    /// Dropped before the explorer's guard.
     real: parking_lot::RwLockWriteGuard<'a, T>,
     _turn: WriteTurn<'a>,
 }
 
 impl<T> RwLock<T> {
-    /// As `parking_lot`'s.
+    /// Like `parking_lot`'s.
     pub fn new(value: T) -> Self {
         let turns =
             Turns::new(|| loom::sync::RwLock::new(()), || Box::new(shuttle::sync::RwLock::new(())));
         Self { turns, real: parking_lot::RwLock::new(value) }
     }
 
-    /// As `parking_lot`'s.
+    /// Like `parking_lot`'s.
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         let turn = match &self.turns {
             Of::Real => Of::Real,
@@ -239,7 +238,7 @@ impl<T> RwLock<T> {
         RwLockReadGuard { real: self.real.read(), _turn: turn }
     }
 
-    /// As `parking_lot`'s.
+    /// Like `parking_lot`'s.
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         let turn = match &self.turns {
             Of::Real => Of::Real,

@@ -1,21 +1,19 @@
-//! Locks and atomics that a model can take apart: outside of a model they are
-//! those of the product, inside one every operation on them is a place where
-//! [loom] or [shuttle] may let another thread go on.
+//! Locks and atomics whose interleavings a model can explore: outside of a model they are those of
+//! the product, inside one [loom] or [shuttle] may switch threads at every operation on them.
 //!
-//! The crates of the product import their locks and atomics from a module `sync`
-//! of their own. In a build they are `parking_lot`'s and the standard library's;
-//! in the unit tests they are these, so the product's own code runs in the
-//! models, in the same test binary as all other tests. Which of the three an
-//! object is follows from where it is made: see [`explore`].
+//! The crates of the product import their locks and atomics from their own module `sync`. In a
+//! build they are `parking_lot`'s and the standard library's; in the unit tests they are these, so
+//! the product's own code runs in the models, in the same test binary as all other tests. An object
+//! belongs to the explorer in which it is created: see [`explore`].
 //!
-//! - **loom** goes through *all* executions that the memory model of C11 allows,
-//!   stale loads included, of small programs: for what works without locks.
-//! - **shuttle** draws *some* schedules of larger programs, at random and by PCT
-//!   (Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of
-//!   Finding Bugs", 2010), all operations sequentially consistent: for what works
-//!   with locks and condition variables, up to the whole store.
+//! - **loom** explores *all* executions that the memory model of C11 allows, stale loads included,
+//!   of small programs: for lock-free code.
+//! - **shuttle** samples *some* schedules of larger programs, at random and by PCT (Burckhardt et
+//!   al., "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", 2010), all
+//!   operations sequentially consistent: for code with locks and condition variables, up to the
+//!   whole store.
 //!
-//! Only for tests: nothing but `[dev-dependencies]` may name the crate.
+//! Only for tests: the crate may be named only in `[dev-dependencies]`.
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 

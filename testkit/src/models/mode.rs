@@ -1,8 +1,8 @@
-//! Which explorer, if any, runs the current code.
+//! The explorer, if any, that runs the current code.
 //!
-//! Both explorers run all threads of a model on one thread of the system, so a
-//! variable of that thread tells code inside of a model from code outside. Tests
-//! that run at the same time on other threads are outside.
+//! Both explorers run all threads of a model on one system thread, so a thread-local variable
+//! distinguishes code inside of a model from code outside. Tests that run at the same time on other
+//! threads are outside.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ pub(crate) enum Mode {
 
 thread_local! {
     static MODE: Cell<Mode> = const { Cell::new(Mode::Real) };
-    /// Looked at for the sake of the switch that a look at it is.
+    /// Accessed only for the scheduling switch that an access causes.
     static SWITCH: shuttle::sync::atomic::AtomicUsize =
         const { shuttle::sync::atomic::AtomicUsize::new(0) };
 }
@@ -26,7 +26,7 @@ pub(crate) fn mode() -> Mode {
     MODE.get()
 }
 
-/// Says which explorer runs until it is dropped.
+/// Sets the current explorer until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Inside(Mode);
 
@@ -42,8 +42,7 @@ impl Drop for Inside {
     }
 }
 
-/// Lets shuttle choose who goes on. Does nothing elsewhere: loom sees every
-/// operation by itself.
+/// Lets shuttle switch threads. Does nothing elsewhere: loom sees every operation by itself.
 pub fn step() {
     if mode() == Mode::Shuttle {
         SWITCH.with(|switch| switch.load(Ordering::SeqCst));

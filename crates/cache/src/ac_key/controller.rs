@@ -1,23 +1,23 @@
-//! The controller `ac-key`: boundaries follow AC-Key's targets (section 4.3 of the paper).
+//! The controller of `ac-key`: boundaries follow AC-Key's targets (section 4.3 of the paper).
 //!
-//! Its ghosts move the targets at once ([`crate::ac_key::earc`]); the boundaries are looked at once
-//! in so many reads as would fill one part in [`READS_DIVISOR`] of the budget:
+//! Its ghosts move the targets at once ([`crate::ac_key::earc`]); the boundaries are adjusted once
+//! in the number of reads that would fill one part in [`READS_DIVISOR`] of the budget:
 //!
-//! 1. The boundary between KV and KP follows its target; they share their bytes, so nothing
-//!    leaves for that until something comes in.
-//! 2. If blocks have less than their target, and some had to leave for others, they get as
-//!    many bytes of the point cache. If they have more, by a whole block at least, and
-//!    entries had to leave, the point cache gets bytes of theirs.
-//! 3. Ghosts get the memory that they want, or none while hit ratios stand still
+//! 1. The boundary between KV and KP follows its target; they share their bytes, so this evicts
+//!    nothing until the next insert.
+//! 2. If blocks have less than their target, and some were evicted for others, they get as many
+//!    bytes of the point cache. If they have more, by a whole block at least, and entries were
+//!    evicted, the point cache gets bytes from them.
+//! 3. Ghosts get the memory that they need, or none while hit ratios are stable
 //!    ([`crate::ac_key::turnoff`]).
 //!
-//! Where targets never move (the paper's `offline`) it holds them, and does nothing else.
+//! Where targets never move (the paper's `offline`) it only holds them.
 //!
-//! For one thread at a time.
+//! Single-threaded.
 
 use std::sync::Arc;
 
-use crate::ac_key::departed::Departed;
+use crate::ac_key::departed::AcKeyBlockGhost;
 use crate::ac_key::earc::Boundaries;
 use crate::ac_key::turnoff::{Counts, Turnoff};
 use crate::block::BlockCache;
@@ -25,54 +25,53 @@ use crate::block::id::TYPICAL_BLOCK_BYTES;
 use crate::partition::controller::Split;
 use crate::point::cache::PointCache;
 
-/// AC-Key's boundaries are looked at after reads of one part in so many of the budget.
+/// Boundaries are adjusted after reads of this fraction of the budget.
 const READS_DIVISOR: usize = 64;
-/// And after so many reads at the latest.
+/// Most reads between two adjustments.
 const READS_PER_STEP_MAX: usize = 64;
-/// Of the budget, the one part in so many that ghosts of blocks take: about twelve bytes
-/// a block.
+/// Ghosts of blocks take this fraction of the budget: about twelve bytes per block.
 const BLOCK_GHOST_DIVISOR: usize = 200;
-/// And at least, for each shard; but of the budget one part in so many at most.
+/// Smallest ghost per shard in bytes; together at most this fraction of the budget.
 const BLOCK_GHOST_BYTES_MIN: usize = 2 << 10;
 const BLOCK_GHOST_DIVISOR_MIN: usize = 16;
-/// Ghosts of keys are given more memory when they want one part in so many more of what
-/// they have, and less when they want so much less: each change looks at all shards.
+/// Ghosts of keys get more memory when they need this fraction more than they have, and less when
+/// they need this fraction less: each change visits all shards.
 const MORE_DIVISOR: usize = 16;
 const FEWER_DIVISOR: usize = 4;
-/// Ghosts that take more than one part in so many of a new budget are made anew.
+/// Ghosts that exceed this fraction of a new budget are rebuilt.
 pub(crate) const GHOSTS_DIVISOR_MIN: usize = 3;
-/// Tables that level 0 can hold, until the store says how many.
+/// Tables that level 0 can hold, until the store sets the number.
 pub(crate) const LEVEL0_TABLES: u8 = 4;
 
-/// What AC-Key decides by.
+/// The state of AC-Key's controller.
 #[derive(Debug)]
 pub(crate) struct AcKeyController {
     pub(crate) boundaries: Arc<Boundaries>,
     turnoff: Turnoff,
     has_ghosts: bool,
-    /// What the ghosts of keys may take, and those of blocks.
+    /// Bytes for the ghosts of keys, and for those of blocks.
     point_ghost_bytes: usize,
     block_ghost_bytes: usize,
 }
 
 impl AcKeyController {
-    /// Without ghosts at first.
+    /// A controller without ghosts.
     pub(crate) fn new(boundaries: Arc<Boundaries>, turnoff: Turnoff) -> Self {
         let (point_ghost_bytes, block_ghost_bytes) = (0, 0);
         Self { boundaries, turnoff, has_ghosts: false, point_ghost_bytes, block_ghost_bytes }
     }
 
-    /// What all ghosts may take.
+    /// Bytes for all ghosts.
     pub(crate) fn ghost_bytes(&self) -> usize {
         self.point_ghost_bytes + self.block_ghost_bytes
     }
 
-    /// Whether ghosts are to be turned on or off now, if they are.
-    pub(crate) fn looks_to_turn(&mut self, counts: Counts) -> Option<bool> {
-        self.turnoff.look(counts).filter(|is_on| *is_on != self.has_ghosts)
+    /// The new ghost state, if ghosts must be turned on or off now.
+    pub(crate) fn ghost_switch(&mut self, counts: Counts) -> Option<bool> {
+        self.turnoff.check(counts).filter(|is_on| *is_on != self.has_ghosts)
     }
 
-    /// Where the boundaries go from `split`.
+    /// The next boundaries after `split`.
     pub(crate) fn follow<V: Clone>(
         &self,
         split: Split,
@@ -83,9 +82,8 @@ impl AcKeyController {
         self.boundaries.targets().follow(split, wanted)
     }
 
-    /// Has ghosts forget all, and says what they will take from now on
-    /// ([`AcKeyController::ghost_bytes`]).
-    pub(crate) fn turn<V: Clone>(
+    /// Clears the ghosts and sets their bytes ([`AcKeyController::ghost_bytes`]).
+    pub(crate) fn switch_ghosts<V: Clone>(
         &mut self,
         is_on: bool,
         budget: usize,
@@ -98,38 +96,38 @@ impl AcKeyController {
         self.point_ghost_bytes = if is_on { point.ghost_bytes_wanted() } else { 0 };
         self.block_ghost_bytes = if is_on { block_bytes } else { 0 };
         point.set_ghost_bytes(0);
-        self.note_departed(0, blocks);
+        self.record_evictions(0, blocks);
     }
 
-    /// Gives ghosts the memory that was said. When there is room for it.
+    /// Grants the ghosts their bytes. Call it once there is room for them.
     pub(crate) fn grant<V: Clone>(&self, point: &PointCache, blocks: &BlockCache<V>) {
         point.set_ghost_bytes(self.point_ghost_bytes);
-        self.note_departed(self.block_ghost_bytes, blocks);
+        self.record_evictions(self.block_ghost_bytes, blocks);
     }
 
-    /// Has blocks that leave be noted in ghosts of at most `ghost_bytes` together.
-    fn note_departed<V: Clone>(&self, ghost_bytes: usize, blocks: &BlockCache<V>) {
+    /// Records evicted blocks in ghosts of at most `ghost_bytes` together.
+    fn record_evictions<V: Clone>(&self, ghost_bytes: usize, blocks: &BlockCache<V>) {
         let shards = blocks.shards();
-        blocks.note_departed(|| {
-            Box::new(Departed::new(ghost_bytes / shards, &self.boundaries, shards))
+        blocks.record_evictions(|| {
+            Box::new(AcKeyBlockGhost::new(ghost_bytes / shards, &self.boundaries, shards))
         });
     }
 
-    /// What ghosts of keys want to take, if it is worth a change: more, or fewer.
-    pub(crate) fn wants(&self, point: &PointCache) -> Option<usize> {
+    /// The bytes that ghosts of keys need, if the difference is worth a change.
+    pub(crate) fn ghost_bytes_due(&self, point: &PointCache) -> Option<usize> {
         let (now, wanted) = (self.point_ghost_bytes, point.ghost_bytes_wanted());
         let is_far = wanted > now + now / MORE_DIVISOR || wanted < now - now / FEWER_DIVISOR;
         (self.has_ghosts && is_far).then_some(wanted)
     }
 
-    /// What ghosts of keys will take from now on; what is too much they give back at once.
+    /// Sets the bytes for ghosts of keys; an excess is released at once.
     pub(crate) fn set_point_ghost_bytes(&mut self, bytes: usize, point: &PointCache) {
         point.set_ghost_bytes(bytes.min(self.point_ghost_bytes));
         self.point_ghost_bytes = bytes;
     }
 }
 
-/// After how many reads the boundaries are looked at.
+/// Reads between two adjustments of the boundaries.
 pub(crate) fn reads_per_step(budget: usize) -> u32 {
     (budget / TYPICAL_BLOCK_BYTES / READS_DIVISOR).clamp(1, READS_PER_STEP_MAX) as u32
 }

@@ -1,30 +1,30 @@
-//! AC-Key's ghost of evicted blocks in one shard of the block cache. All blocks have about
-//! the same size and save one read each, so its E-LRU is LRU.
+//! AC-Key's ghost of evicted blocks in one shard of the block cache. All blocks have about the same
+//! size and save one read each, so its E-LRU is LRU.
 //!
-//! For one thread at a time; the boundaries that its hits move are shared by all shards.
+//! Single-threaded; the boundaries that its hits move are shared by all shards.
 
 use std::sync::Arc;
 
 use crate::ac_key::earc::Boundaries;
-use crate::block::admission::DepartedBlocks;
+use crate::block::admission::BlockGhost;
 use crate::eviction::ghost_list::{GhostList, Record};
 
-/// What AC-Key knows of blocks that are not there.
+/// AC-Key's ghost of blocks.
 #[derive(Debug)]
-pub(crate) struct Departed {
+pub(crate) struct AcKeyBlockGhost {
     ghost: GhostList,
     boundaries: Arc<Boundaries>,
-    /// The shard's part of what all components share is this one.
+    /// Number of shards, each of which has an equal part of the total.
     shards: usize,
-    /// Bytes that new blocks wanted and that were not there, since this was asked last.
+    /// Bytes that new blocks needed and did not find free since the last call.
     wanted_bytes: usize,
 }
 
-impl Departed {
+impl AcKeyBlockGhost {
     /// A hit of a block saves one I/O.
     const HALVES: u8 = 2;
 
-    /// In one of so many shards, with a ghost of at most `ghost_bytes`.
+    /// The ghost of one of `shards` shards, of at most `ghost_bytes`.
     pub(crate) fn new(ghost_bytes: usize, boundaries: &Arc<Boundaries>, shards: usize) -> Self {
         let mut ghost = GhostList::default();
         ghost.set_bytes_max(ghost_bytes);
@@ -32,7 +32,7 @@ impl Departed {
     }
 }
 
-impl DepartedBlocks for Departed {
+impl BlockGhost for AcKeyBlockGhost {
     fn note_miss(&mut self, fingerprint: u32) {
         if let Some(record) = self.ghost.take(fingerprint) {
             self.boundaries.block_hit(record.efficiency());

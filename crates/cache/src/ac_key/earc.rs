@@ -1,27 +1,27 @@
-//! E-ARC: where AC-Key's boundaries are to be (AC-Key, Wu et al., "AC-Key: Adaptive
-//! Caching for LSM-based Key-Value Stores", USENIX ATC 2020, section 4.3).
+//! E-ARC: the targets of AC-Key's boundaries (AC-Key, Wu et al., "AC-Key: Adaptive Caching for
+//! LSM-based Key-Value Stores", USENIX ATC 2020, section 4.3).
 //!
 //! ```text
 //!   ├── KV ──┼── KP ──┼────────── blocks ──────────┤
 //!            lower    upper boundary
 //! ```
 //!
-//! 1. Who leaves KV or KP is noted in the ghost of that component, and in the one of the
-//!    point cache; a block in that of blocks. Real and noted bytes of a component make
-//!    the whole that it shares: of KV and KP the point cache, of the others all.
-//! 2. A lookup that its ghost knows moves the lower boundary by `k * E` in favour of KV or
-//!    KP; `E` is the efficiency of what was noted ([`crate::eviction::elru`]).
-//! 3. Then one that the ghost of the point cache knows moves the upper boundary by `k * E`
-//!    in its favour, and a block that the ghost of blocks knows moves it back. What the
-//!    point cache wins or loses, KV and KP share as their targets are to each other.
-//! 4. These are targets. Components follow when something comes in ([`crate::ac_key::shard`],
+//! 1. An entry evicted from KV or KP is recorded in the ghost of that component, and in the ghost
+//!    of the point cache; a block in that of blocks. Real and recorded bytes of a component make up
+//!    the total that it shares: for KV and KP the point cache, for the others all.
+//! 2. A lookup that hits such a ghost moves the lower boundary by `k * E` in favour of KV or KP;
+//!    `E` is the efficiency of the recorded entry ([`crate::eviction::elru`]).
+//! 3. Then a lookup that hits the ghost of the point cache moves the upper boundary by `k * E` in
+//!    its favour, and a block that hits the ghost of blocks moves it back. KV and KP share the gain
+//!    or loss of the point cache in proportion to their targets.
+//! 4. These are targets. Components follow at the next insert ([`crate::ac_key::shard`],
 //!    [`crate::caches`]).
 //!
-//! **What the paper leaves open.** Both targets of the point cache may be 0 (its figure 12):
-//! then KV and KP begin with a half each. When the bytes that all share change, because a
-//! ghost takes memory or gives it back, targets keep their parts.
+//! **What the paper leaves open.** Both targets of the point cache may be 0 (its figure 12): then
+//! KV and KP begin with a half each. When the shared total changes, because a ghost takes memory or
+//! releases it, targets keep their proportions.
 //!
-//! Safe to use from all threads; its lock is a leaf.
+//! Thread-safe; its lock is a leaf.
 
 use crate::block::id::TYPICAL_BLOCK_BYTES;
 use crate::sync::Mutex;
@@ -39,21 +39,21 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// A larger KV would have held an entry: its target grows at the cost of KP's.
+    /// A ghost hit of KV: its target grows at the cost of KP's.
     fn kv_hit(&mut self, step: f64) {
         let point = self.kv + self.kp;
         self.kv = (self.kv + step).min(point);
         self.kp = point - self.kv;
     }
 
-    /// A larger KP would have.
+    /// A ghost hit of KP.
     fn kp_hit(&mut self, step: f64) {
         let point = self.kv + self.kp;
         self.kp = (self.kp + step).min(point);
         self.kv = point - self.kp;
     }
 
-    /// The point cache gets `step` bytes of the blocks, or gives them if it is negative.
+    /// Moves `step` bytes from the blocks to the point cache, or back if it is negative.
     fn move_point(&mut self, step: f64) {
         let point = self.kv + self.kp;
         let step = step.clamp(-point, self.block);
@@ -63,8 +63,8 @@ impl Targets {
         self.kp = (point + step - self.kv).max(0.0);
     }
 
-    /// Where the boundaries go from `split`, with so many bytes wanted by newcomers of the
-    /// point cache and by blocks: towards the targets, and for blocks a whole one at least.
+    /// The next boundaries after `split`, with `wanted` bytes needed by new entries of the point
+    /// cache and by blocks: towards the targets, and for blocks at least a whole one.
     pub(crate) fn follow(self, split: [usize; 3], wanted: (usize, usize)) -> [usize; 3] {
         let [kv, kp, mut block] = split;
         let mut point = kv + kp;
@@ -81,13 +81,13 @@ impl Targets {
         [kv, point - kv, block]
     }
 
-    /// KV's part of the point cache.
+    /// KV's fraction of the point cache.
     fn kv_part(self) -> f64 {
         let point = self.kv + self.kp;
         if point > 0.0 { self.kv / point } else { 0.5 }
     }
 
-    /// The same parts of `total` bytes.
+    /// The same proportions of `total` bytes.
     fn scaled_to(self, total: usize) -> Self {
         let before = self.kv + self.kp + self.block;
         let total = total as f64;
@@ -100,20 +100,20 @@ impl Targets {
     }
 }
 
-/// Which of the two boundaries' ghosts knew a lookup.
+/// The ghost, KV's or KP's, that a lookup hit, with the efficiency of the record.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Lower {
     Kv(f64),
     Kp(f64),
 }
 
-/// The targets that all shards share.
+/// The targets, shared by all shards.
 #[derive(Debug)]
 pub struct Boundaries {
-    /// The learning rate; of targets that never move there is none.
+    /// The learning rate; none for targets that never move.
     k: Option<f64>,
     targets: Mutex<Targets>,
-    /// What the targets add up to.
+    /// The sum of the targets.
     total: AtomicUsize,
 }
 
@@ -123,7 +123,7 @@ impl Boundaries {
         Self::with(Some(f64::from(k)), split)
     }
 
-    /// Targets that stay at `split`.
+    /// Targets fixed at `split`.
     pub fn fixed(split: [usize; 3]) -> Self {
         Self::with(None, split)
     }
@@ -137,7 +137,7 @@ impl Boundaries {
         }
     }
 
-    /// Where the boundaries are to be.
+    /// The current targets.
     pub fn targets(&self) -> Targets {
         *self.targets.lock()
     }
@@ -147,12 +147,12 @@ impl Boundaries {
         self.k.is_none()
     }
 
-    /// What the targets add up to.
+    /// The sum of the targets in bytes.
     pub fn total(&self) -> usize {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// Changes what the targets add up to.
+    /// Changes the sum of the targets.
     pub fn set_total(&self, bytes: usize) {
         if bytes == self.total() {
             return;
@@ -162,8 +162,8 @@ impl Boundaries {
         self.total.store(bytes, Ordering::Relaxed);
     }
 
-    /// The ghosts knew a lookup of a key: first the lower boundary moves, then the upper
-    /// one, by the efficiencies of what was noted.
+    /// A lookup of a key hit ghosts: moves first the lower boundary, then the upper one, by the
+    /// efficiencies of the records.
     pub(crate) fn point_hit(&self, lower: Option<Lower>, upper: Option<f64>) {
         let Some(k) = self.k else { return };
         let mut targets = self.targets.lock();
@@ -177,7 +177,7 @@ impl Boundaries {
         }
     }
 
-    /// The ghost knew a block.
+    /// A block hit its ghost.
     pub(crate) fn block_hit(&self, efficiency: f64) {
         if let Some(k) = self.k {
             self.targets.lock().move_point(-k * efficiency);
@@ -203,7 +203,7 @@ mod tests {
         boundaries.point_hit(Some(Lower::Kp(7.0 / 40.0)), None);
         let back = step - 17_500.0;
         assert!(near(boundaries.targets(), [40_000.0 + back, 60_000.0 - back, 300_000.0]));
-        // Neither gets more than there is.
+        // Neither gets more than the point cache has.
         (0..99).for_each(|_| boundaries.point_hit(Some(Lower::Kp(0.5)), None));
         assert!(near(boundaries.targets(), [0.0, 100_000.0, 300_000.0]));
         (0..99).for_each(|_| boundaries.point_hit(Some(Lower::Kv(0.5)), None));
@@ -224,7 +224,7 @@ mod tests {
         assert!(near(boundaries.targets(), [75_000.0, 25_000.0, 0.0]));
         (0..999).for_each(|_| boundaries.block_hit(1.0));
         assert!(near(boundaries.targets(), [0.0, 0.0, 100_000.0]));
-        // From nothing both begin alike.
+        // From zero both begin with equal shares.
         boundaries.point_hit(None, Some(2.0));
         assert!(near(boundaries.targets(), [1000.0, 1000.0, 98_000.0]));
     }
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn boundaries_follow_as_far_as_newcomers_want() {
         let targets = Targets { kv: 30_000.0, kp: 10_000.0, block: 60_000.0 };
-        // Nobody wants anything: only KV and KP, which share, are as they are to be.
+        // No new entries: only KV and KP, which share bytes, follow their targets.
         assert_eq!(targets.follow([8_000, 12_000, 80_000], (0, 0)), [15_000, 5_000, 80_000]);
         let grown = targets.follow([15_000, 5_000, 80_000], (100, 0));
         assert_eq!(grown, [18_072, 6_024, 75_904], "a block makes room for entries");
@@ -247,7 +247,7 @@ mod tests {
         let blocks = targets.follow([60_000, 20_000, 20_000], (500, 5_000));
         assert_eq!(blocks, [56_250, 18_750, 25_000]);
         assert_eq!(targets.follow(blocks, (0, 90_000)), [30_000, 10_000, 60_000]);
-        // Less than a block is not worth a step.
+        // Less than a block does not move the boundary.
         let near = [27_000, 9_000, 64_000];
         assert_eq!(targets.follow(near, (500, 5_000)), near);
         let near = [33_000, 11_000, 56_000];

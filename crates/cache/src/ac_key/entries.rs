@@ -1,5 +1,5 @@
-//! AC-Key's shard in the place of the product's own entries: the trait of the point cache,
-//! by the methods of [`AcKeyShard`].
+//! AC-Key's shard in place of the crate's own entries: implements the trait of the point cache by
+//! the methods of [`AcKeyShard`].
 
 use crate::ac_key::shard::AcKeyShard;
 use crate::name::Name;

@@ -2,7 +2,7 @@
 //! Stores", USENIX ATC 2020): the baseline of `--cache-policy ac-key`.
 //!
 //! The rest of the crate reaches it through two traits, [`PointEntries`](crate::point::entries::PointEntries)
-//! and [`DepartedBlocks`](crate::block::admission::DepartedBlocks), so that no hot path names it.
+//! and [`BlockGhost`](crate::block::admission::BlockGhost), so that no hot path names it.
 //!
 //! Modules are declared bottom-up.
 

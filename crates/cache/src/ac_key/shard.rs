@@ -1,37 +1,35 @@
-//! One shard of AC-Key's point cache, as the paper has it (Wu et al., "AC-Key: Adaptive
-//! Caching for LSM-based Key-Value Stores", USENIX ATC 2020, sections 4.1 to 4.3).
+//! One shard of AC-Key's point cache, as in the paper (Wu et al., "AC-Key: Adaptive Caching for
+//! LSM-based Key-Value Stores", USENIX ATC 2020, sections 4.1 to 4.3).
 //!
 //! ```text
 //!              first lookup          second one
 //!   tree ─────────────────────► KP ──────────────► KV
-//!     │                          │ leaves           │ leaves
-//!     │    ghost of KP or KV     ▼                  ▼
-//!     └────knows it: to KV ◄─── ghosts of KP, KV and of both (fingerprints)
+//!     │                          │ eviction         │ eviction
+//!     │    hit in the ghost      ▼                  ▼
+//!     └────of KP or KV: to KV ◄─ ghosts of KP, KV and of both (fingerprints)
 //! ```
 //!
-//! 1. What a lookup finds in the tree goes to KP: the key, and where it stands; if the
-//!    value is shorter than that, the value. What is found by KP goes to KV, key and
-//!    value, and leaves KP. ([`AcKeyShard::resolved`])
-//! 2. A lookup that the ghost of KV or KP knows moves the boundary between them, and goes
-//!    to KV; one that the ghost of the point cache knows moves that of the blocks
+//! 1. A key found in the tree goes to KP with its location, or with the value if that is shorter. A
+//!    key found by KP goes to KV with its value, and is removed from KP. ([`AcKeyShard::resolved`])
+//! 2. A lookup that hits the ghost of KV or KP moves the boundary between them, and goes to KV; one
+//!    that hits the ghost of the point cache moves the boundary of the blocks
 //!    ([`crate::ac_key::earc`]).
-//! 3. Where there is no room, one leaves: of KV, if it has more than its target, else of
-//!    KP; which one, E-LRU says ([`crate::eviction::elru`]). It is noted in the ghost of its component
-//!    and in that of the point cache.
-//! 4. What a hit saves is taken from a formula ([`Benefit`]): on level `l`, below `n0`
-//!    tables of level 0, the filters of `m` tables, an index block and a data block.
-//! 5. Where targets never move (the paper's `offline`), KV or KP without bytes of its own gets
-//!    nothing: what would go there goes to the other one.
+//! 3. If there is no room, an entry is evicted: of KV, if it exceeds its target, else of KP; E-LRU
+//!    chooses which ([`crate::eviction::elru`]). It is recorded in the ghost of its component and
+//!    in that of the point cache.
+//! 4. The benefit of a hit is a formula ([`Benefit`]): on level `l`, below `n0` tables of level 0,
+//!    the filters of `m` tables, an index block and a data block.
+//! 5. Where targets never move (the paper's `offline`), KV or KP without bytes of its own gets no
+//!    entries: they go to the other one.
 //!
-//! **What the paper leaves open.** What is shorter than a pointer and inline in KP saves
-//! all I/Os, as in KV. An entry that is larger than the shard is noted as if it had left
-//! at once; one that is larger than the shard's part of all bytes, not at all. A flush
-//! brings an entry up to date where it is in its order. Of a key that a flush has told of,
-//! KP knows no place until it is told ([`AcKeyShard::redirect`]): pointers are exact without
-//! comparing keys.
+//! **What the paper leaves open.** A value that is shorter than a pointer and inline in KP saves
+//! all I/Os, as in KV. An entry larger than the shard is recorded as if it had been evicted at
+//! once; one larger than the shard's part of the total is not recorded. A flush updates an entry
+//! without moving it in its order. After a flush updates a key, KP has no location for it until the
+//! redirect ([`AcKeyShard::redirect`]): pointers are exact without comparing keys.
 //!
-//! Guarantee: entries take at most the capacity after every call, ghosts what they were
-//! allowed. For one thread at a time; pure.
+//! Guarantee: entries take at most the capacity after every call, ghosts at most their bound.
+//! Single-threaded; pure.
 
 use std::sync::Arc;
 
@@ -47,18 +45,18 @@ use crate::point::shard::{LookupResult, PointCacheLookup, PointReads};
 
 const KV: usize = 0;
 const KP: usize = 1;
-/// Of the ghosts: that of the point cache.
+/// The ghost of the whole point cache.
 const BOTH: usize = 2;
 
-/// What a pointer takes, as in the paper; a value that is shorter is kept in its place.
+/// Bytes of a pointer, as in the paper; a shorter value is stored inline.
 const POINTER_BYTES: usize = size_of::<Pointer>();
 const _: () = assert!(POINTER_BYTES == 24);
 
-/// Of the shard's part of all bytes, what its ghosts may take at most: with the paper's
-/// entries of 116 bytes they take less than half of it.
+/// Ghosts may take this fraction of the shard's part of the total: with the paper's entries of 116
+/// bytes they take less than half of it.
 const GHOSTS_DIVISOR: usize = 4;
 
-/// What entries are found by: the names are compared afterwards.
+/// The index key of entries: names are compared afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Fingerprint(u32);
 
@@ -68,14 +66,14 @@ impl Key for Fingerprint {
     }
 }
 
-/// What is kept behind the name.
+/// The content after the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Body {
-    /// The stamp, and the value.
+    /// The stamp and the value.
     Value,
-    /// Where it stands.
+    /// The location of the entry.
     Pointer,
-    /// Room for a pointer: it stands where the flush will say that is under way.
+    /// Room for a pointer: the running flush will set the location.
     Unknown,
 }
 
@@ -84,7 +82,7 @@ const STAMP_BYTES: usize = size_of::<u64>();
 
 #[derive(Debug)]
 struct Entry {
-    /// The name as it is encoded, then the body: numbers in little-endian order.
+    /// The encoded name, then the body: numbers in little-endian order.
     bytes: Box<[u8]>,
     name_len: u32,
     level: u8,
@@ -114,7 +112,7 @@ impl Entry {
         entry
     }
 
-    /// Has an entry without a value lead to a place.
+    /// Points an entry without a value to a location.
     fn point(&mut self, to: Pointer) {
         self.body = Body::Pointer;
         let (table, rest) = self.bytes[self.name_len as usize..].split_at_mut(8);
@@ -133,7 +131,7 @@ impl Entry {
         &self.bytes[self.name_len as usize..]
     }
 
-    /// What is answered, if it is a value.
+    /// The cached entry, if it holds a value.
     fn value(&self) -> Option<KvEntry<'_>> {
         let (stamp, value) = self.rest().split_first_chunk()?;
         let entry = KvEntry {
@@ -145,7 +143,7 @@ impl Entry {
         (self.body == Body::Value).then_some(entry)
     }
 
-    /// Where it stands, if that is what it knows.
+    /// The location, if it holds one.
     fn pointer(&self) -> Option<Pointer> {
         let (table, rest) = self.rest().split_first_chunk()?;
         let (offset, rest) = rest.split_first_chunk()?;
@@ -164,10 +162,10 @@ impl Entry {
     }
 }
 
-/// The paper's formula of what a hit saves (its equations 2 and 3).
+/// The paper's formula for the benefit of a hit (its equations 2 and 3).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Benefit {
-    /// The tables that level 0 can hold: the paper's `n0`.
+    /// Number of tables that level 0 can hold: the paper's `n0`.
     pub(crate) level0_tables: u8,
 }
 
@@ -183,7 +181,7 @@ impl Benefit {
         (self.tables_halves(level) + 4) as f32 / 2.0
     }
 
-    /// I/Os that a hit saves, in halves: `f(m) = m + 2`, and one less if it is a pointer's.
+    /// I/Os that a hit saves, in halves: `f(m) = m + 2`, and one less for a pointer.
     fn halves(self, entry: &Entry) -> u8 {
         let all = self.tables_halves(entry.level) + 4;
         let saved = if entry.body == Body::Value { all } else { all - 2 };
@@ -195,28 +193,28 @@ impl Benefit {
     }
 }
 
-/// What KV and KP hold of one part of the hashes, under AC-Key.
+/// The KV and KP entries of one part of the hashes, under AC-Key.
 #[derive(Debug)]
 pub(crate) struct AcKeyShard {
-    /// Of a hash, what entries are found by.
+    /// The bits of a hash that index entries.
     fingerprint_mask: u32,
     entries: Lists<Fingerprint, Entry, 2>,
     efficiencies: [Efficiencies; 2],
     ghosts: [GhostList; 3],
     benefit: Benefit,
     boundaries: Arc<Boundaries>,
-    /// The shard's part of what all components share is this one.
+    /// Number of shards, each of which has an equal part of the total.
     shards: usize,
-    /// Targets of KV and KP; together the bound of both.
+    /// Targets of KV and KP; the sum bounds both.
     capacities: (usize, usize),
     ghost_bytes_max: usize,
-    /// Bytes that new entries wanted and that were not there, since this was asked last.
+    /// Bytes that new entries needed and did not find free since the last call.
     wanted_bytes: usize,
     saved: PointReads,
 }
 
 impl AcKeyShard {
-    /// A shard without bytes, of so many.
+    /// A shard without capacity, one of `shards`.
     pub(crate) fn new(boundaries: Arc<Boundaries>, shards: usize, benefit: Benefit) -> Self {
         Self {
             fingerprint_mask: u32::MAX,
@@ -233,13 +231,14 @@ impl AcKeyShard {
         }
     }
 
-    /// As [`PointShard::set_fingerprint_bits`](crate::point::shard::PointShard::set_fingerprint_bits).
+    /// See
+    /// [`PointShard::set_fingerprint_bits`](crate::point::shard::PointShard::set_fingerprint_bits).
     pub(crate) fn set_fingerprint_bits(&mut self, bits: u32) {
         assert!(self.len() == (0, 0), "fingerprints change while there are entries");
         self.fingerprint_mask = u32::MAX.checked_shr(u32::BITS - bits.min(32)).unwrap_or(0);
     }
 
-    /// What the ghosts may take together.
+    /// Bounds the bytes of all ghosts together.
     pub(crate) fn set_ghost_bytes(&mut self, bytes: usize) {
         self.ghost_bytes_max = bytes;
         let taken = self.measuring_bytes();
@@ -251,20 +250,20 @@ impl AcKeyShard {
         }
     }
 
-    /// What the ghosts would like to have: what they take and some more, or less if that is
-    /// more than is good for the rest.
+    /// The bytes that the ghosts need: their current bytes and some more, up to a fraction of the
+    /// shard's part.
     pub(crate) fn ghost_bytes_wanted(&self) -> usize {
         let most = self.share() / GHOSTS_DIVISOR;
         let taken = self.measuring_bytes();
         (taken + taken / 4 + GHOST_BYTES_MIN).min(most)
     }
 
-    /// What new entries wanted and did not find free since this was asked last, in bytes.
+    /// The bytes that new entries needed and did not find free since the last call.
     pub(crate) fn take_wanted_bytes(&mut self) -> usize {
         std::mem::take(&mut self.wanted_bytes)
     }
 
-    /// I/Os that hits have saved, by the formula.
+    /// I/Os saved by hits, by the formula.
     pub(crate) fn saved(&self) -> PointReads {
         self.saved
     }
@@ -281,7 +280,7 @@ impl AcKeyShard {
         (self.entries.len_of(KV), self.entries.len_of(KP))
     }
 
-    /// As [`PointShard::lookup`](crate::point::shard::PointShard::lookup).
+    /// See [`PointShard::lookup`](crate::point::shard::PointShard::lookup).
     pub(crate) fn lookup<R>(
         &mut self,
         hash: u64,
@@ -306,7 +305,7 @@ impl AcKeyShard {
         PointCacheLookup::Value(answer)
     }
 
-    /// A value that is inline in KP was asked for again.
+    /// Moves a value that is inline in KP to KV, at its second access.
     fn promote(&mut self, index: u32) {
         let (efficiency, charge) = (self.efficiency(index), self.entries.charge(index));
         self.efficiencies[KP].remove(efficiency);
@@ -314,7 +313,7 @@ impl AcKeyShard {
         self.entries.transfer(index, KV, charge);
     }
 
-    /// Keeps what a lookup found, and moves the boundaries if ghosts know it.
+    /// Caches the result of a lookup, and moves the boundaries on ghost hits.
     pub(crate) fn resolved(&mut self, hash: u64, resolved: &LookupResult<'_>) {
         let found = &resolved.entry;
         let here = self.find(hash, found.name);
@@ -322,16 +321,16 @@ impl AcKeyShard {
         if let Some(index) = here {
             self.take(index);
         }
-        // What does not fit is not even made: it could be of hundreds of MiB.
+        // Too large to fit: do not even copy it, it could be hundreds of MiB.
         if found.value.len() > self.share() {
             return;
         }
         let goes_to_kv = match was_in {
             Some(KV) => true,
             Some(_) => resolved.by_pointer,
-            // It has left between the lookup and now.
+            // It was evicted between the lookup and now.
             None if resolved.by_pointer => true,
-            None => self.ask_ghosts(hash),
+            None => self.check_ghosts(hash),
         };
         let goes_to_kv = if goes_to_kv { self.may_hold(KV) } else { !self.may_hold(KP) };
         let is_inline = found.value.len() < POINTER_BYTES;
@@ -343,8 +342,8 @@ impl AcKeyShard {
         self.insert(list, self.fingerprint(hash), entry);
     }
 
-    /// Whether the ghost of KV or KP knew a lookup; boundaries have moved by what they know.
-    fn ask_ghosts(&mut self, hash: u64) -> bool {
+    /// Whether a lookup hit the ghost of KV or KP; ghost hits move the boundaries.
+    fn check_ghosts(&mut self, hash: u64) -> bool {
         let Fingerprint(fingerprint) = self.fingerprint(hash);
         let [of_kv, of_kp, of_both] = &mut self.ghosts;
         let lower = of_kv.take(fingerprint).map(|record| Lower::Kv(record.efficiency()));
@@ -368,18 +367,18 @@ impl AcKeyShard {
         self.entries.give_back(before - self.entries.len());
         self.efficiencies[list].add(self.benefit.efficiency(&entry));
         self.entries.add(list, fingerprint.hash(), fingerprint, entry, charge);
-        // The paper's equations 4 and 5: what is here and what is noted make one whole.
+        // The paper's equations 4 and 5: cached and recorded bytes make up one total.
         let (lower, whole) = (self.lower_room(list), self.upper_room());
         self.ghosts[list].fit(lower);
         self.ghosts[BOTH].fit(whole);
     }
 
-    /// What the ghost of KV or KP may note: the bytes that are not that one's.
+    /// The bytes that the ghost of KV or KP may record: the capacity of the other component.
     fn lower_room(&self, list: usize) -> usize {
         self.capacity().saturating_sub(self.entries.charged(list))
     }
 
-    /// What the ghost of the point cache may note.
+    /// The bytes that the ghost of the point cache may record.
     fn upper_room(&self) -> usize {
         self.share().saturating_sub(self.charged())
     }
@@ -389,7 +388,7 @@ impl AcKeyShard {
         self.boundaries.total() / self.shards
     }
 
-    /// Has entries leave until at most `bytes` are charged; what those took.
+    /// Evicts entries until at most `bytes` are charged; returns the freed bytes.
     fn shrink_to(&mut self, bytes: usize) -> usize {
         let mut freed = 0;
         while self.charged() > bytes {
@@ -400,22 +399,23 @@ impl AcKeyShard {
         freed
     }
 
-    /// Has one of `list` leave; what it took.
+    /// Evicts one entry of `list`; returns its bytes.
     fn evict(&mut self, list: usize) -> usize {
         let oldest = self.entries.oldest_first(list).map(|index| (index, self.efficiency(index)));
-        let victim = self.efficiencies[list].victim(oldest).expect("what is charged is in a list");
+        let victim =
+            self.efficiencies[list].victim(oldest).expect("every charged entry is in a list");
         let fingerprint = *self.entries.key(victim);
         let entry = self.take(victim);
         self.note(list, fingerprint, &entry);
         entry.charge()
     }
 
-    /// An entry has left `list`.
+    /// Records an entry evicted from `list`.
     fn note(&mut self, list: usize, fingerprint: Fingerprint, entry: &Entry) {
         let halves = self.benefit.halves(entry);
         let record = Record::new(fingerprint.0, entry.charge(), halves);
         for (ghost, bytes) in [(list, self.lower_room(list)), (BOTH, self.upper_room())] {
-            // What the others leave over.
+            // The memory that the other ghosts do not use.
             let taken = self.measuring_bytes() - self.ghosts[ghost].charged_bytes();
             let ghost = &mut self.ghosts[ghost];
             ghost.set_bytes_max(self.ghost_bytes_max - taken);
@@ -423,7 +423,7 @@ impl AcKeyShard {
         }
     }
 
-    /// As [`PointShard::sync`](crate::point::shard::PointShard::sync).
+    /// See [`PointShard::update`](crate::point::shard::PointShard::update).
     pub(crate) fn update(&mut self, hash: u64, name: Name<'_>, new: Option<KvEntry<'_>>) -> bool {
         let Some(index) = self.find(hash, name) else { return false };
         let Some(new) = new else {
@@ -441,7 +441,7 @@ impl AcKeyShard {
         !is_value
     }
 
-    /// Puts an entry in the place of another of its name.
+    /// Replaces the entry by another of the same name.
     fn replace(&mut self, index: u32, entry: Entry) {
         let (list, charge) = (self.entries.list(index), entry.charge());
         if charge > self.capacity() {
@@ -457,20 +457,20 @@ impl AcKeyShard {
         self.wanted_bytes += self.shrink_to(self.capacity());
     }
 
-    /// A key of that hash that a flush has told of stands at `to`. If there are two, each
-    /// may get the other's place, where it will not find itself.
+    /// Points the entry of `hash` that a flush has updated to `to`. If there are two, each may get
+    /// the other's location, where the key comparison fails.
     pub(crate) fn redirect(&mut self, hash: u64, to: KpEntry) {
         self.point(hash, |entry| entry.body == Body::Unknown, to);
     }
 
-    /// As [`PointShard::relocate`](crate::point::shard::PointShard::relocate).
+    /// See [`PointShard::relocate`](crate::point::shard::PointShard::relocate).
     pub(crate) fn relocate(&mut self, hash: u64, from: Pointer, to: KpEntry) -> bool {
         self.point(hash, |entry| entry.pointer() == Some(from), to)
     }
 
-    /// The entry of that hash of which `is_it` is true stands at `to`.
-    fn point(&mut self, hash: u64, is_it: impl Fn(&Entry) -> bool, to: KpEntry) -> bool {
-        let found = self.entries.find_among(self.fingerprint(hash), is_it);
+    /// Points the entry of `hash` for which `matches` is true to `to`.
+    fn point(&mut self, hash: u64, matches: impl Fn(&Entry) -> bool, to: KpEntry) -> bool {
+        let found = self.entries.find_among(self.fingerprint(hash), matches);
         let Some(index) = found else { return false };
         let list = self.entries.list(index);
         self.efficiencies[list].remove(self.efficiency(index));
@@ -482,7 +482,7 @@ impl AcKeyShard {
         true
     }
 
-    /// As [`PointShard::forget`](crate::point::shard::PointShard::forget).
+    /// See [`PointShard::forget`](crate::point::shard::PointShard::forget).
     pub(crate) fn forget(
         &mut self,
         is_named: impl Fn(Name<'_>) -> bool,
@@ -509,13 +509,13 @@ impl AcKeyShard {
         pointers.filter(move |(_, pointer)| is_in(pointer.table))
     }
 
-    /// Changes the targets of KV and KP. Together they are the bound of both; what does
-    /// not fit any more leaves.
+    /// Changes the targets of KV and KP. Their sum bounds both; entries that no longer fit are
+    /// evicted.
     pub(crate) fn set_capacities(&mut self, kv: usize, kp: usize) {
         self.capacities = (kv, kp);
         let before = self.entries.len();
         self.shrink_to(kv + kp);
-        // The bookkeeping of an empty shard is charged to nobody.
+        // The bookkeeping of an empty shard is not charged.
         self.entries.give_back(before - self.entries.len());
     }
 
@@ -531,8 +531,8 @@ impl AcKeyShard {
         self.entries.charged(KV) + self.entries.charged(KP)
     }
 
-    /// Whether KV, or KP, is to have entries at all: where targets never move, only with
-    /// bytes of its own.
+    /// Whether KV, or KP, may have entries at all: where targets never move, only with bytes of its
+    /// own.
     fn may_hold(&self, list: usize) -> bool {
         let (kv, kp) = self.capacities;
         !self.boundaries.are_fixed() || if list == KV { kv > 0 } else { kp > 0 }
@@ -556,7 +556,7 @@ impl AcKeyShard {
     }
 }
 
-/// What a shard's ghosts may take at least.
+/// Smallest bound of a shard's ghosts in bytes.
 const GHOST_BYTES_MIN: usize = 4 << 10;
 
 #[cfg(test)]

@@ -1,30 +1,29 @@
-//! When AC-Key's ghosts are worth their memory (AC-Key, section 4.3.3): while hit ratios
-//! change.
+//! Turns AC-Key's ghosts on while hit ratios change, and off otherwise (AC-Key, section 4.3.3).
 //!
 //! 1. Hit ratios of KV, KP and blocks are taken over windows of [`WINDOW`] lookups.
-//! 2. If none of them has changed by more than `θ` from the window before, ghosts are
-//!    turned off, and entries have their memory.
+//! 2. If none of them has changed by more than `θ` since the window before, ghosts are turned off,
+//!    and entries get their memory.
 //! 3. If one has, they are turned on again.
 //!
-//! **What the paper leaves open.** The window; and that `θ` is a difference of ratios: of
-//! a ratio near 0 any part is chance.
+//! **What the paper leaves open.** The window; and that `θ` is a difference of ratios: for a ratio
+//! near 0 any relative change is chance.
 //!
-//! Pure; for one thread at a time.
+//! Pure; single-threaded.
 
-/// Lookups of a window: of keys.
+/// Key lookups per window.
 pub(crate) const WINDOW: u64 = 64 << 10;
-/// Where there are none, so many of blocks, about those of a scan, count as one.
+/// Without key lookups, this number of block lookups, about those of a scan, counts as one.
 const BLOCKS_OF_LOOKUP: u64 = 16;
 
-/// What was counted since the store was opened.
+/// Counters since the store was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) kv_hits: u64,
     pub(crate) kp_hits: u64,
-    /// Lookups of keys.
+    /// Key lookups.
     pub(crate) lookups: u64,
     pub(crate) block_hits: u64,
-    /// Lookups of blocks.
+    /// Block lookups.
     pub(crate) block_lookups: u64,
 }
 
@@ -49,24 +48,24 @@ impl Counts {
     }
 }
 
-/// Looks whether hit ratios change.
+/// Detects changes of hit ratios.
 #[derive(Debug)]
 pub(crate) struct Turnoff {
     theta: f64,
-    /// Where the window began.
+    /// Counters at the start of the window.
     begin: Counts,
-    /// Those of the window before, if there was one.
+    /// The ratios of the window before, if there was one.
     ratios: Option<[f64; 3]>,
 }
 
 impl Turnoff {
-    /// With a threshold of so many hundredths, from `counts` on.
+    /// A detector with a threshold in percent, starting at `counts`.
     pub(crate) fn new(theta: u8, counts: Counts) -> Self {
         Self { theta: f64::from(theta) / 100.0, begin: counts, ratios: None }
     }
 
-    /// If a window has ended: whether ghosts are to be on.
-    pub(crate) fn look(&mut self, counts: Counts) -> Option<bool> {
+    /// At the end of a window: whether ghosts should be on.
+    pub(crate) fn check(&mut self, counts: Counts) -> Option<bool> {
         let window = counts.since(self.begin);
         if window.lookups.max(window.block_lookups / BLOCKS_OF_LOOKUP) < WINDOW {
             return None;
@@ -95,7 +94,7 @@ mod tests {
             self.counts.block_lookups += WINDOW / 2;
             self.counts.kv_hits += WINDOW * kv / 100;
             self.counts.block_hits += WINDOW / 2 * block / 100;
-            self.turnoff.look(self.counts)
+            self.turnoff.check(self.counts)
         }
     }
 
@@ -117,12 +116,12 @@ mod tests {
     fn nothing_is_decided_before_a_window_ends() {
         let mut turnoff = Turnoff::new(5, Counts::default());
         let counts = |lookups| Counts { lookups, ..Counts::default() };
-        assert_eq!(turnoff.look(counts(WINDOW)), None);
-        assert_eq!(turnoff.look(counts(2 * WINDOW - 1)), None);
-        assert_eq!(turnoff.look(counts(2 * WINDOW)), Some(false));
+        assert_eq!(turnoff.check(counts(WINDOW)), None);
+        assert_eq!(turnoff.check(counts(2 * WINDOW - 1)), None);
+        assert_eq!(turnoff.check(counts(2 * WINDOW)), Some(false));
         let block_lookups = BLOCKS_OF_LOOKUP * WINDOW;
         let of_blocks =
             Counts { block_lookups, block_hits: block_lookups / 2, ..counts(2 * WINDOW) };
-        assert_eq!(turnoff.look(of_blocks), Some(true));
+        assert_eq!(turnoff.check(of_blocks), Some(true));
     }
 }

@@ -1,48 +1,47 @@
-//! How a shard of the block cache lets blocks in, and what it knows of those that are not
-//! there: nothing; how often they were asked for (TinyLFU); or what has left, as AC-Key
-//! notes it.
+//! The admission of blocks to a shard of the block cache, and its memory of blocks that are not
+//! cached: none; access frequencies (TinyLFU); or evicted blocks, as in AC-Key.
 //!
-//! Guarantees: [`Admission::bytes`] is the memory of sketch and ghost. Where every block
-//! comes in and nothing is noted, there is none.
+//! Guarantees: [`Admission::bytes`] is the memory of sketch and ghost. It is 0 where every block is
+//! admitted and nothing is recorded.
 //!
-//! Blocks are known by fingerprints, which are half of their hashes. Relies on being told
-//! of every miss, and of every block that leaves or is refused.
+//! Blocks are identified by fingerprints, which are half of their hashes. Relies on being notified
+//! of every miss, and of every evicted or rejected block.
 //!
-//! For one thread at a time; the boundaries that hits of AC-Key's ghosts move are shared by
-//! all shards, and safe to use from all threads.
+//! Single-threaded; the boundaries that hits of AC-Key's ghosts move are shared by all shards, and
+//! thread-safe.
 
 use std::fmt;
 
 use crate::ablation::{Ablation, Ablations};
 use crate::block::id::TYPICAL_BLOCK_BYTES;
-use crate::partition::ghost::{Ghost, Wanted, spread};
+use crate::partition::ghost::{Ghost, GhostHits, spread};
 use crate::partition::sketch::{Sketch, Wide};
 
-/// How a shard chooses among blocks, and what it knows of those that are not there.
+/// The admission policy of a shard with its memory of blocks that are not cached.
 #[derive(Debug)]
 pub(crate) enum Admission {
-    /// Every block comes in; nothing is known of others.
+    /// Admits every block; records nothing.
     All,
-    /// Those that are asked for often enough come in.
+    /// Admits blocks by access frequency.
     ByUse { sketch: Sketch<Wide>, ghost: Ghost },
-    /// Every block comes in; what leaves is noted as AC-Key does.
-    Noted(Box<dyn DepartedBlocks>),
+    /// Admits every block; a baseline records evicted ones.
+    Baseline(Box<dyn BlockGhost>),
 }
 
-/// What a baseline implements to learn which blocks miss, leave or are refused, so that it
-/// can move its own boundaries.
-pub(crate) trait DepartedBlocks: fmt::Debug + Send {
+/// A baseline that is notified of block misses, evictions and rejections, so that it can move its
+/// own boundaries.
+pub(crate) trait BlockGhost: fmt::Debug + Send {
     /// A lookup of a block missed.
     fn note_miss(&mut self, fingerprint: u32);
 
-    /// A block of `charge` bytes was evicted or refused; `charged` is what those in the
-    /// shard take.
+    /// A block of `charge` bytes was evicted or rejected; `charged` is the total of the cached
+    /// ones.
     fn note_absent(&mut self, fingerprint: u32, charge: usize, charged: usize);
 
     /// A new block needed `bytes` that were not free.
     fn note_wanted(&mut self, bytes: usize);
 
-    /// The sum of [`DepartedBlocks::note_wanted`] since the last call.
+    /// The sum of [`BlockGhost::note_wanted`] since the last call.
     fn take_wanted_bytes(&mut self) -> usize;
 
     /// The bytes of its ghost.
@@ -50,68 +49,67 @@ pub(crate) trait DepartedBlocks: fmt::Debug + Send {
 }
 
 impl Admission {
-    /// By a sketch of at most `sketch_bytes`, with a ghost of every `sampling`-th of the
+    /// Admission by a sketch of at most `sketch_bytes`, with a ghost of every `sampling`-th of the
     /// blocks that `window_bytes` would hold.
     pub(crate) fn by_use(
         sketch_bytes: usize,
         window_bytes: usize,
         sampling: u32,
-        without: Ablations,
+        ablations: Ablations,
     ) -> Self {
         let ghost = Ghost::new(window_bytes / TYPICAL_BLOCK_BYTES, sampling)
-            .keeping_last(without.has(Ablation::GhostChoice));
+            .keeping_last(ablations.has(Ablation::GhostChoice));
         Self::ByUse { sketch: Sketch::new(sketch_bytes), ghost }
     }
 
-    /// How often blocks were asked for, where that is counted.
+    /// Access frequencies of blocks, if they are counted.
     pub(crate) fn sketch(&self) -> Option<&Sketch<Wide>> {
         match self {
             Self::ByUse { sketch, .. } => Some(sketch),
-            Self::All | Self::Noted(_) => None,
+            Self::All | Self::Baseline(_) => None,
         }
     }
 
-    /// A block was asked for that is not there.
+    /// Records a block miss.
     pub(crate) fn note_miss(&mut self, fingerprint: u32) {
         match self {
             Self::All => {}
             Self::ByUse { sketch, .. } => sketch.add(spread(fingerprint)),
-            Self::Noted(departed) => departed.note_miss(fingerprint),
+            Self::Baseline(ghost) => ghost.note_miss(fingerprint),
         }
     }
 
-    /// What the ghost says of a block that is about to be read, which it forgets with that:
-    /// nothing if it does not know it. `None`: there is no such ghost (AC-Key's is asked at
-    /// the miss).
-    pub(crate) fn take_ghost_hit(&mut self, fingerprint: u32) -> Option<Wanted> {
+    /// The ghost hit of a block that is about to be read, which removes it from the ghost; zero if
+    /// there is none. `None`: there is no such ghost (AC-Key's is checked at the miss).
+    pub(crate) fn take_ghost_hit(&mut self, fingerprint: u32) -> Option<GhostHits> {
         match self {
             Self::ByUse { sketch, ghost } => {
                 Some(ghost.take(fingerprint, sketch).unwrap_or_default())
             }
-            Self::All | Self::Noted(_) => None,
+            Self::All | Self::Baseline(_) => None,
         }
     }
 
-    /// A block has left, or was refused; `charged`: what those that are there take.
+    /// Records an evicted or rejected block; `charged`: the total of the cached ones.
     pub(crate) fn note_absent(&mut self, fingerprint: u32, charge: usize, charged: usize) {
         match self {
             Self::All => {}
             Self::ByUse { sketch, ghost } => ghost.note(fingerprint, sketch),
-            Self::Noted(departed) => departed.note_absent(fingerprint, charge, charged),
+            Self::Baseline(ghost) => ghost.note_absent(fingerprint, charge, charged),
         }
     }
 
-    /// A new block wanted so many bytes that were not free.
+    /// Records that a new block needed `bytes` that were not free.
     pub(crate) fn note_wanted(&mut self, bytes: usize) {
-        if let Self::Noted(departed) = self {
-            departed.note_wanted(bytes);
+        if let Self::Baseline(ghost) = self {
+            ghost.note_wanted(bytes);
         }
     }
 
-    /// What new blocks wanted and did not find free since this was asked last, in bytes.
+    /// The bytes that new blocks needed and did not find free since the last call.
     pub(crate) fn take_wanted_bytes(&mut self) -> usize {
         match self {
-            Self::Noted(departed) => departed.take_wanted_bytes(),
+            Self::Baseline(ghost) => ghost.take_wanted_bytes(),
             Self::All | Self::ByUse { .. } => 0,
         }
     }
@@ -121,7 +119,7 @@ impl Admission {
         match self {
             Self::All => 0,
             Self::ByUse { sketch, ghost } => sketch.charged_bytes() + ghost.charged_bytes(),
-            Self::Noted(departed) => departed.bytes(),
+            Self::Baseline(ghost) => ghost.bytes(),
         }
     }
 }

@@ -1,58 +1,57 @@
-//! Whether a filter that is not in memory is worth its read: a filter spares a lookup the
-//! reads of an index and a data block if the table does not have the key. In the last
-//! level nearly every key that is asked for is there, so that reading a filter costs a
-//! lookup a read more and saves none; what holds it in memory is the bytes of others.
+//! Whether a filter that is not in memory is worth its read: a filter saves a lookup the reads of
+//! an index and a data block if the table does not have the key. In the last level nearly every
+//! requested key exists, so reading a filter costs a lookup one more read and saves none, and
+//! caching it takes the bytes of others.
 //!
 //! ```text
-//!   worth = share of lookups whose key is absent * reads of a lookup behind the filter
+//!   worth = share of lookups whose key is absent * reads of a lookup past the filter
 //! ```
 //!
-//! the reads that one look at the filter saves on average. Both are moving averages over
-//! the lookups of one table that read storage, and a part of the others: those that do no
-//! I/O are not to write to what all threads read. A data block counts as read even if it
-//! was in memory: that may be the doing of lookups without the filter, and takes the bytes
-//! of others.
+//! the average reads saved per lookup in the filter. Both are moving averages over the lookups of
+//! one table that read storage, and a sample of the others: lookups without I/O should not write to
+//! memory that all threads read. A data block counts as read even if it was in memory: it may be
+//! cached because of lookups without the filter, and takes the bytes of others.
 //!
 //! Guarantees:
-//! 1. What nobody has measured is worth its read.
-//! 2. Some hundred lookups make of any worth what it is now.
+//! 1. An unmeasured filter is worth its read.
+//! 2. Any worth is up to date after some hundred lookups.
 //!
-//! Safe to use from all threads; of threads that tell at once some may be forgotten.
+//! Thread-safe; of concurrent updates some may be lost.
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 
-/// How fast the averages follow: a new lookup counts for so much.
+/// Weight of a new lookup in the moving averages.
 const GAIN: f32 = 1.0 / 32.0;
 
-/// Until something is measured: keys are absent, and would read an index and a data block.
+/// Before the first measurement: keys are absent, and would read an index and a data block.
 const ABSENT_AT_FIRST: f32 = 1.0;
 const READS_AT_FIRST: f32 = 2.0;
 
-/// A read saved, in the unit of [`FilterWorth::worth`].
+/// One saved read, in the unit of [`FilterWorth::worth`].
 const ONE_READ: u32 = 256;
-/// What saves a lookup so much pays at once: the next one to look will find it.
+/// A filter that saves this much pays at once: the next lookup will find it cached.
 const PAYS: u32 = ONE_READ * 15 / 16;
 
-/// How a lookup ended in a table that has a filter.
+/// The result of a lookup in a table with a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FilteredLookup {
-    /// The table does not have the key.
+    /// Whether the key is absent from the table.
     pub is_absent: bool,
-    /// Index blocks that it read, and data blocks that it looked at; `None`: the filter said
-    /// no.
+    /// Index blocks that it read, and data blocks that it searched; `None`: the filter excluded
+    /// the key.
     pub reads_behind: Option<u32>,
 }
 
-/// What the filters of one table save. On cache lines of its own: who looks at the table
-/// next to it is not to wait.
+/// The savings of one table's filters. On its own cache lines, so that lookups in neighbouring
+/// tables do not contend.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct FilterWorth {
-    /// The bits of a float: of a lookup, how likely its key is absent.
+    /// The bits of a float: probability that a lookup's key is absent.
     absent: AtomicU32,
-    /// The bits of a float: reads of a lookup that has gone behind the filter.
+    /// The bits of a float: reads of a lookup past the filter.
     reads_behind: AtomicU32,
-    /// The reads that a look saves, times [`ONE_READ`].
+    /// Reads saved per lookup, times [`ONE_READ`].
     worth: AtomicU32,
 }
 
@@ -67,7 +66,7 @@ impl Default for FilterWorth {
 }
 
 /// Moves an average towards `new`.
-fn follow(average: &AtomicU32, new: f32) -> f32 {
+fn update_average(average: &AtomicU32, new: f32) -> f32 {
     let before = f32::from_bits(average.load(Ordering::Relaxed));
     let after = before + (new - before) * GAIN;
     average.store(after.to_bits(), Ordering::Relaxed);
@@ -75,35 +74,35 @@ fn follow(average: &AtomicU32, new: f32) -> f32 {
 }
 
 impl FilterWorth {
-    /// A lookup has ended.
+    /// Records a lookup.
     pub fn note(&self, lookup: FilteredLookup) {
-        let absent = follow(&self.absent, f32::from(u8::from(lookup.is_absent)));
+        let absent = update_average(&self.absent, f32::from(u8::from(lookup.is_absent)));
         let reads = match lookup.reads_behind {
-            Some(reads) => follow(&self.reads_behind, reads as f32),
+            Some(reads) => update_average(&self.reads_behind, reads as f32),
             None => f32::from_bits(self.reads_behind.load(Ordering::Relaxed)),
         };
         self.worth.store((absent * reads * ONE_READ as f32).round() as u32, Ordering::Relaxed);
     }
 
-    /// The reads that a look at the filter saves on average.
+    /// The average reads saved per lookup in the filter.
     #[cfg(test)]
     fn reads(&self) -> f32 {
         self.worth.load(Ordering::Relaxed) as f32 / ONE_READ as f32
     }
 
-    /// Whether the filter saves the lookup about as much as it costs to read it.
+    /// Whether the filter saves the lookup about as much as its read costs.
     pub(crate) fn pays_at_once(&self) -> bool {
         self.worth.load(Ordering::Relaxed) >= PAYS
     }
 
-    /// Whether a look is to count as one of the filter's: as many do as it saves reads.
-    /// `lot`: any number, another one for each look.
-    pub(crate) fn counts(&self, lot: u64) -> bool {
-        self.pays_at_once() || mixed(lot) % ONE_READ < self.worth.load(Ordering::Relaxed)
+    /// Whether a lookup counts as an access of the filter: with the probability of a saved read.
+    /// `sample_id`: any number, different for each lookup.
+    pub(crate) fn counts(&self, sample_id: u64) -> bool {
+        self.pays_at_once() || mixed(sample_id) % ONE_READ < self.worth.load(Ordering::Relaxed)
     }
 }
 
-/// The bits of a number, in no order.
+/// The bits of a number, mixed.
 pub(crate) fn mixed(number: u64) -> u32 {
     let mixed = (number ^ number >> 31).wrapping_mul(0x7FB5_D329_728E_A185);
     ((mixed ^ mixed >> 27).wrapping_mul(0x81DA_DEF4_BC2D_D44D) >> 32) as u32
@@ -127,11 +126,11 @@ mod tests {
         assert!(lookups.unwrap() < 20, "{lookups:?}");
         (0..500).for_each(|_| worth.note(FOUND));
         assert_eq!(worth.reads(), 0.0);
-        assert!((0..1000).all(|lot| !worth.counts(lot)));
+        assert!((0..1000).all(|sample_id| !worth.counts(sample_id)));
     }
 
-    /// Lookups that a filter answers say nothing of what is behind it: nothing was once made
-    /// of that, and the filter seemed to be worth nothing.
+    /// Regression: lookups that the filter answers contain no reads past it. They once counted as
+    /// zero reads, and the filter seemed to be worth nothing.
     #[test]
     fn a_filter_that_is_always_needed_pays_however_long() {
         let worth = FilterWorth::default();
@@ -161,7 +160,7 @@ mod tests {
         for n in 0..2000 {
             worth.note(FilteredLookup { is_absent: n % 2 == 0, reads_behind: Some(1) });
         }
-        let counted = (0..4096).filter(|&lot| worth.counts(lot)).count();
+        let counted = (0..4096).filter(|&sample_id| worth.counts(sample_id)).count();
         assert!((1800..2300).contains(&counted), "{counted}");
     }
 }

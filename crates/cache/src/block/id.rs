@@ -1,26 +1,25 @@
-//! Names of blocks: a table and an offset in it, both opaque; and what is known of a block
-//! beside its name.
+//! Block identifiers: a table and an offset in it, both opaque; and the tag of a block.
 //!
 //! Guarantees:
-//! 1. All bits of a name reach all bits of its hash: some choose a shard, others a place in
+//! 1. All bits of an identifier reach all bits of its hash: some select a shard, others a place in
 //!    its table, and half of them are a fingerprint.
-//! 2. Blocks of one extent have one hash of it.
+//! 2. Blocks of one extent share one extent hash.
 
 use crate::block::stats::BlockKind;
 use crate::eviction::lists::Key;
 
-/// About what a block takes, in bytes.
+/// Typical bytes of a block.
 pub(crate) const TYPICAL_BLOCK_BYTES: usize = 4096;
 
-/// An extent is a MiB of a table: long beside a scan.
+/// An extent is a MiB of a table: long compared with a scan.
 const EXTENT_SHIFT: u32 = 20;
 
-/// Which block: a table and the offset of the block in it. Both opaque.
+/// A block: a table and the block's offset in it. Both are opaque.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BlockId {
     /// The table's number.
     pub table: u64,
-    /// Where the block begins in the table.
+    /// The block's offset in the table, in bytes.
     pub offset: u64,
 }
 
@@ -35,18 +34,18 @@ impl Key for BlockId {
 }
 
 impl BlockId {
-    /// A hash of the extent that the block begins in: the same for all blocks of it.
+    /// A hash of the extent in which the block begins: the same for all of its blocks.
     pub(crate) fn extent_hash(self) -> u64 {
         Self { table: self.table, offset: self.offset >> EXTENT_SHIFT }.hash()
     }
 }
 
-/// What policies and statistics know about a block.
+/// The block's attributes for policies and statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BlockTag {
     /// The keyspace that the table belongs to.
     pub keyspace: u32,
-    /// What the block holds.
+    /// The kind of block.
     pub kind: BlockKind,
 }
 

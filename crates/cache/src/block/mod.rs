@@ -1,20 +1,18 @@
-//! The block cache: sharded lists of blocks, bounded in bytes, in the order that was
-//! chosen ([`Eviction`]; LRU at first). In that of LRU it can be asked to let only those
-//! in that are asked for often enough (TinyLFU), or to note what leaves as AC-Key does.
+//! The block cache: sharded lists of blocks, bounded in bytes, in a configurable eviction order
+//! ([`Eviction`]; LRU at first). With LRU it can admit only frequently accessed blocks (TinyLFU),
+//! or record evicted blocks as in AC-Key.
 //!
 //! Guarantees:
-//! 1. The bytes charged are at most the capacity at every moment, shard by
-//!    shard; what is charged is what is allocated: the value, as its owner
-//!    says, and the list's own memory for it. Sketches and ghosts come on top
-//!    ([`BlockCache::measuring_bytes`]).
-//! 2. A block that was put in is returned as it was, or not at all.
+//! 1. The charged bytes are at most the capacity at every moment, shard by shard; they equal the
+//!    allocation: the value, as its owner states, and the list's own memory for it. Sketches and
+//!    ghosts come on top ([`BlockCache::measuring_bytes`]).
+//! 2. A lookup returns an inserted block unchanged, or none.
 //! 3. A hit takes one hash and one short lock, and allocates nothing.
 //! 4. No value is dropped under a lock.
 //!
-//! Safe to use from all threads. A thread holds one shard's lock at a time,
-//! inside that of the capacity when it changes it.
-//! `clone` of a value, and what looks at one in its place, run under that lock: they
-//! are to be cheap, as an `Arc`'s.
+//! Thread-safe. A thread holds one shard's lock at a time, inside that of the capacity when it
+//! changes it. `clone` of a value, and the closures that read one in place, run under that lock:
+//! they must be cheap, like an `Arc`'s.
 
 pub(crate) mod filter_worth;
 pub(crate) mod stats;
@@ -25,59 +23,58 @@ pub(crate) mod shard;
 use std::fmt;
 
 use crate::ablation::{Ablation, Ablations};
-use crate::block::admission::{Admission, DepartedBlocks};
+use crate::block::admission::{Admission, BlockGhost};
 use crate::block::filter_worth::{FilterWorth, mixed};
 use crate::block::id::{BlockId, BlockTag};
-use crate::block::shard::{Arrival, Shard};
+use crate::block::shard::{InsertReason, Shard};
 use crate::block::stats::BlockCacheStats;
 use crate::eviction::lists::Key;
 use crate::eviction::order::{Eviction, Ordered};
-use crate::partition::ghost::{Wanted, spread};
+use crate::partition::ghost::{GhostHits, spread};
 use crate::sync::Mutex;
 
-/// A shard of fewer bytes would push out useful blocks for want of neighbours
-/// to balance with: 512 KiB are about a hundred blocks.
+/// A smaller shard would evict useful blocks because it has too few to balance: 512 KiB are about a
+/// hundred blocks.
 pub(crate) const SHARD_BYTES_MIN: usize = 512 << 10;
 
-/// Of so many looks at filters one is noted even if its lookup reads nothing.
-const LESSONS: u32 = 64;
+/// One in this number of filter lookups is recorded even if it reads nothing.
+const SAMPLING: u32 = 64;
 
-/// How many nodes a walk over all blocks looks at under one lock.
+/// Nodes per lock in a scan of all blocks.
 const SWEEP_NODES: usize = 1024;
 
-/// What a look for a filter comes to.
+/// The result of looking up a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Look<R> {
-    /// It is here, and said this.
-    Seen(R),
-    /// It is not here, and to be read.
+pub enum FilterLookup<R> {
+    /// It is cached, with this result.
+    Hit(R),
+    /// It is not cached; read it.
     Read,
-    /// It is not here, and to be passed by.
+    /// It is not cached; skip it.
     Skip,
 }
 
-/// A shard on cache lines of its own: two shards' locks on one line would
-/// slow each other down (two lines, because the processor fetches pairs).
+/// A shard on its own cache lines: two shards' locks on one line would slow each other down (two
+/// lines, because the processor fetches pairs).
 #[derive(Debug)]
 #[repr(align(128))]
-struct Apart<V>(Mutex<Shard<V>>);
+struct CachePadded<V>(Mutex<Shard<V>>);
 
 /// A sharded cache of blocks, bounded in bytes.
 pub struct BlockCache<V> {
-    /// A power of two of them.
-    shards: Box<[Apart<V>]>,
-    /// Locked before the shards while it changes, so that two changes at once
-    /// leave all shards with the same one.
+    /// A power of two.
+    shards: Box<[CachePadded<V>]>,
+    /// Locked before the shards while it changes, so that concurrent changes leave the same
+    /// capacity in all shards.
     capacity: Mutex<usize>,
 }
 
 impl<V: Clone> BlockCache<V> {
-    /// What a block is charged beside its own bytes.
+    /// The charge of a block besides its own bytes.
     pub const BLOCK_OVERHEAD_BYTES: usize = Shard::<V>::BLOCK_OVERHEAD_BYTES;
 
-    /// A cache of `capacity_bytes` in `shards` shards, rounded up to a power
-    /// of two; fewer when they would be smaller than 512 KiB. Their number
-    /// stays when the capacity changes.
+    /// A cache of `capacity_bytes` in `shards` shards, rounded up to a power of two; fewer if they
+    /// would be smaller than 512 KiB. The number stays when the capacity changes.
     pub fn new(capacity_bytes: usize, shards: usize) -> Self {
         let most = (capacity_bytes / SHARD_BYTES_MIN).max(1);
         let mut count = shards.clamp(1, 1 << 16).next_power_of_two();
@@ -86,56 +83,55 @@ impl<V: Clone> BlockCache<V> {
         }
         let shard = || Shard::new(Eviction::Lru, capacity_bytes / count);
         Self {
-            shards: (0..count).map(|_| Apart(Mutex::new(shard()))).collect(),
+            shards: (0..count).map(|_| CachePadded(Mutex::new(shard()))).collect(),
             capacity: Mutex::new(capacity_bytes),
         }
     }
 
-    /// From now on blocks come in only if they are asked for often enough, by sketches of
-    /// at most `sketch_bytes` together; those that are not here are noted in ghosts with
-    /// windows of `window_bytes` together, every `sampling`-th. What was counted before
-    /// is forgotten.
+    /// Admits only frequently accessed blocks from now on, by sketches of at most `sketch_bytes`
+    /// together; blocks that are not cached are recorded in ghosts with windows of `window_bytes`
+    /// together, every `sampling`-th. Earlier counts are dropped.
     pub fn admit_by_use(&self, sketch_bytes: usize, window_bytes: usize, sampling: u32) {
         let (sketch_bytes, window_bytes) =
             (sketch_bytes / self.shards.len(), window_bytes / self.shards.len());
-        self.set_admission(|without| {
-            Admission::by_use(sketch_bytes, window_bytes, sampling, without)
+        self.set_admission(|ablations| {
+            Admission::by_use(sketch_bytes, window_bytes, sampling, ablations)
         });
     }
 
-    /// From now on every block comes in, and nothing is noted of others.
+    /// Admits every block from now on, and records no others.
     pub fn admit_all(&self) {
         self.set_admission(|_| Admission::All);
     }
 
-    /// From now on every block comes in, and `make` (called once for each shard) is told of
-    /// misses and of blocks that are evicted or refused.
-    pub(crate) fn note_departed(&self, make: impl Fn() -> Box<dyn DepartedBlocks>) {
-        self.set_admission(|_| Admission::Noted(make()));
+    /// Admits every block from now on, and notifies the ghosts from `make` (called once per shard)
+    /// of misses and of evicted or rejected blocks.
+    pub(crate) fn record_evictions(&self, make: impl Fn() -> Box<dyn BlockGhost>) {
+        self.set_admission(|_| Admission::Baseline(make()));
     }
 
-    /// From now on it does without these. To be followed by what says how blocks come in.
-    pub fn set_without(&self, without: Ablations) {
-        self.shards.iter().for_each(|Apart(shard)| shard.lock().without = without);
+    /// Switches mechanisms off. Set the admission afterwards.
+    pub fn set_ablations(&self, ablations: Ablations) {
+        self.shards.iter().for_each(|CachePadded(shard)| shard.lock().ablations = ablations);
     }
 
     fn set_admission(&self, make: impl Fn(Ablations) -> Admission) {
-        for Apart(shard) in &self.shards {
-            let without = shard.lock().without;
-            let new = make(without);
+        for CachePadded(shard) in &self.shards {
+            let ablations = shard.lock().ablations;
+            let new = make(ablations);
             let before = std::mem::replace(&mut shard.lock().admission, new);
             drop(before);
         }
     }
 
-    /// What new blocks wanted and did not find free since this was asked last, in bytes.
+    /// The bytes that new blocks needed and did not find free since the last call.
     pub fn take_wanted_bytes(&self) -> usize {
         self.shards.iter().map(|shard| shard.0.lock().admission.take_wanted_bytes()).sum()
     }
 
-    /// From now on blocks leave in another order; those that are here go, if it is one.
+    /// Changes the eviction order; drops all blocks if it differs.
     pub fn set_eviction(&self, eviction: Eviction) {
-        for Apart(shard) in &self.shards {
+        for CachePadded(shard) in &self.shards {
             let mut shard = shard.lock();
             if shard.blocks.eviction() != eviction {
                 let blocks = Ordered::new(eviction, shard.blocks.capacity());
@@ -146,43 +142,42 @@ impl<V: Clone> BlockCache<V> {
         }
     }
 
-    /// The bytes of sketches and ghosts, which do not count as charged.
+    /// Bytes of sketches and ghosts, which are not part of the charged bytes.
     pub fn measuring_bytes(&self) -> usize {
         self.sum(|shard| shard.admission.bytes())
     }
 
-    /// How many reads there would not have been with a larger cache.
-    pub fn wanted(&self) -> Wanted {
-        let mut wanted = Wanted::default();
+    /// Reads that a larger cache would have saved.
+    pub fn wanted(&self) -> GhostHits {
+        let mut wanted = GhostHits::default();
         self.shards.iter().for_each(|shard| wanted += shard.0.lock().wanted);
         wanted
     }
 
-    /// How many shards there are.
+    /// The number of shards.
     pub(crate) fn shards(&self) -> usize {
         self.shards.len()
     }
 
-    /// The shard of a hash. The hash table places by the lowest bits and
-    /// compares by the highest: these are others.
+    /// The shard of a hash. The hash table uses the lowest bits for the slot and the highest for
+    /// comparison: these are others.
     fn shard(&self, hash: u64) -> &Mutex<Shard<V>> {
         let index = (hash >> 40) as usize & (self.shards.len() - 1);
         &self.shards[index].0
     }
 
-    /// The block, if it is here; it becomes the most recently used, or stays one of the most
-    /// recently used where blocks come in by use. Counts a
-    /// hit or a miss for the kind in `tag`.
+    /// The block, if it is cached; it becomes the most recently used, or with admission by
+    /// frequency stays one of the most recently used. Counts a hit or a miss for the kind in `tag`.
     pub fn get(&self, id: BlockId, tag: BlockTag) -> Option<V> {
         self.get_with(id, tag, V::clone)
     }
 
-    /// As [`BlockCache::get`], with what `look` makes of the block in its place. For a
-    /// look that is as short as a clone: it runs under the lock.
+    /// Like [`BlockCache::get`], but returns the result of `look` on the block. `look` runs under
+    /// the lock and must be as short as a clone.
     pub fn get_with<R>(&self, id: BlockId, tag: BlockTag, look: impl FnOnce(&V) -> R) -> Option<R> {
         let hash = id.hash();
         let mut shard = self.shard(hash).lock();
-        let found = shard.look_at(hash, id, true, look);
+        let found = shard.get_with(hash, id, true, look);
         match found {
             Some(_) => shard.stats.kind_mut(tag.kind).hits += 1,
             None => shard.note_miss(hash, tag.kind),
@@ -190,53 +185,53 @@ impl<V: Clone> BlockCache<V> {
         found
     }
 
-    /// As [`BlockCache::get_with`], for a filter of `bytes` that a lookup can do without.
-    /// Where blocks come in by use, a filter that is not here is read if that saves the
-    /// lookup a read, or if it would be kept, with looks that count by what they save.
-    /// Beside it: whether to note the lookup even if it reads nothing ([`FilterWorth::note`]).
+    /// Like [`BlockCache::get_with`], for a filter of `bytes` that a lookup can do without. With
+    /// admission by frequency, a filter that is not cached is read if that saves the lookup a read,
+    /// or if it would be admitted, with accesses weighted by their savings. The flag returned with
+    /// it: whether to record the lookup even if it reads nothing ([`FilterWorth::note`]).
     pub fn look_for<R>(
         &self,
         id: BlockId,
         tag: BlockTag,
         (worth, bytes): (&FilterWorth, usize),
         look: impl FnOnce(&V) -> R,
-    ) -> (Look<R>, bool) {
+    ) -> (FilterLookup<R>, bool) {
         let hash = id.hash();
         let pays = worth.pays_at_once();
         let mut shard = self.shard(hash).lock();
         let stats = shard.stats.kind(tag.kind);
-        let lot = stats.hits + stats.misses + stats.skips;
-        let is_lesson = mixed(lot).is_multiple_of(LESSONS);
+        let sample_id = stats.hits + stats.misses + stats.skips;
+        let is_sample = mixed(sample_id).is_multiple_of(SAMPLING);
         let is_optional = shard.admission.sketch().is_some()
-            && !shard.without.has(Ablation::FilterWorth)
+            && !shard.ablations.has(Ablation::FilterWorth)
             && !pays;
-        let counts = !is_optional || worth.counts(lot);
-        if let Some(seen) = shard.look_at(hash, id, counts, look) {
+        let counts = !is_optional || worth.counts(sample_id);
+        if let Some(seen) = shard.get_with(hash, id, counts, look) {
             shard.stats.kind_mut(tag.kind).hits += 1;
-            return (Look::Seen(seen), is_lesson);
+            return (FilterLookup::Hit(seen), is_sample);
         }
         if !is_optional {
             shard.note_miss(hash, tag.kind);
-            return (Look::Read, is_lesson);
+            return (FilterLookup::Read, is_sample);
         }
         let look = match shard.wants(id, hash, bytes, counts) {
-            true => Look::Read,
-            false => Look::Skip,
+            true => FilterLookup::Read,
+            false => FilterLookup::Skip,
         };
         let counters = shard.stats.kind_mut(tag.kind);
         match look {
-            Look::Read => counters.misses += 1,
+            FilterLookup::Read => counters.misses += 1,
             _ => counters.skips += 1,
         }
-        (look, is_lesson)
+        (look, is_sample)
     }
 
-    /// The block, if somebody has put it in since it was missed, which counts as another hit;
-    /// else it is about to be read, alone ([`BlockCache::note_read`]).
+    /// The block, if it was inserted since the miss, which counts as another hit; else records that
+    /// it is about to be read alone ([`BlockCache::note_read`]).
     pub fn get_or_note_read(&self, id: BlockId, tag: BlockTag) -> Option<V> {
         let hash = id.hash();
         let mut shard = self.shard(hash).lock();
-        let found = shard.look_at(hash, id, true, V::clone);
+        let found = shard.get_with(hash, id, true, V::clone);
         match &found {
             Some(_) => shard.stats.kind_mut(tag.kind).hits += 1,
             None => shard.note_read(hash),
@@ -244,16 +239,16 @@ impl<V: Clone> BlockCache<V> {
         found
     }
 
-    /// Blocks that are not here are about to be read from storage, in one read. With all
-    /// of them here it would not be: the ghosts know them all, or more bytes would not
-    /// have saved it. It is as near as the farthest of them.
+    /// Records that blocks that are not cached are about to be read from storage in one read. Only
+    /// with all of them cached the read would be saved: it counts if the ghosts have all of them,
+    /// and is as near as the farthest one.
     pub fn note_read(&self, ids: impl Iterator<Item = BlockId>) {
         let mut saved = None;
         for id in ids {
             let hash = id.hash();
             let shard = self.shard(hash);
             let Some(hit) = shard.lock().admission.take_ghost_hit(hash as u32) else { return };
-            // Whichever shard is last has it.
+            // The last shard records it.
             let others = saved.map_or(hit, |(_, others)| others);
             saved = Some((shard, hit.min(others)));
         }
@@ -262,17 +257,16 @@ impl<V: Clone> BlockCache<V> {
         }
     }
 
-    /// Has `see` look at every block, with how often it was asked for lately; shard by
-    /// shard, with short locks.
-    pub fn look_at_all(&self, mut see: impl FnMut(BlockId, u8)) {
-        for Apart(shard) in &self.shards {
+    /// Calls `see` for every block with its recent access count, shard by shard with short locks.
+    pub fn for_each_block(&self, mut see: impl FnMut(BlockId, u8)) {
+        for CachePadded(shard) in &self.shards {
             let mut first = 0;
             loop {
                 let locked = shard.lock();
                 if first >= locked.blocks.nodes() {
                     break;
                 }
-                locked.blocks.look_at(first, SWEEP_NODES, |id, block| {
+                locked.blocks.scan(first, SWEEP_NODES, |id, block| {
                     see(*id, locked.heat_of(block));
                 });
                 first += SWEEP_NODES;
@@ -280,78 +274,77 @@ impl<V: Clone> BlockCache<V> {
         }
     }
 
-    /// A block that is about to come was asked for so many times.
-    pub fn remember(&self, id: BlockId, times: u8) {
+    /// Raises the access count of a block that is about to be inserted to `times`.
+    pub fn restore_frequency(&self, id: BlockId, times: u8) {
         let hash = id.hash();
         if let Some(sketch) = self.shard(hash).lock().admission.sketch() {
             sketch.raise(spread(hash as u32), times);
         }
     }
 
-    /// How often the block was asked for lately, as far as is known.
+    /// The recent access count of the block, if known.
     #[cfg(test)]
     pub(crate) fn times(&self, id: BlockId) -> u16 {
         let hash = id.hash();
         self.shard(hash).lock().times(hash)
     }
 
-    /// How often a block that is here was asked for lately, as far as is known, its being
-    /// put in included; 0: it is not here. Moves nothing.
+    /// The recent access count of a cached block, its insert included; 0: it is not cached. Moves
+    /// nothing.
     pub fn heat(&self, id: BlockId) -> u8 {
         let hash = id.hash();
         let shard = self.shard(hash).lock();
         shard.blocks.peek(hash, &id).map_or(0, |block| shard.heat_of(block))
     }
 
-    /// As [`BlockCache::insert`], for a block whose content was asked for so many times
-    /// under other names.
-    pub fn insert_heir(&self, id: BlockId, tag: BlockTag, value: V, charge: usize, times: u8) {
+    /// Like [`BlockCache::insert`], for a block that a compaction has written and whose content was
+    /// accessed `times` times under other identifiers.
+    pub fn insert_prefilled(&self, id: BlockId, tag: BlockTag, value: V, charge: usize, times: u8) {
         let hash = id.hash();
         let mut shard = self.shard(hash).lock();
         if let Some(sketch) = shard.admission.sketch() {
             sketch.raise(spread(hash as u32), times);
         }
         let inserts = shard.stats.kind(tag.kind).inserts;
-        let dropped = shard.insert(hash, id, tag, value, charge, Arrival::Alone);
+        let dropped = shard.insert(hash, id, tag, value, charge, InsertReason::Alone);
         let counters = shard.stats.kind_mut(tag.kind);
         counters.compaction_prefills += counters.inserts - inserts;
         drop(shard);
         drop(dropped);
     }
 
-    /// Whether the block is here; counts nothing and moves nothing.
+    /// Whether the block is cached; counts and moves nothing.
     pub fn contains(&self, id: BlockId) -> bool {
         let hash = id.hash();
         self.shard(hash).lock().blocks.contains(hash, &id)
     }
 
-    /// Puts a block in whose value takes `charge` bytes, in place of an older
-    /// one of that name. A block larger than a shard is not kept.
+    /// Inserts a block whose value takes `charge` bytes, replacing an older one with that
+    /// identifier. A block larger than a shard is not cached.
     pub fn insert(&self, id: BlockId, tag: BlockTag, value: V, charge: usize) {
-        self.insert_read(id, tag, value, charge, Arrival::Alone);
+        self.insert_read(id, tag, value, charge, InsertReason::Alone);
     }
 
-    /// As [`BlockCache::insert`], of a block that came with such a read.
+    /// Like [`BlockCache::insert`], with the reason of the insert.
     pub fn insert_read(
         &self,
         id: BlockId,
         tag: BlockTag,
         value: V,
         charge: usize,
-        arrival: Arrival,
+        reason: InsertReason,
     ) {
         let hash = id.hash();
         let mut shard = self.shard(hash).lock();
-        let dropped = shard.insert(hash, id, tag, value, charge, arrival);
+        let dropped = shard.insert(hash, id, tag, value, charge, reason);
         drop(shard);
         drop(dropped);
     }
 
-    /// Takes out all blocks of tables that are `dead`: shard by shard, with
-    /// short locks, so that readers go on. Blocks that are put in meanwhile
-    /// may stay.
+    /// Removes all blocks of tables that are `dead`: shard by shard, with short locks, so that
+    /// readers continue. Blocks inserted meanwhile may stay.
     pub fn evict_tables(&self, dead: &dyn Fn(u64) -> bool) {
-        for Apart(shard) in &self.shards {
+        for CachePadded(shard) in &self.shards {
             let mut first = 0;
             loop {
                 let mut locked = shard.lock();
@@ -366,11 +359,11 @@ impl<V: Clone> BlockCache<V> {
         }
     }
 
-    /// Changes the capacity, and pushes out blocks until all fit.
+    /// Changes the capacity in bytes, and evicts blocks until all fit.
     pub fn set_capacity(&self, bytes: usize) {
         let mut evicted = Vec::with_capacity(self.shards.len());
         let mut capacity = self.capacity.lock();
-        for Apart(shard) in &self.shards {
+        for CachePadded(shard) in &self.shards {
             evicted.push(shard.lock().set_capacity(bytes / self.shards.len()));
         }
         *capacity = bytes;
@@ -378,28 +371,28 @@ impl<V: Clone> BlockCache<V> {
         drop(evicted);
     }
 
-    /// Whether most shards have room for another block. (The bytes that are free in all of
-    /// them say little: every full one has some.)
+    /// Whether most shards have room for another block. (The total of free bytes is not conclusive:
+    /// every full shard has some.)
     pub fn has_room(&self) -> bool {
         2 * self.sum(|shard| usize::from(shard.has_room_for_one())) > self.shards.len()
     }
 
-    /// The bound on [`BlockCache::charged_bytes`].
+    /// The upper bound of [`BlockCache::charged_bytes`].
     pub fn capacity(&self) -> usize {
         *self.capacity.lock()
     }
 
-    /// The bytes charged now.
+    /// The charged bytes.
     pub fn charged_bytes(&self) -> usize {
         self.sum(|shard| shard.blocks.charged())
     }
 
-    /// How many blocks are here.
+    /// The number of cached blocks.
     pub fn len(&self) -> usize {
         self.sum(|shard| shard.blocks.len())
     }
 
-    /// Whether no block is here.
+    /// Whether no block is cached.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,6 +1,6 @@
-//! What a block cache counts, by kind of block.
+//! Counters of a block cache by kind of block.
 
-/// What a block holds.
+/// The kind of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BlockKind {
     /// Entries.
@@ -14,21 +14,21 @@ pub enum BlockKind {
 /// Counters of one kind of block.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KindStats {
-    /// Gets that found the block.
+    /// Lookups that found the block.
     pub hits: u64,
-    /// Gets that did not.
+    /// Lookups that did not.
     pub misses: u64,
-    /// Blocks that were put in and kept.
+    /// Blocks that were admitted.
     pub inserts: u64,
-    /// Blocks that were pushed out for want of room.
+    /// Evicted blocks.
     pub evictions: u64,
-    /// Of the inserts, those of blocks that took the place of others.
+    /// The part of the inserts that prefilled blocks of compaction output.
     pub compaction_prefills: u64,
-    /// Looks for filters that were not here and not worth their read.
+    /// Lookups that skipped a filter that was not cached and not worth its read.
     pub skips: u64,
 }
 
-/// Counters of a block cache since it was made.
+/// Counters of a block cache since it was created.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BlockCacheStats {
     /// Data blocks.
@@ -57,7 +57,7 @@ impl BlockCacheStats {
         }
     }
 
-    /// The sums over all kinds.
+    /// The totals over all kinds.
     pub fn total(&self) -> KindStats {
         let mut total = self.data;
         total += self.index;

@@ -1,5 +1,4 @@
-//! One budget for all: the bytes stay within it whatever is done, and go where they
-//! save reads.
+//! One budget for all caches: the bytes never exceed it, and go where they save reads.
 
 use proptest::prelude::*;
 
@@ -16,7 +15,7 @@ fn hash_of(name: Name<'_>) -> u64 {
     name.hash((number ^ number >> 29).wrapping_mul(0x7FB5_D329_728E_A185).rotate_left(31))
 }
 
-/// Looks up a key that stands alone in its block, through the caches.
+/// Looks up a key that is alone in its block, through the caches.
 fn get(caches: &Caches<()>, number: u64) {
     let key = number.to_be_bytes();
     let name = Name { keyspace: 0, key: &key };
@@ -30,7 +29,7 @@ fn get(caches: &Caches<()>, number: u64) {
     let reads = data_reads + touch(caches, BlockKind::Index, number / 64);
     let pointer = Pointer { table: 1, offset: number << 12 & 0xFFFF_FFFF, len: 4096, position: 0 };
     let entry = KvEntry { name, stamp: 1, value: &[1; 100], level: 2 };
-    if reads == 0.0 && !caches.point().keeps_unread() {
+    if reads == 0.0 && !caches.point().caches_memory_hits() {
         return;
     }
     caches.point().record_access(hash);
@@ -54,9 +53,9 @@ fn touch(caches: &Caches<()>, kind: BlockKind, number: u64) -> f32 {
 fn bytes_go_to_scattered_keys_under_the_tide() {
     let caches = Caches::new(hash_of, 1 << 20, 4, CachePolicy::Adaptive);
     assert_eq!(caches.split()[..2], [0, 0]);
-    // Four thousand keys, each in a data block and an index block of its own: as blocks they
-    // do not fit, and pointers spare the index. (Of two thousand keys KV has all before it has
-    // taken most bytes.)
+    // Four thousand keys, each in its own data block and index block: as blocks they do not fit,
+    // and pointers save the index read. (With two thousand keys KV holds all before it has taken
+    // most bytes.)
     for round in 0..200u64 {
         (0..1000).for_each(|n| get(&caches, (n + 1000 * (round % 4)) * 64));
         assert!(caches.charged_bytes() <= 1 << 20);
@@ -66,15 +65,15 @@ fn bytes_go_to_scattered_keys_under_the_tide() {
     let (reads, saved) = (caches.blocks().stats().total().misses, caches.saved_reads());
     (0..1000).for_each(|n| get(&caches, n * 64));
     assert!(caches.blocks().stats().total().misses - reads < 200);
-    // Each would have read a block at the least.
+    // Each would have read at least one block.
     let [kv_saved, kp_saved, _] = std::array::from_fn(|c| caches.saved_reads()[c] - saved[c]);
     assert!(kv_saved + kp_saved > 800.0, "{kv_saved} and {kp_saved}");
     let [kv_wanted, kp_wanted, _] = caches.wanted_reads();
-    // KP wants nothing for keys of which it spared no read when they were looked up.
+    // KP gets no credit for keys of which it saved no read when they were looked up.
     assert!(kv_wanted > 1_000.0 && kp_wanted > 500.0, "{kv_wanted} and {kp_wanted}");
 }
 
-/// What would stand empty is of use to others.
+/// Empty bytes should go to other components.
 #[test]
 fn what_has_room_gets_little_more() {
     let budget = 64 << 20;
@@ -98,10 +97,10 @@ fn where_nothing_is_read_bytes_go_to_values() {
             let hash = hash_of(name);
             if caches.point().lookup(hash, name, |_| Some(())) == PointCacheLookup::Miss {
                 let entry = KvEntry { name, stamp: 1, value: &[1; 100], level: 2 };
-                caches.found_in_memory(hash, caches.point().epoch(hash), entry);
+                caches.offer_memory_hit(hash, caches.point().epoch(hash), entry);
             }
         }
-        // All of them fit, and no more is taken.
+        // All of them fit, and KV takes no more.
         let expected = if is_told { (500, 0) } else { (0, 0) };
         assert_eq!(caches.point().len(), expected, "{policy}");
         assert!(caches.split()[0] < 1 << 17, "{:?}", caches.split());
@@ -128,7 +127,7 @@ fn ghosts_of_a_large_cache_know_a_sample_of_the_keys() {
     let bytes =
         |budget| Caches::<()>::new(hash_of, budget, 1, CachePolicy::Adaptive).measuring_bytes();
     let (all, sample) = (bytes(SAMPLED_BYTES_MIN - 1), bytes(SAMPLED_BYTES_MIN));
-    // Of a window of a tenth: four bytes for an entry of 120, and for one of 16 in four.
+    // Of a window of a tenth: four bytes per entry of 120, and per entry of 16 in four.
     let ghosts = SAMPLED_BYTES_MIN / 10 / 30 + SAMPLED_BYTES_MIN / 10 / 16;
     let spared = all.abs_diff(sample);
     assert!(sample < all && (ghosts * 6 / 7..=ghosts).contains(&spared), "{all} and {sample}");
@@ -151,7 +150,7 @@ fn every_policy_of_blocks_gives_them_all_and_keeps_what_is_asked_for() {
     for policy in [CachePolicy::BlockOnly, CachePolicy::BlockClock, CachePolicy::BlockS3Fifo] {
         let caches = Caches::new(hash_of, 1 << 20, 1, policy);
         assert_eq!(caches.split(), [0, 0, 1 << 20]);
-        // A hundred blocks of 250 that fit are asked for again and again, others once.
+        // A hundred blocks of 250 that fit are accessed repeatedly, others once.
         for round in 0..100u64 {
             for n in 0..100 {
                 touch(&caches, BlockKind::Data, n);
@@ -168,21 +167,21 @@ fn every_policy_of_blocks_gives_them_all_and_keeps_what_is_asked_for() {
 #[test]
 fn the_boundaries_of_hac_follow_its_ghosts() {
     let caches = Caches::new(hash_of, 1 << 20, 2, CachePolicy::AcKey { k: 100_000, theta: 0 });
-    assert!(caches.point().keeps_unread());
+    assert!(caches.point().caches_memory_hits());
     for round in 0..60u64 {
         (0..1000).for_each(|n| get(&caches, n * 64 + round % 2));
         assert!(caches.charged_bytes() <= 1 << 20);
     }
     let [kv, kp, block] = caches.split();
     assert!(kv + kp > 300_000, "{kv}, {kp} and {block}");
-    // Scans alone want blocks.
+    // With only scans, blocks need the bytes.
     for _ in 0..300u64 {
         (0..200).for_each(|n| _ = touch(&caches, BlockKind::Data, 1_000_000 + n));
     }
     let [kv, kp, block_then] = caches.split();
     assert!(block_then > block, "{kv}, {kp} and {block_then}");
     caches.set_policy(CachePolicy::Adaptive);
-    assert!(caches.point().is_empty() && !caches.point().keeps_unread());
+    assert!(caches.point().is_empty() && !caches.point().caches_memory_hits());
 }
 
 #[test]
@@ -193,7 +192,7 @@ fn without_adaptation_ac_keys_boundaries_stay_and_what_has_no_bytes_gets_nothing
         let shares = policy.shares().unwrap();
         for round in 0..20u64 {
             (0..1000).for_each(|n| get(&caches, n * 64 + round % 2));
-            // Nobody asks for this one again.
+            // This one is not accessed again.
             get(&caches, 1_000_000 + round);
             (0..100).for_each(|n| _ = touch(&caches, BlockKind::Data, 1_000_000 + n));
             assert!(caches.charged_bytes() <= 1 << 20);
@@ -218,9 +217,9 @@ fn ghosts_of_hac_have_memory_while_hit_ratios_change() {
     rounds(30_000);
     assert!(caches.measuring_bytes() > 2_000, "{}", caches.measuring_bytes());
     rounds(300_000);
-    assert_eq!(caches.measuring_bytes(), 0, "nothing has changed");
+    assert_eq!(caches.measuring_bytes(), 0, "");
     assert_eq!(caches.split().iter().sum::<usize>(), 1 << 20);
-    // Keys that fit beside others that nobody repeats.
+    // Keys that fit, mixed with others that are never repeated.
     let are_back = (0..100_000u64).any(|n| {
         get(&caches, 1_000_000 + n % 500);
         get(&caches, 2_000_000 + n);
@@ -237,7 +236,7 @@ enum Operation {
     Step,
 }
 
-/// `adaptive` without this.
+/// `adaptive` with this mechanism switched off.
 fn without(idea: Ablation) -> CachePolicy {
     CachePolicy::AdaptiveWithout(Ablations::NONE.and(idea))
 }
@@ -253,7 +252,7 @@ fn without_admission_all_comes_in() {
         let id = |offset| BlockId { table: BlockKind::Data as u64, offset };
         [0, 1_999].map(|offset| caches.blocks().contains(id(offset)))
     };
-    assert!(is_there(CachePolicy::Adaptive)[0], "what is asked for often stays");
+    assert!(is_there(CachePolicy::Adaptive)[0], "");
     assert_eq!(is_there(without(Ablation::Admission)), [false, true]);
 }
 
@@ -267,7 +266,7 @@ fn without_a_controller_boundaries_stand_still() {
     caches.step();
     caches.set_shares([0.1, 0.1, 0.8]);
     assert_eq!(caches.shares(), Ablations::SPLIT);
-    assert!(caches.window_bytes() > 0, "ghosts are as before");
+    assert!(caches.window_bytes() > 0, "");
 }
 
 #[test]
@@ -279,7 +278,7 @@ fn entries_as_published_are_fewer() {
     let fewer = caches.point().capacities();
     let [kv_share, kp_share] = [fewer.0 as f64 / kv as f64, fewer.1 as f64 / kp as f64];
     assert!((0.8..0.9).contains(&kv_share) && (0.35..0.45).contains(&kp_share), "{fewer:?}");
-    assert!(caches.split()[1] > 2 * fewer.1, "what they are charged is more");
+    assert!(caches.split()[1] > 2 * fewer.1, "");
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -311,15 +310,15 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// A restart knows where they were, and what it lends in the meantime is no other load.
+/// A restart restores the boundaries; bytes lent meanwhile are not a change of load.
 #[test]
 fn boundaries_that_are_put_somewhere_are_not_searched_for() {
     let caches = Caches::<()>::new(hash_of, 1 << 20, 2, CachePolicy::Adaptive);
-    let searches = || caches.control.lock().tide.searches();
+    let searches = || caches.control.lock().controller.searches();
     assert!(searches());
     caches.set_shares([0.5, 0.0, 0.5]);
     assert!(!searches());
-    // Ghosts of another budget know nothing yet.
+    // Ghosts for another budget are empty at first.
     caches.set_budget(8 << 20);
     assert!(searches());
 }

@@ -1,24 +1,24 @@
-//! E-LRU: of the least recently used entries the one leaves that saves the fewest I/Os
-//! per byte (AC-Key, Wu et al., "AC-Key: Adaptive Caching for LSM-based Key-Value
-//! Stores", USENIX ATC 2020, section 4.2).
+//! E-LRU: among the least recently used entries, evicts the one that saves the fewest I/Os per byte
+//! (AC-Key, Wu et al., "AC-Key: Adaptive Caching for LSM-based Key-Value Stores", USENIX ATC 2020,
+//! section 4.2).
 //!
-//! 1. The efficiency of an entry is `E = b / s`: the storage I/Os that a hit saves, by
-//!    the bytes that it takes.
-//! 2. Of the `a` entries that were used least recently the least efficient leaves.
-//! 3. `a = e^v`, with `v` the deviation of `E` in the component: where all are alike
-//!    `a` is 1, and that is LRU.
+//! 1. The efficiency of an entry is `E = b / s`: the storage I/Os that a hit saves, divided by its
+//!    bytes.
+//! 2. Among the `a` least recently used entries, the least efficient is evicted.
+//! 3. `a = e^v`, with `v` the deviation of `E` in the component: where all are equal, `a` is 1,
+//!    which is LRU.
 //!
-//! **What the paper leaves open.** Its `v` is the standard deviation of `E`; in I/Os per
-//! byte that is a few hundredths, so `a` would always be 1. Here it is divided by the
-//! mean. The paper takes it over a sample, here it is of all entries, kept as they come
-//! and go. `a` is rounded, and at most [`CANDIDATES_MAX`].
+//! **What the paper leaves open.** Its `v` is the standard deviation of `E`; in I/Os per byte that
+//! is a few hundredths, so `a` would always be 1. Here it is divided by the mean. The paper takes
+//! it over a sample, here it covers all entries and is updated incrementally. `a` is rounded, and
+//! at most [`CANDIDATES_MAX`].
 //!
-//! Pure; for one thread at a time.
+//! Pure; single-threaded.
 
-/// How many entries are looked at for one that leaves.
+/// Most entries scanned per eviction.
 pub(crate) const CANDIDATES_MAX: usize = 32;
 
-/// How the efficiencies of a component are spread.
+/// The distribution of efficiencies in a component.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Efficiencies {
     count: usize,
@@ -27,25 +27,25 @@ pub(crate) struct Efficiencies {
 }
 
 impl Efficiencies {
-    /// An entry has come.
+    /// Adds an entry.
     pub(crate) fn add(&mut self, efficiency: f64) {
         self.count += 1;
         self.sum += efficiency;
         self.squares += efficiency * efficiency;
     }
 
-    /// An entry has left that had come with that efficiency.
+    /// Removes an entry that was added with that efficiency.
     pub(crate) fn remove(&mut self, efficiency: f64) {
         self.count -= 1;
         self.sum -= efficiency;
         self.squares -= efficiency * efficiency;
         if self.count == 0 {
-            // What rounding has left.
+            // Drops the rounding error.
             *self = Self::default();
         }
     }
 
-    /// The `a` of the paper.
+    /// The paper's `a`.
     pub(crate) fn candidates(&self) -> usize {
         if self.count == 0 || self.sum <= 0.0 {
             return 1;
@@ -56,7 +56,7 @@ impl Efficiencies {
         (candidates as usize).clamp(1, CANDIDATES_MAX)
     }
 
-    /// Of `entries`, the least recently used first, the one that leaves.
+    /// The entry to evict among `entries`, the least recently used first.
     pub(crate) fn victim<I: Copy>(&self, entries: impl Iterator<Item = (I, f64)>) -> Option<I> {
         let least = entries.take(self.candidates()).min_by(|a, b| a.1.total_cmp(&b.1));
         least.map(|(index, _)| index)
@@ -80,14 +80,14 @@ mod tests {
     #[test]
     fn where_all_are_alike_the_least_recently_used_leaves() {
         assert_eq!(victim(&[0.05; 100]), Some(0));
-        // Deviations of a few hundredths of the mean are nothing either.
+        // Deviations of a few hundredths of the mean do not count either.
         assert_eq!(victim(&[0.052, 0.050, 0.051, 0.050]), Some(0));
         assert_eq!(victim(&[]), None);
     }
 
     #[test]
     fn of_the_least_recently_used_the_least_efficient_leaves() {
-        // The deviation is 1.31 of the mean: e^1.31 is 3.7, so four are looked at.
+        // The deviation is 1.31 of the mean: e^1.31 is 3.7, so four entries are scanned.
         let efficiencies = [0.05, 0.02, 0.03, 0.001, 0.2, 0.01];
         assert_eq!(of(&efficiencies[..]).candidates(), 4);
         assert_eq!(victim(&efficiencies), Some(3));

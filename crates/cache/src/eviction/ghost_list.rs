@@ -1,28 +1,27 @@
-//! A ghost as AC-Key has it: what has left a component, in the order of leaving
-//! (section 4.3.3: fingerprints of four bytes, with size and benefit).
+//! A ghost as in AC-Key: entries evicted from a component, in eviction order (section 4.3.3:
+//! fingerprints of four bytes, with size and benefit).
 //!
 //! ```text
 //!    first chunk                            last chunk
 //!   ┌─────────────┐   ┌─────────────┐   ┌─────────────┐
-//!   │ ✗  r  r  ✗  │ ► │ r  r  r  r  │ ► │ r  r │ free │ ◄ what leaves next
+//!   │ ✗  r  r  ✗  │ ► │ r  r  r  r  │ ► │ r  r │ free │ ◄ new records
 //!   └─────────────┘   └─────────────┘   └─────────────┘
 //!
 //! OFFSET  SIZE  MEANING
 //!      0     4  fingerprint
-//!      4     4  from the lowest bit: bytes that the entry took (24 bits; 0: nothing
-//!               stands here), I/Os that a hit would have saved, in halves (8 bits)
+//!      4     4  from the lowest bit: bytes of the entry (24 bits; 0: no record),
+//!               I/Os that a hit would have saved, in halves (8 bits)
 //! ```
 //!
-//! Records stand in a queue of chunks, and a table of places finds them. The bytes that
-//! the noted entries took are bounded by the caller; beyond that records leave by E-LRU,
-//! as entries do ([`crate::eviction::elru`]). What leaves gives its place to the oldest one, so
-//! that chunks at the front become free.
+//! Records are in a queue of chunks, indexed by a table of places. The caller bounds the total
+//! bytes of the recorded entries; beyond that records are evicted by E-LRU, like entries
+//! ([`crate::eviction::elru`]). The oldest record takes the place of an evicted one, so that chunks
+//! at the front become free.
 //!
-//! Guarantees: the memory is what [`GhostList::charged_bytes`] says, and at most what it
-//! was allowed; a record takes about 15 bytes of it. A fingerprint that was not noted
-//! is not found.
+//! Guarantees: the memory is [`GhostList::charged_bytes`], and at most its bound; a record takes
+//! about 15 bytes of it. A fingerprint that was not recorded is not found.
 //!
-//! For one thread at a time. ([`crate::partition::ghost`] is the other kind: it chooses.)
+//! Single-threaded. ([`crate::partition::ghost`] is the other kind: it selects by frequency.)
 
 use std::collections::VecDeque;
 
@@ -30,14 +29,14 @@ use crate::eviction::elru::Efficiencies;
 use crate::eviction::slot_table::SlotTable;
 use crate::partition::ghost::spread;
 
-/// Records of a chunk.
+/// Records per chunk.
 const CHUNK: usize = 64;
 const CHUNK_BYTES: usize = CHUNK * size_of::<Record>() + size_of::<Box<[Record; CHUNK]>>();
 
 const SIZE_BITS: u32 = 24;
 const SIZE_MAX: u32 = (1 << SIZE_BITS) - 1;
 
-/// What has left.
+/// An evicted entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Record {
     fingerprint: u32,
@@ -45,7 +44,7 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// An entry of `size` bytes whose hits saved `halves` half I/Os.
+    /// A record of an entry of `size` bytes whose hits saved `halves` half I/Os.
     pub(crate) fn new(fingerprint: u32, size: usize, halves: u8) -> Self {
         let size = (size as u32).clamp(1, SIZE_MAX);
         Self { fingerprint, size_and_benefit: size | u32::from(halves) << SIZE_BITS }
@@ -65,41 +64,41 @@ impl Record {
     }
 }
 
-/// What has left a component.
+/// The entries evicted from a component.
 #[derive(Debug, Default)]
 pub(crate) struct GhostList {
     chunks: VecDeque<Box<[Record; CHUNK]>>,
-    /// The place of the first chunk's first record; places are counted on for ever.
+    /// The place of the first chunk's first record; places count up and wrap around.
     base: u32,
-    /// From `base`: the oldest record, and the end of the newest.
+    /// Relative to `base`: the oldest record, and the end of the newest.
     first: usize,
     end: usize,
     table: SlotTable,
-    /// What the noted entries took.
+    /// Total bytes of the recorded entries.
     noted_bytes: usize,
     efficiencies: Efficiencies,
-    /// How much memory there may be.
+    /// The bound on the memory in bytes.
     bytes_max: usize,
 }
 
 impl GhostList {
-    /// How many entries are noted.
+    /// The number of records.
     pub(crate) fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// The bytes that the noted entries took.
+    /// Total bytes of the recorded entries.
     #[cfg(test)]
     pub(crate) fn noted_bytes(&self) -> usize {
         self.noted_bytes
     }
 
-    /// The memory that it takes.
+    /// Memory in bytes.
     pub(crate) fn charged_bytes(&self) -> usize {
         self.chunks.len() * CHUNK_BYTES + self.table.bytes()
     }
 
-    /// Changes how much memory there may be.
+    /// Changes the bound on the memory.
     pub(crate) fn set_bytes_max(&mut self, bytes: usize) {
         self.bytes_max = bytes;
         while self.charged_bytes() > bytes {
@@ -114,8 +113,8 @@ impl GhostList {
         }
     }
 
-    /// Notes that an entry has left. What was noted before is forgotten until all that is
-    /// noted took at most `bytes`.
+    /// Records an evicted entry. Older records are dropped until the recorded entries total at most
+    /// `bytes`.
     pub(crate) fn note(&mut self, record: Record, bytes: usize) {
         self.take(record.fingerprint);
         let bytes_before = bytes.saturating_sub(record.size());
@@ -131,14 +130,14 @@ impl GhostList {
         self.efficiencies.add(record.efficiency());
     }
 
-    /// Forgets entries until those that are noted took at most `bytes`.
+    /// Drops records until the recorded entries total at most `bytes`.
     pub(crate) fn fit(&mut self, bytes: usize) {
         while self.noted_bytes > bytes {
             self.forget_one();
         }
     }
 
-    /// Forgets one entry, if any is noted.
+    /// Drops one record, if there is any.
     pub(crate) fn forget_one(&mut self) {
         let records = (self.first..self.end).map(|at| (at, self.at(at)));
         let living = records.filter(|(_, record)| !record.is_none());
@@ -146,7 +145,7 @@ impl GhostList {
         let Some(victim) = victim else { return };
         self.clear(victim);
         if victim != self.first {
-            // The oldest one moves up: the front becomes free.
+            // The oldest one takes its place: the front becomes free.
             let oldest = std::mem::take(self.at_mut(self.first));
             let (from, to) = (self.place(self.first), self.place(victim));
             self.table.replace(spread(oldest.fingerprint), from, to);
@@ -155,10 +154,10 @@ impl GhostList {
         self.pass();
     }
 
-    /// What was noted under `fingerprint`; it is forgotten with that.
+    /// Removes and returns the record of `fingerprint`.
     pub(crate) fn take(&mut self, fingerprint: u32) -> Option<Record> {
-        let is_it = |place| self.at(self.index(place)).fingerprint == fingerprint;
-        let place = self.table.find(spread(fingerprint), is_it)?;
+        let matches = |place| self.at(self.index(place)).fingerprint == fingerprint;
+        let place = self.table.find(spread(fingerprint), matches)?;
         let index = self.index(place);
         let record = self.at(index);
         self.clear(index);
@@ -166,7 +165,7 @@ impl GhostList {
         Some(record)
     }
 
-    /// Sees to it that there is room for a record; false if none is allowed.
+    /// Makes room for a record; false if none is allowed.
     fn make_room(&mut self) -> bool {
         loop {
             let chunk = if self.end == self.chunks.len() * CHUNK { CHUNK_BYTES } else { 0 };
@@ -190,7 +189,7 @@ impl GhostList {
         true
     }
 
-    /// Takes a record out that is there.
+    /// Removes an existing record.
     fn clear(&mut self, index: usize) {
         let (chunks, base) = (&self.chunks, self.base);
         let record = self.at(index);
@@ -201,7 +200,7 @@ impl GhostList {
         *self.at_mut(index) = Record::default();
     }
 
-    /// Passes over what is not there any more at the front.
+    /// Skips empty places at the front.
     fn pass(&mut self) {
         while self.first < self.end && self.at(self.first).is_none() {
             self.first += 1;

@@ -1,59 +1,58 @@
-//! GreedyDual by size and frequency: the entry leaves that saves the least for each of its bytes,
-//! and what is not asked for grows old (Cherkasova, "Improving WWW Proxies Performance with
-//! Greedy-Dual-Size-Frequency Caching Policy", HP Laboratories 1998; lists in place of a heap as in
-//! Ghandeharizadeh et al., "CAMP: A Cost Adaptive Multi-Queue Eviction Policy for Key-Value Stores",
-//! Middleware 2014). For entries of many sizes. It is AC-Key's efficiency, `E = b / s`
-//! ([`crate::eviction::elru`]), with frequency and age in the place of a few candidates of LRU.
+//! GreedyDual by size and frequency: evicts the entry that saves the least per byte, with ageing of
+//! unused entries (Cherkasova, "Improving WWW Proxies Performance with Greedy-Dual-Size-Frequency
+//! Caching Policy", HP Laboratories 1998; lists in place of a heap as in Ghandeharizadeh et al.,
+//! "CAMP: A Cost Adaptive Multi-Queue Eviction Policy for Key-Value Stores", Middleware 2014). For
+//! entries of many sizes. It is AC-Key's efficiency, `E = b / s` ([`crate::eviction::elru`]), with
+//! frequency and age in place of a few LRU candidates.
 //!
-//! 1. The weight of an entry is `uses × benefit / charge`, rounded down to a half power of two. `uses`
-//!    is how often it was asked for while it was here, its coming included, up to [`USES_MAX`].
-//! 2. Its priority is its weight and the age at that moment. An entry has a new one when it
-//!    comes and whenever it is asked for, and is then the newest in the list of its weight.
-//! 3. So each list is in the order of priorities, and the least of all is among the oldest of
-//!    the lists. That one leaves, and the age is its priority from then on.
+//! 1. The weight of an entry is `uses × benefit / charge`, rounded down to a half power of two.
+//!    `uses` counts its accesses since the insert, which counts as the first, up to [`USES_MAX`].
+//! 2. Its priority is its weight plus the current age. An entry gets a new priority at its insert
+//!    and at each access, and then becomes the newest in the list of its weight.
+//! 3. So each list is in order of priority, and the lowest priority is that of the oldest entry of
+//!    some list. This entry is evicted, and its priority becomes the age.
 //!
-//! **What we changed.** Weights are rounded to half powers of two, CAMP rounds to some bits: there are
-//! no more than [`CLASSES`] lists, and the priorities of their oldest stand side by side.
-//! The benefit is a small number that its owner gives ([`GreedyDual::insert_for`]).
+//! **What we changed.** Weights are rounded to half powers of two (CAMP rounds to some bits): there
+//! are only [`CLASSES`] lists, and the priorities of their oldest entries are in one array. The
+//! benefit is a small number given by the owner ([`GreedyDual::insert_for`]).
 //!
-//! Guarantee: [`GreedyDual::charged`] is at most [`GreedyDual::capacity`], always. For one thread
-//! at a time.
+//! Guarantee: [`GreedyDual::charged`] is at most [`GreedyDual::capacity`], always. Single-threaded.
 
-use crate::eviction::lists::{Key, Lists, Removed};
+use crate::eviction::lists::{Evicted, Key, Lists};
 use crate::eviction::lru::Inserted;
 
-/// Lists, by weight.
+/// Number of lists, one per weight class.
 const CLASSES: usize = 80;
-/// An entry that was asked for more often is worth no more.
+/// More accesses than this do not count.
 const USES_MAX: u8 = u8::MAX - 1;
 /// The largest benefit.
 const BENEFIT_MAX: u32 = 1 << 16;
-/// Weights are whole: of one use of a benefit of 1 in so many bytes.
+/// Weights are integers: one use of benefit 1 in 2^32 bytes has weight 1.
 const SCALE_SHIFT: u32 = 32;
-/// The priority of no entry.
-const NOBODY: u64 = u64::MAX;
+/// The priority of an empty list.
+const NO_PRIORITY: u64 = u64::MAX;
 
-/// An entry, and what is known of it.
+/// An entry with its priority and benefit.
 #[derive(Debug)]
-struct Weighed<V> {
+struct Weighted<V> {
     priority: u64,
     benefit: u32,
     value: V,
 }
 
-/// Entries in lists by their weights.
+/// Entries in lists by weight.
 #[derive(Debug)]
 pub(crate) struct GreedyDual<K, V> {
-    entries: Lists<K, Weighed<V>, CLASSES>,
-    /// Of the oldest of each list.
+    entries: Lists<K, Weighted<V>, CLASSES>,
+    /// The priority of each list's oldest entry.
     priorities: [u64; CLASSES],
     charged: usize,
     capacity: usize,
-    /// The priority of what left last.
+    /// The priority of the last evicted entry.
     age: u64,
 }
 
-/// The class of an entry: half octaves of its weight.
+/// The class of an entry: the half octave of its weight.
 fn class_of(uses: u8, benefit: u32, charge: usize) -> usize {
     let saved = u64::from(uses) * u64::from(benefit.clamp(1, BENEFIT_MAX));
     let weight = ((saved << SCALE_SHIFT) / charge.max(1) as u64).max(1);
@@ -62,23 +61,23 @@ fn class_of(uses: u8, benefit: u32, charge: usize) -> usize {
     (2 * octave as usize + usize::from(is_upper_half)).min(CLASSES - 1)
 }
 
-/// The least weight of a class.
+/// The smallest weight of a class.
 fn weight_of(class: usize) -> u64 {
     let octave = 1_u64 << (class / 2);
     if class.is_multiple_of(2) { octave } else { octave + octave * 2 / 5 }
 }
 
 impl<K: Key, V> GreedyDual<K, V> {
-    /// What an entry costs beside its charge, in bytes.
-    pub(crate) const OVERHEAD_BYTES: usize = Lists::<K, Weighed<V>, CLASSES>::OVERHEAD_BYTES;
+    /// The overhead of an entry in bytes, besides its charge.
+    pub(crate) const OVERHEAD_BYTES: usize = Lists::<K, Weighted<V>, CLASSES>::OVERHEAD_BYTES;
 
     /// Empty lists of at most `capacity` bytes.
     pub(crate) fn new(capacity: usize) -> Self {
-        let priorities = [NOBODY; CLASSES];
+        let priorities = [NO_PRIORITY; CLASSES];
         Self { entries: Lists::new(), priorities, charged: 0, capacity, age: 0 }
     }
 
-    /// The bound on the charges.
+    /// The capacity in bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
@@ -88,17 +87,17 @@ impl<K: Key, V> GreedyDual<K, V> {
         self.charged
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// How many nodes there are, used or free.
+    /// The number of nodes, used or free.
     pub(crate) fn nodes(&self) -> usize {
         self.entries.nodes()
     }
 
-    /// The value under `key`, counted.
+    /// The value under `key`; counts the access.
     pub(crate) fn get(&mut self, hash: u64, key: &K) -> Option<&mut V> {
         let index = self.entries.find(hash, key)?;
         let uses = self.entries.uses(index);
@@ -117,7 +116,7 @@ impl<K: Key, V> GreedyDual<K, V> {
         Some(&mut self.entries.entry_mut(index)?.value)
     }
 
-    /// The value under `key`, as if nobody had asked.
+    /// The value under `key`, without counting the access.
     pub(crate) fn peek(&self, hash: u64, key: &K) -> Option<&V> {
         Some(&self.entries.peek(hash, key)?.value)
     }
@@ -127,13 +126,13 @@ impl<K: Key, V> GreedyDual<K, V> {
         self.entries.contains(hash, key)
     }
 
-    /// As [`Lists::look_at`].
-    pub(crate) fn look_at(&self, first: usize, count: usize) -> impl Iterator<Item = (&K, &V)> {
-        self.entries.look_at(first, count).map(|(key, weighed)| (key, &weighed.value))
+    /// See [`Lists::scan`].
+    pub(crate) fn scan(&self, first: usize, count: usize) -> impl Iterator<Item = (&K, &V)> {
+        self.entries.scan(first, count).map(|(key, weighted)| (key, &weighted.value))
     }
 
-    /// As [`Lru::insert`](crate::eviction::lru::Lru::insert), of a value that spares so much when it is
-    /// asked for, in whatever unit, at least 1.
+    /// See [`Lru::insert`](crate::eviction::lru::Lru::insert); each access of the value saves
+    /// `benefit`, in any unit, at least 1.
     pub(crate) fn insert_for(
         &mut self,
         hash: u64,
@@ -144,51 +143,52 @@ impl<K: Key, V> GreedyDual<K, V> {
     ) -> Inserted<V> {
         let charge = charge.saturating_add(Self::OVERHEAD_BYTES);
         let replaced = self.remove(hash, &key);
-        if charge > self.capacity.min(Lists::<K, Weighed<V>, CLASSES>::CHARGE_MAX) {
-            return Inserted { refused: Some(value), replaced, evicted: Removed::new() };
+        if charge > self.capacity.min(Lists::<K, Weighted<V>, CLASSES>::CHARGE_MAX) {
+            return Inserted { refused: Some(value), replaced, evicted: Evicted::new() };
         }
         let evicted = self.shrink_to(self.capacity - charge);
         let class = class_of(1, benefit, charge);
         let priority = self.age.saturating_add(weight_of(class));
-        self.entries.add(class, hash, key, Weighed { priority, benefit, value }, charge);
+        self.entries.add(class, hash, key, Weighted { priority, benefit, value }, charge);
         self.charged += charge;
         self.note_oldest(class);
         Inserted { refused: None, replaced, evicted }
     }
 
-    /// Takes the value under `key` out.
+    /// Removes the value under `key`.
     pub(crate) fn remove(&mut self, hash: u64, key: &K) -> Option<V> {
         self.entries.find(hash, key).map(|index| self.take(index))
     }
 
-    /// As [`Lists::take_where`].
+    /// See [`Lists::take_where`].
     pub(crate) fn take_where(
         &mut self,
         first: usize,
         count: usize,
-        is_it: impl Fn(&K, &V) -> bool,
-    ) -> Removed<V> {
-        let found = self.entries.find_all(first, count, |key, weighed| is_it(key, &weighed.value));
-        let mut removed = Removed::new();
+        matches: impl Fn(&K, &V) -> bool,
+    ) -> Evicted<V> {
+        let found =
+            self.entries.find_all(first, count, |key, weighted| matches(key, &weighted.value));
+        let mut removed = Evicted::new();
         found.into_iter().for_each(|index| removed.push(self.take(index)));
         removed
     }
 
-    /// Changes the capacity; what does not fit any more leaves.
-    pub(crate) fn set_capacity(&mut self, capacity: usize) -> Removed<V> {
+    /// Changes the capacity; entries that no longer fit are evicted.
+    pub(crate) fn set_capacity(&mut self, capacity: usize) -> Evicted<V> {
         self.capacity = capacity;
         let removed = self.shrink_to(capacity);
         self.entries.give_back(removed.iter().count());
         removed
     }
 
-    /// Has entries leave until no more than `bytes` are charged.
-    fn shrink_to(&mut self, bytes: usize) -> Removed<V> {
-        let mut removed = Removed::new();
+    /// Evicts entries until at most `bytes` are charged.
+    fn shrink_to(&mut self, bytes: usize) -> Evicted<V> {
+        let mut removed = Evicted::new();
         while self.charged > bytes {
             let least = (0..CLASSES).min_by_key(|class| self.priorities[*class]);
             let least = least.expect("there are classes");
-            let oldest = self.entries.oldest(least).expect("what is charged is in a list");
+            let oldest = self.entries.oldest(least).expect("every charged entry is in a list");
             self.age = self.priorities[least];
             removed.push(self.take(oldest));
         }
@@ -198,15 +198,15 @@ impl<K: Key, V> GreedyDual<K, V> {
     fn take(&mut self, index: u32) -> V {
         let class = self.entries.list(index);
         self.charged -= self.entries.charge(index);
-        let weighed = self.entries.take(index);
+        let weighted = self.entries.take(index);
         self.note_oldest(class);
-        weighed.value
+        weighted.value
     }
 
-    /// The oldest of a list may be another.
+    /// Updates the priority of a list's oldest entry.
     fn note_oldest(&mut self, class: usize) {
         let oldest = self.entries.oldest(class).and_then(|index| self.entries.entry(index));
-        self.priorities[class] = oldest.map_or(NOBODY, |weighed| weighed.priority);
+        self.priorities[class] = oldest.map_or(NO_PRIORITY, |weighted| weighted.priority);
     }
 }
 

@@ -1,49 +1,48 @@
-//! Entries in lists, found by a hash: what the orders of leaving have in common
-//! ([`crate::eviction::lru`], [`crate::eviction::clock`], [`crate::eviction::s3_fifo`], [`crate::ac_key::shard`]).
+//! Entries in lists with a hash index: the common base of the eviction orders
+//! ([`crate::eviction::lru`], [`crate::eviction::clock`], [`crate::eviction::s3_fifo`],
+//! [`crate::ac_key::shard`]).
 //!
 //! Guarantees:
 //! 1. [`Lists::charged`] of a list is the sum of the charges of its entries.
-//! 2. What finds, moves or takes out one entry takes constant time and allocates nothing;
-//!    walks take time by the nodes that they pass.
+//! 2. Finding, moving or removing one entry takes constant time and allocates nothing; scans take
+//!    time proportional to the nodes that they pass.
 //!
-//! Nodes live in a slab and name each other by index: no pointer is chased
-//! that is not in a list, no `unsafe` is needed, and a node costs two words
-//! less than with pointers. The hash table holds slab indexes only. Nodes
-//! move in [`Lists::give_back`] only.
+//! Nodes are in a slab and refer to each other by index: no `unsafe` is needed, and a node costs
+//! two words less than with pointers. The hash table holds slab indexes only. Nodes move only in
+//! [`Lists::give_back`].
 //!
-//! For one thread at a time.
+//! Single-threaded.
 
 use hashbrown::HashTable;
 
-/// So many free nodes are not worth moving the others for.
+/// Up to this number of free nodes is not worth moving the others.
 const FREE_NODES_MAX: usize = 64;
 
-/// So many nodes may move for one that has become free.
+/// Most nodes moved per freed one.
 const MOVES: usize = 8;
 
-/// In so many generations about as many nodes become the newest of a list as it has.
+/// In this number of generations, about as many nodes become the newest of a list as it has.
 const GENERATIONS: u32 = 16;
 
 /// No node.
 const NONE: u32 = u32::MAX;
 
-/// What entries are found by.
+/// The key of an entry.
 pub trait Key: Copy + Eq {
     /// A well mixed hash, the same for equal keys.
     fn hash(&self) -> u64;
 }
 
-/// Values that left a list. The first costs no allocation: most inserts push
-/// out one entry or none.
+/// Evicted values. The first needs no allocation: most inserts evict one entry or none.
 #[derive(Debug)]
-#[must_use = "values are to be dropped outside of locks"]
-pub struct Removed<V> {
+#[must_use = "drop values outside of locks"]
+pub struct Evicted<V> {
     first: Option<V>,
     rest: Vec<V>,
 }
 
-impl<V> Removed<V> {
-    /// Nothing yet.
+impl<V> Evicted<V> {
+    /// No values.
     pub fn new() -> Self {
         Self { first: None, rest: Vec::new() }
     }
@@ -56,18 +55,18 @@ impl<V> Removed<V> {
         }
     }
 
-    /// All values, in the order in which they left.
+    /// All values in eviction order.
     pub fn iter(&self) -> impl Iterator<Item = &V> {
         self.first.iter().chain(&self.rest)
     }
 
-    /// All of them, to be changed.
+    /// All values, mutable.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut V> {
         self.first.iter_mut().chain(&mut self.rest)
     }
 }
 
-impl<V> Default for Removed<V> {
+impl<V> Default for Evicted<V> {
     fn default() -> Self {
         Self::new()
     }
@@ -76,16 +75,16 @@ impl<V> Default for Removed<V> {
 #[derive(Debug)]
 struct Node<K, T> {
     key: K,
-    /// With the overhead.
+    /// Includes the overhead.
     charge: u32,
     list: u8,
     uses: u8,
-    /// The generation of its list in which it became the newest. (A node that has not moved
-    /// for 65 536 of them looks new, and stays where it is for two more.)
+    /// The generation of its list in which it became the newest. (A node that has not moved for 65
+    /// 536 generations looks new, and stays in its place for two more.)
     generation: u16,
-    /// Towards the newer ones; the next free node of a free one.
+    /// The next newer node; for a free node, the next free one.
     newer: u32,
-    /// Towards the older ones; the free node before a free one.
+    /// The next older node; for a free node, the previous free one.
     older: u32,
     /// `None` for a free node.
     entry: Option<T>,
@@ -97,9 +96,9 @@ struct Ends {
     oldest: u32,
     len: u32,
     charged: usize,
-    /// Counts up, and round, whenever one node in [`GENERATIONS`] has become the newest.
+    /// Counts up, with wrap-around, whenever one node in [`GENERATIONS`] has become the newest.
     generation: u16,
-    /// How many have, in this generation.
+    /// The number of nodes that became the newest in this generation.
     newcomers: u32,
 }
 
@@ -116,8 +115,8 @@ pub(crate) struct Lists<K, T, const N: usize> {
 }
 
 impl<K: Key, T, const N: usize> Lists<K, T, N> {
-    /// What an entry costs: its node, and its slot in the hash table (an index and a
-    /// byte of control, at a load between 7/16 and 7/8: 8 bytes on average).
+    /// The overhead of an entry: its node, and its slot in the hash table (an index and a control
+    /// byte, at a load between 7/16 and 7/8: 8 bytes on average).
     pub(crate) const OVERHEAD_BYTES: usize = size_of::<Node<K, T>>() + 8;
 
     /// The largest charge of an entry.
@@ -127,27 +126,27 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
         Self { table: HashTable::new(), nodes: Vec::new(), ends: [EMPTY; N], free: NONE }
     }
 
-    /// How many entries there are, in all lists.
+    /// The number of entries in all lists.
     pub(crate) fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// How many of them are in `list`.
+    /// The number of entries in `list`.
     pub(crate) fn len_of(&self, list: usize) -> usize {
         self.ends[list].len as usize
     }
 
-    /// The charges of a list.
+    /// The charged bytes of a list.
     pub(crate) fn charged(&self, list: usize) -> usize {
         self.ends[list].charged
     }
 
-    /// How many nodes there are, used or free.
+    /// The number of nodes, used or free.
     pub(crate) fn nodes(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The memory that nodes and table take.
+    /// The memory of nodes and table.
     #[cfg(test)]
     pub(crate) fn allocated_bytes(&self) -> usize {
         self.nodes.capacity() * size_of::<Node<K, T>>() + self.table.allocation_size()
@@ -158,58 +157,58 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
         self.table.find(hash, |index| self.nodes[*index as usize].key == *key).copied()
     }
 
-    /// The entry under `key`; its place does not change.
+    /// The entry under `key`, without moving it.
     pub(crate) fn peek(&self, hash: u64, key: &K) -> Option<&T> {
         self.entry(self.find(hash, key)?)
     }
 
-    /// Whether there is an entry under `key`; its place does not change.
+    /// Whether there is an entry under `key`, without moving it.
     pub(crate) fn contains(&self, hash: u64, key: &K) -> bool {
         self.find(hash, key).is_some()
     }
 
-    /// Of the entries under `key`, where there may be many, the one of which `is_it` is
+    /// Of the entries under `key`, of which there may be several, the one for which `matches` is
     /// true.
-    pub(crate) fn find_among(&self, key: K, is_it: impl Fn(&T) -> bool) -> Option<u32> {
-        let is_it = |index: &u32| {
+    pub(crate) fn find_among(&self, key: K, matches: impl Fn(&T) -> bool) -> Option<u32> {
+        let matches = |index: &u32| {
             let node = &self.nodes[*index as usize];
-            node.key == key && node.entry.as_ref().is_some_and(&is_it)
+            node.key == key && node.entry.as_ref().is_some_and(&matches)
         };
-        self.table.find(key.hash(), is_it).copied()
+        self.table.find(key.hash(), matches).copied()
     }
 
-    /// What the entry of a used node is found by.
+    /// The key of a used node.
     pub(crate) fn key(&self, index: u32) -> &K {
         &self.nodes[index as usize].key
     }
 
-    /// The entry of a node; nothing if it is free.
+    /// The entry of a node; none if it is free.
     pub(crate) fn entry(&self, index: u32) -> Option<&T> {
         self.nodes.get(index as usize)?.entry.as_ref()
     }
 
-    /// As [`Lists::entry`], to be changed; its hash must stay.
+    /// The mutable entry of a node; its hash must not change.
     pub(crate) fn entry_mut(&mut self, index: u32) -> Option<&mut T> {
         self.nodes.get_mut(index as usize)?.entry.as_mut()
     }
 
-    /// As [`Lists::entry_mut`], with what the entry is found by.
+    /// The key and the mutable entry of a node.
     pub(crate) fn keyed_mut(&mut self, index: u32) -> Option<(&K, &mut T)> {
         let node = self.nodes.get_mut(index as usize)?;
         Some((&node.key, node.entry.as_mut()?))
     }
 
-    /// What the entry of a node is charged.
+    /// The charge of a node's entry.
     pub(crate) fn charge(&self, index: u32) -> usize {
         self.nodes[index as usize].charge as usize
     }
 
-    /// The list that a node is in.
+    /// The list of a node.
     pub(crate) fn list(&self, index: u32) -> usize {
         usize::from(self.nodes[index as usize].list)
     }
 
-    /// A small number that goes with the entry, 0 at first.
+    /// A small counter of the entry, 0 at first.
     pub(crate) fn uses(&mut self, index: u32) -> &mut u8 {
         &mut self.nodes[index as usize].uses
     }
@@ -219,14 +218,14 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
         Some(self.ends[list].oldest).filter(|index| *index != NONE)
     }
 
-    /// The oldest nodes of a list, the oldest first.
+    /// The nodes of a list, the oldest first.
     pub(crate) fn oldest_first(&self, list: usize) -> impl Iterator<Item = u32> {
         let newer =
             |index: &u32| Some(self.nodes[*index as usize].newer).filter(|newer| *newer != NONE);
         std::iter::successors(self.oldest(list), newer)
     }
 
-    /// Puts an entry in that is not there, as the newest of `list`.
+    /// Adds an entry that is not there, as the newest of `list`.
     pub(crate) fn add(&mut self, list: usize, hash: u64, key: K, entry: T, charge: usize) {
         let charge = u32::try_from(charge).expect("a charge is at most CHARGE_MAX");
         let index = self.new_node(Node {
@@ -246,7 +245,7 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
         self.table.insert_unique(hash, index, |index| nodes[*index as usize].key.hash());
     }
 
-    /// Makes a node of `list` its newest.
+    /// Makes a node the newest of `list`.
     #[inline]
     pub(crate) fn renew(&mut self, list: usize, index: u32) {
         if index != self.ends[list].newest {
@@ -255,9 +254,9 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
         }
     }
 
-    /// Makes a node of `list` its newest, unless it became that in this generation or the one
-    /// before: then it is among the newest eighth, or of a short list the newest quarter. To
-    /// move it would touch three other nodes.
+    /// Makes a node the newest of `list`, unless it became that in this generation or the one
+    /// before: then it is among the newest eighth, or of a short list the newest quarter, and
+    /// moving it would touch three other nodes.
     #[inline]
     pub(crate) fn renew_lazily(&mut self, list: usize, index: u32) {
         let age = self.ends[list].generation.wrapping_sub(self.nodes[index as usize].generation);
@@ -278,7 +277,7 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
         self.ends[to].len += 1;
     }
 
-    /// Changes what an entry is charged.
+    /// Changes the charge of an entry.
     pub(crate) fn set_charge(&mut self, index: u32, charge: usize) {
         let list = self.list(index);
         self.ends[list].charged -= self.charge(index);
@@ -287,7 +286,7 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
             u32::try_from(charge).expect("a charge is at most CHARGE_MAX");
     }
 
-    /// Takes the entry of a used node out.
+    /// Removes the entry of a used node.
     pub(crate) fn take(&mut self, index: u32) -> T {
         let node = &mut self.nodes[index as usize];
         let entry = node.entry.take().expect("the node is used");
@@ -304,11 +303,11 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
         entry
     }
 
-    /// Gives memory back that no entry needs, if it is a fifth or more, after so many entries have left.
-    /// No more nodes are moved than some for each of those: who has a few leave at a time waits little.
-    /// Only that memory goes back takes time by the entries that there are: of nodes once in an eighth, of the
-    /// table once in a halving.
-    pub(crate) fn give_back(&mut self, left: usize) {
+    /// Releases unused memory, if it is a fifth or more, after `removed` entries were removed.
+    /// Moves only a few nodes per removed entry, so that a caller that removes a few at a time
+    /// waits only briefly. Only the release itself takes time proportional to the entries: of nodes
+    /// once per eighth, of the table once per halving.
+    pub(crate) fn give_back(&mut self, removed: usize) {
         if self.table.is_empty() {
             *self = Self::new();
             return;
@@ -316,7 +315,7 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
         if self.nodes.len() <= self.len() + self.len() / 4 + FREE_NODES_MAX {
             return;
         }
-        for _ in 0..left.saturating_mul(MOVES).saturating_add(MOVES) {
+        for _ in 0..removed.saturating_mul(MOVES).saturating_add(MOVES) {
             if self.nodes.len() == self.len() {
                 break;
             }
@@ -325,12 +324,12 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
         if self.nodes.capacity() > self.nodes.len() + self.nodes.len() / 8 + FREE_NODES_MAX {
             self.nodes.shrink_to_fit();
         }
-        // With room for a few more: the next ones are not to make it larger again.
+        // With room for a few more, so that the next inserts do not grow it again.
         let (nodes, entries) = (&self.nodes, self.len() + self.len() / 16);
         self.table.shrink_to(entries, |index| nodes[*index as usize].key.hash());
     }
 
-    /// There is one node less: what the last one has is in a free one now, of which there is one.
+    /// Removes the last node; its entry moves to a free one, of which there must be one.
     fn move_last(&mut self) {
         let Some(node) = self.nodes.pop() else { return };
         let last = self.nodes.len() as u32;
@@ -353,7 +352,7 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
         self.nodes[to as usize] = node;
     }
 
-    /// A node is not among the free ones any more, where it was between those.
+    /// Unlinks a node from the list of free ones.
     fn unlink_free(&mut self, index: u32, next: u32, before: u32) {
         if next != NONE {
             self.nodes[next as usize].older = before;
@@ -365,39 +364,39 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
         debug_assert!(self.free != index, "it is none of them");
     }
 
-    /// The nodes from `first` to `first + count` of which `is_it` is true.
+    /// The nodes from `first` to `first + count` for which `matches` is true.
     pub(crate) fn find_all(
         &self,
         first: usize,
         count: usize,
-        is_it: impl Fn(&K, &T) -> bool,
+        matches: impl Fn(&K, &T) -> bool,
     ) -> Vec<u32> {
         let end = first.saturating_add(count).min(self.nodes.len());
-        let is_it = |index: &u32| {
+        let matches = |index: &u32| {
             let node = &self.nodes[*index as usize];
-            node.entry.as_ref().is_some_and(|entry| is_it(&node.key, entry))
+            node.entry.as_ref().is_some_and(|entry| matches(&node.key, entry))
         };
-        (first.min(end)..end).map(|index| index as u32).filter(is_it).collect()
+        (first.min(end)..end).map(|index| index as u32).filter(matches).collect()
     }
 
-    /// Takes out the entries of which `is_it` is true, among the nodes from `first` to
-    /// `first + count`. Unless nodes move meanwhile, a caller that goes through all of them
-    /// in pieces meets every entry that was there all along.
+    /// Removes the entries for which `matches` is true, among the nodes from `first` to `first +
+    /// count`. Unless nodes move in between, a caller that scans all of them in pieces sees every
+    /// entry that exists throughout.
     pub(crate) fn take_where(
         &mut self,
         first: usize,
         count: usize,
-        is_it: impl Fn(&K, &T) -> bool,
-    ) -> Removed<T> {
-        let mut removed = Removed::new();
-        for index in self.find_all(first, count, is_it) {
+        matches: impl Fn(&K, &T) -> bool,
+    ) -> Evicted<T> {
+        let mut removed = Evicted::new();
+        for index in self.find_all(first, count, matches) {
             removed.push(self.take(index));
         }
         removed
     }
 
     /// Keys and entries of the nodes from `first` to `first + count`.
-    pub(crate) fn look_at(&self, first: usize, count: usize) -> impl Iterator<Item = (&K, &T)> {
+    pub(crate) fn scan(&self, first: usize, count: usize) -> impl Iterator<Item = (&K, &T)> {
         let nodes = self.nodes.iter().skip(first).take(count);
         nodes.filter_map(|node| Some((&node.key, node.entry.as_ref()?)))
     }
@@ -411,7 +410,7 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
         }
         let index = u32::try_from(self.nodes.len()).ok().filter(|index| *index != NONE);
         if self.nodes.len() == self.nodes.capacity() {
-            // Doubling would leave up to half of the slab unused, uncharged.
+            // Doubling would leave up to half of the slab unused and uncharged.
             self.nodes.reserve_exact((self.nodes.len() / 8).max(16));
         }
         self.nodes.push(node);
@@ -480,7 +479,7 @@ mod tests {
     fn entries_keep_their_order_while_nodes_move_a_few_at_a_time() {
         let mut lists = Lists::<Number, u64, 2>::new();
         (0..10_000).for_each(|number| add(&mut lists, number));
-        // Every other pair goes, in no order, and some come meanwhile.
+        // Every other pair is removed, unordered, with some inserts in between.
         let mut expected: Vec<u64> = (0..10_000).collect();
         for round in 0..100_u64 {
             let gone = |number: &u64| (number / 2).is_multiple_of(2) && number * 7 % 100 == round;

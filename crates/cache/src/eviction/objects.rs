@@ -1,20 +1,20 @@
-//! Objects of any size under 64-bit hashes: one shard of the DRAM tier of an object cache.
+//! Objects of any size by 64-bit hash: one shard of the DRAM tier of an object cache.
 //!
 //! Guarantees:
 //! 1. [`Objects::charged_bytes`] is at most [`Objects::capacity_bytes`], always.
-//! 2. An object is charged what its owner says plus the memory that the shard spends on it, at
-//!    most [`Objects::OVERHEAD_BYTES`].
+//! 2. The charge of an object is the owner's charge plus the shard's memory for it, at most
+//!    [`Objects::OVERHEAD_BYTES`].
 //!
-//! A hash is all that an object is found by: of two whose hashes are the same the younger
-//! stays. Whoever keeps keys beside the objects compares them.
+//! Objects are identified by hash only: of two with the same hash the newer one stays. Callers that
+//! store keys with the objects compare them.
 //!
-//! Pure; for one thread at a time.
+//! Pure; single-threaded.
 
 use crate::eviction::greedy_dual::GreedyDual;
-use crate::eviction::lists::{Key, Removed};
+use crate::eviction::lists::{Evicted, Key};
 use crate::eviction::order::{Eviction, Ordered};
 
-/// What an object is found by.
+/// The key of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Hash(u64);
 
@@ -24,34 +24,34 @@ impl Key for Hash {
     }
 }
 
-/// What became of [`Objects::insert`].
+/// The result of [`Objects::insert`].
 #[derive(Debug)]
-#[must_use = "what left may be wanted elsewhere"]
+#[must_use = "the caller may need the evicted objects"]
 pub struct Insertion<V> {
-    /// The object, where it is larger than the shard.
+    /// The object, if it is larger than the shard.
     pub refused: Option<V>,
-    /// What stood under its hash before.
+    /// The previous object under its hash.
     pub replaced: Option<V>,
-    /// What left to make room, in the order in which it left.
-    pub evicted: Removed<V>,
+    /// Evicted objects, in eviction order.
+    pub evicted: Evicted<V>,
 }
 
-/// A shard.
+/// A shard of objects.
 #[derive(Debug)]
 pub struct Objects<V> {
     entries: Ordered<Hash, V>,
 }
 
 impl<V> Objects<V> {
-    /// What an object costs beside its charge, in bytes, at most.
+    /// The largest overhead of an object in bytes, besides its charge.
     pub const OVERHEAD_BYTES: usize = GreedyDual::<Hash, V>::OVERHEAD_BYTES;
 
-    /// A shard for `capacity_bytes`.
+    /// A shard of `capacity_bytes`.
     pub fn new(eviction: Eviction, capacity_bytes: usize) -> Self {
         Self { entries: Ordered::new(eviction, capacity_bytes) }
     }
 
-    /// The bound on the charges.
+    /// The capacity in bytes.
     pub fn capacity_bytes(&self) -> usize {
         self.entries.capacity()
     }
@@ -61,34 +61,33 @@ impl<V> Objects<V> {
         self.entries.charged()
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The object under `hash`; that it was asked for counts for how long it stays.
+    /// The object under `hash`; the access counts for eviction.
     pub fn get(&mut self, hash: u64) -> Option<&mut V> {
         self.entries.get_lazily(hash, &Hash(hash))
     }
 
-    /// The object under `hash`, as if nobody had asked.
+    /// The object under `hash`, without counting the access.
     pub fn peek(&self, hash: u64) -> Option<&V> {
         self.entries.peek(hash, &Hash(hash))
     }
 
-    /// Puts an object under `hash`, in place of what stands there, and lets others leave
-    /// until all fit.
+    /// Inserts an object under `hash`, replacing the old one, and evicts others until all fit.
     pub fn insert(&mut self, hash: u64, object: V, charge_bytes: usize) -> Insertion<V> {
         self.insert_for(hash, object, charge_bytes, 1)
     }
 
-    /// As [`Objects::insert`], of an object that spares so much whenever it is asked for, beside
-    /// others, at least 1. Only [`Eviction::GreedyDual`] weighs that.
+    /// Like [`Objects::insert`]; each access of the object saves `benefit`, relative to others, at
+    /// least 1. Only [`Eviction::GreedyDual`] uses it.
     pub fn insert_for(
         &mut self,
         hash: u64,
@@ -101,25 +100,25 @@ impl<V> Objects<V> {
         Insertion { refused, replaced, evicted: inserted.evicted }
     }
 
-    /// Takes the object under `hash` out.
+    /// Removes the object under `hash`.
     pub fn remove(&mut self, hash: u64) -> Option<V> {
         self.entries.remove(hash, &Hash(hash))
     }
 
-    /// Changes the capacity; what does not fit any more leaves.
-    pub fn set_capacity_bytes(&mut self, capacity_bytes: usize) -> Removed<V> {
+    /// Changes the capacity in bytes; objects that no longer fit are evicted.
+    pub fn set_capacity_bytes(&mut self, capacity_bytes: usize) -> Evicted<V> {
         self.entries.set_capacity(capacity_bytes)
     }
 
-    /// How many places there are to be looked at by [`Objects::look_at`], used or not.
+    /// The number of places for [`Objects::scan`], used or not.
     pub fn places(&self) -> usize {
         self.entries.nodes()
     }
 
-    /// Shows `see` the objects of the places from `first` to `first + count`, with their
-    /// hashes. One that is there all along keeps its place, unless the capacity changes.
-    pub fn look_at(&self, first: usize, count: usize, mut see: impl FnMut(u64, &V)) {
-        self.entries.look_at(first, count, |hash, object| see(hash.0, object));
+    /// Calls `see` for the objects in the places from `first` to `first + count`, with their
+    /// hashes. An object keeps its place until it is removed, unless the capacity changes.
+    pub fn scan(&self, first: usize, count: usize, mut see: impl FnMut(u64, &V)) {
+        self.entries.scan(first, count, |hash, object| see(hash.0, object));
     }
 }
 

@@ -1,28 +1,28 @@
-//! Which of the entries of a shard leaves: one of four orders behind one face.
+//! The eviction order of a shard: one of four orders behind one interface.
 
 use std::fmt;
 
 use crate::eviction::clock::Clock;
 use crate::eviction::greedy_dual::GreedyDual;
-use crate::eviction::lists::{Key, Removed};
+use crate::eviction::lists::{Evicted, Key};
 use crate::eviction::lru::{Inserted, Lru};
 use crate::eviction::s3_fifo::S3Fifo;
 
-/// In which order blocks or objects leave.
+/// The eviction order of blocks or objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Eviction {
-    /// The least recently used one first.
+    /// Least recently used first.
     #[default]
     Lru,
     /// [`crate::eviction::clock`].
     Clock,
     /// [`crate::eviction::s3_fifo`].
     S3Fifo,
-    /// What saves the least for each of its bytes first: [`crate::eviction::greedy_dual`].
+    /// Lowest benefit per byte first: [`crate::eviction::greedy_dual`].
     GreedyDual,
 }
 
-/// Entries in one of the orders. Methods are those of [`Lru`].
+/// Entries in one of the orders. The methods are those of [`Lru`].
 pub(crate) enum Ordered<K, V> {
     Lru(Lru<K, V>),
     Clock(Clock<K, V>),
@@ -30,7 +30,7 @@ pub(crate) enum Ordered<K, V> {
     GreedyDual(Box<GreedyDual<K, V>>),
 }
 
-/// Calls a method of whatever order it is, or of the last one another.
+/// Calls a method of the current order, with a separate expression for the last one if given.
 macro_rules! of_any {
     ($ordered:expr, $order:ident => $call:expr) => {
         of_any!($ordered, $order => $call, $call)
@@ -88,7 +88,7 @@ impl<K: Key, V> Ordered<K, V> {
         }
     }
 
-    /// As [`Lru::get_lazily`]; in other orders, as [`Ordered::get`].
+    /// Like [`Lru::get_lazily`]; in other orders, like [`Ordered::get`].
     #[inline]
     pub(crate) fn get_lazily(&mut self, hash: u64, key: &K) -> Option<&mut V> {
         match self {
@@ -97,7 +97,7 @@ impl<K: Key, V> Ordered<K, V> {
         }
     }
 
-    /// Apart, so that the usual order has its code to itself.
+    /// Separate, so that the code of the default order stays compact.
     #[inline(never)]
     fn get_of_others(&mut self, hash: u64, key: &K) -> Option<&mut V> {
         of_any!(self, order => order.get(hash, key))
@@ -111,15 +111,15 @@ impl<K: Key, V> Ordered<K, V> {
         of_any!(self, order => order.entries.peek(hash, key), order.peek(hash, key))
     }
 
-    pub(crate) fn look_at(&self, first: usize, count: usize, mut see: impl FnMut(&K, &V)) {
+    pub(crate) fn scan(&self, first: usize, count: usize, mut see: impl FnMut(&K, &V)) {
         of_any!(
             self,
-            order => order.entries.look_at(first, count).for_each(|(key, value)| see(key, value)),
-            order.look_at(first, count).for_each(|(key, value)| see(key, value))
+            order => order.entries.scan(first, count).for_each(|(key, value)| see(key, value)),
+            order.scan(first, count).for_each(|(key, value)| see(key, value))
         );
     }
 
-    /// The entry that leaves next, where that is the least recently used one.
+    /// The next entry to evict, if the order is LRU.
     pub(crate) fn oldest(&mut self) -> Option<(&K, &mut V)> {
         match self {
             Self::Lru(order) => order.oldest(),
@@ -127,8 +127,7 @@ impl<K: Key, V> Ordered<K, V> {
         }
     }
 
-    /// The entry that would leave next becomes the most recently used one, where there is
-    /// such an order.
+    /// Makes the next entry to evict the most recently used one, if the order is LRU.
     pub(crate) fn renew_oldest(&mut self) {
         if let Self::Lru(order) = self {
             order.renew_oldest();
@@ -139,8 +138,8 @@ impl<K: Key, V> Ordered<K, V> {
         self.insert_for(hash, key, value, charge, 1)
     }
 
-    /// As [`Ordered::insert`], of a value that spares so much when it is asked for: in the
-    /// order that weighs that.
+    /// Like [`Ordered::insert`]; each access of the value saves `benefit`, for the order that uses
+    /// it.
     pub(crate) fn insert_for(
         &mut self,
         hash: u64,
@@ -167,21 +166,21 @@ impl<K: Key, V> Ordered<K, V> {
         )
     }
 
-    pub(crate) fn set_capacity(&mut self, capacity: usize) -> Removed<V> {
+    pub(crate) fn set_capacity(&mut self, capacity: usize) -> Evicted<V> {
         of_any!(self, order => order.set_capacity(capacity))
     }
 
-    /// As [`Lists::take_where`](crate::eviction::lists::Lists::take_where).
+    /// See [`Lists::take_where`](crate::eviction::lists::Lists::take_where).
     pub(crate) fn take_where(
         &mut self,
         first: usize,
         count: usize,
-        is_it: impl Fn(&K, &V) -> bool,
-    ) -> Removed<V> {
+        matches: impl Fn(&K, &V) -> bool,
+    ) -> Evicted<V> {
         of_any!(
             self,
-            order => order.entries.take_where(first, count, is_it),
-            order.take_where(first, count, is_it)
+            order => order.entries.take_where(first, count, matches),
+            order.take_where(first, count, matches)
         )
     }
 }

@@ -1,23 +1,22 @@
-//! A table of places: four-byte numbers found by the hash of what stands there.
+//! A hash table of places: four-byte numbers found by the hash of the entry at that place.
 //!
-//! Open addressing with linear probing; what is taken out is filled from behind, so
-//! there are no tombstones. A byte of the hash beside each place spares most looks at
-//! the things themselves. The table of [`hashbrown`] does the same and faster, but
-//! where entries come and go all the time, as in a cache, it keeps at most half of
-//! itself in use, for the sake of its tombstones: 10 to 20 bytes a place in the place of
-//! 6 to 8 here.
+//! Open addressing with linear probing; a removal shifts later slots back, so there are no
+//! tombstones. A byte of the hash next to each place avoids most accesses of the entries
+//! themselves. The table of [`hashbrown`] is faster, but with constant inserts and removals, as in
+//! a cache, it uses at most half of its slots, because of its tombstones: 10 to 20 bytes per place
+//! instead of 6 to 8 here.
 //!
-//! Guarantees: no more memory than [`SlotTable::bytes`]. Relies on the caller for hashes:
-//! it does not keep them. For one thread at a time.
+//! Guarantees: no more memory than [`SlotTable::bytes`]. Relies on the caller for hashes, which it
+//! does not store. Single-threaded.
 
 /// Bytes of a slot: a place and a tag.
 const SLOT_BYTES: usize = size_of::<u32>() + 1;
-/// Of sixteen slots so many are in use at most.
+/// Most used slots of sixteen.
 const LOAD_MAX: usize = 13;
-/// The tag of a slot that is not in use.
+/// The tag of an unused slot.
 const EMPTY: u8 = 0;
 
-/// SlotTable by hash.
+/// Places by hash.
 #[derive(Debug, Default)]
 pub(crate) struct SlotTable {
     tags: Box<[u8]>,
@@ -26,27 +25,27 @@ pub(crate) struct SlotTable {
 }
 
 impl SlotTable {
-    /// How many places there are.
+    /// The number of places.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// The memory that it takes.
+    /// Memory in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.tags.len() * SLOT_BYTES
     }
 
-    /// Whether it must grow before another place is put in.
+    /// Whether the table must grow before another insert.
     pub(crate) fn is_full(&self) -> bool {
         self.len >= self.tags.len() * LOAD_MAX / 16
     }
 
-    /// Whether less than half of what it holds would do.
+    /// Whether less than half of its slots would be enough.
     pub(crate) fn is_sparse(&self) -> bool {
         self.len < self.tags.len() * LOAD_MAX / 40
     }
 
-    /// What it takes once it has grown by a quarter.
+    /// Memory in bytes after growing by a quarter.
     pub(crate) fn bytes_grown(&self) -> usize {
         self.slots_grown() * SLOT_BYTES
     }
@@ -60,31 +59,31 @@ impl SlotTable {
         self.resize(self.slots_grown(), hash_of);
     }
 
-    /// Gives back what is not needed.
+    /// Releases unneeded slots.
     pub(crate) fn shrink(&mut self, hash_of: impl Fn(u32) -> u64) {
         let slots = if self.len == 0 { 0 } else { self.len * 3 / 2 + 16 };
         self.resize(slots.min(self.tags.len()), hash_of);
     }
 
-    /// The place under `hash` of which `is_it` is true.
-    pub(crate) fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
-        self.slot_of(hash, is_it).map(|slot| self.places[slot])
+    /// The place under `hash` for which `matches` is true.
+    pub(crate) fn find(&self, hash: u64, matches: impl Fn(u32) -> bool) -> Option<u32> {
+        self.slot_of(hash, matches).map(|slot| self.places[slot])
     }
 
-    /// Puts a place in that is not there. The table must not be full.
+    /// Inserts a place that is not there. The table must not be full.
     pub(crate) fn insert(&mut self, hash: u64, place: u32) {
         assert!(!self.is_full(), "room is made before");
         self.put(hash, place);
         self.len += 1;
     }
 
-    /// Has the slot of `place` say `other`; the hash stays.
+    /// Replaces `place` by `other`, with the same hash.
     pub(crate) fn replace(&mut self, hash: u64, place: u32, other: u32) {
         let slot = self.slot_of(hash, |found| found == place).expect("it is in the table");
         self.places[slot] = other;
     }
 
-    /// Takes a place out that is there.
+    /// Removes an existing place.
     pub(crate) fn remove(&mut self, hash: u64, place: u32, hash_of: impl Fn(u32) -> u64) {
         let mut gap = self.slot_of(hash, |found| found == place).expect("it is in the table");
         self.len -= 1;
@@ -95,7 +94,7 @@ impl SlotTable {
             if self.tags[slot] == EMPTY {
                 break;
             }
-            // It may fill the gap if that is not before its home.
+            // It may fill the gap if that is not before its home slot.
             let home = self.home(hash_of(self.places[slot]));
             let distance = |from: usize, to: usize| (to + slots - from) % slots;
             if distance(home, slot) >= distance(gap, slot) {
@@ -107,7 +106,7 @@ impl SlotTable {
         self.tags[gap] = EMPTY;
     }
 
-    fn slot_of(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<usize> {
+    fn slot_of(&self, hash: u64, matches: impl Fn(u32) -> bool) -> Option<usize> {
         if self.tags.is_empty() {
             return None;
         }
@@ -116,7 +115,7 @@ impl SlotTable {
         loop {
             match self.tags[slot] {
                 EMPTY => return None,
-                found if found == tag && is_it(self.places[slot]) => return Some(slot),
+                found if found == tag && matches(self.places[slot]) => return Some(slot),
                 _ => slot = self.after(slot),
             }
         }
@@ -139,7 +138,7 @@ impl SlotTable {
         }
     }
 
-    /// The slot that a search begins at: the hash's upper half, scaled.
+    /// The home slot: the hash's upper half, scaled.
     fn home(&self, hash: u64) -> usize {
         (((hash >> 32) * self.tags.len() as u64) >> 32) as usize
     }
@@ -161,7 +160,7 @@ mod tests {
     use super::*;
 
     fn hash(place: u32) -> u64 {
-        // Few homes and few tags: much has to be stepped over.
+        // Few home slots and few tags, for long probe sequences.
         let n = u64::from(place).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         (n >> 61 << 61) | n >> 40 & 6
     }

@@ -1,68 +1,67 @@
-//! A ghost: what a component would hold if it had some more bytes.
+//! A ghost: the fingerprints of entries that a component would hold if it were larger.
 //!
-//! Whatever leaves a component, or is refused by it, is noted here by a fingerprint of
-//! four bytes (AC-Key, section 4.3.3). A lookup that misses the component and finds its
-//! fingerprint here would have been a hit in a component larger by the ghost's window:
-//! that is the measure of what more bytes are worth.
+//! An entry that is evicted from a component, or rejected by it, is recorded here by a fingerprint
+//! of four bytes (AC-Key, section 4.3.3). A lookup that misses the component and finds its
+//! fingerprint here would have been a hit in a component larger by the ghost's window: these hits
+//! measure the value of more bytes.
 //!
-//! **What we changed.** The paper's ghosts are lists in the order of leaving. The next
-//! bytes of a component that chooses by frequency would not hold what left it last, but
-//! what is asked for most of all that it does not hold; a list in the order of leaving
-//! is flushed by a scan, or by lookups that nobody repeats, and says that more bytes
-//! are worth nothing. So here a newcomer takes the place of the one of its bucket that was
-//! noted first, if it is not asked for less; else that one stays, as if it had been noted
-//! again. The ghost chooses as the component does. Only one hash in so many (`sampling`)
-//! is noted at all; each of its hits stands for as many.
+//! **What we changed.** The paper's ghosts are lists in eviction order. The next bytes of a
+//! component that evicts by frequency would not hold the last evicted entry, but the most
+//! frequently accessed entry that it does not hold; a list in eviction order is flushed by a scan,
+//! or by lookups that are never repeated, and then reports that more bytes are worth nothing. So
+//! here a new fingerprint replaces the oldest of its bucket if it is accessed at least as often;
+//! else the oldest one stays, as if it had been recorded again. The ghost chooses as the component
+//! does. Only one hash in `sampling` is recorded; each of its hits counts `sampling` times.
 //!
-//! A ghost has two reaches: all of its window, and the *near* part of that, those of each
-//! bucket that are asked for most ([`NEAR_PART`]). They would be here with the first of its
-//! bytes. What that is good for: `tide.rs`.
+//! A ghost has two reaches: its whole window, and the *near* part of it, the most frequently
+//! accessed fingerprints of each bucket ([`NEAR_PART`]). The component would hold those with the
+//! first additional bytes. Their use: `controller.rs`.
 //!
-//! Guarantees: the memory is what [`Ghost::charged_bytes`] says, and never grows. A
-//! hash that was not noted is reported with a likelihood of 2^-32 for each that was.
+//! Guarantees: the memory is [`Ghost::charged_bytes`] and never grows. A hash that was not recorded
+//! is reported with a probability of 2^-32 per recorded one.
 //!
-//! Relies on the sketch having counted what is asked for before [`Ghost::take`].
+//! Relies on the sketch having counted the access before [`Ghost::take`].
 //!
-//! For one thread at a time.
+//! Single-threaded.
 
 use std::ops::{AddAssign, Mul, Sub};
 
 use crate::partition::sketch::{Sketch, Width};
 
-/// Fingerprints that share a bucket, at most.
+/// Most fingerprints per bucket.
 const WAYS: usize = 8;
 
-/// One part in so many of a bucket is near (one fingerprint at least), where nothing else is
-/// said. An eighth would be a single fingerprint: too few to tell by counts that are right to
-/// within a half.
+/// The default near part: one fingerprint in this number of a bucket, at least one. An eighth would
+/// be a single fingerprint: too few for counts that are accurate to within a half.
 const NEAR_PART: usize = 4;
 
-/// Lookups that more bytes would have answered, or reads that they would have saved.
+/// Ghost hits: lookups that more bytes would have answered or, weighted by cost, reads that they
+/// would have saved.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Wanted {
+pub struct GhostHits {
     /// With all bytes of the window.
     pub window: f64,
-    /// By the near part alone, scaled up to the window: as much as `window` if all of its
-    /// bytes are worth the same.
+    /// By the near part alone, scaled up to the window: equal to `window` if all of its bytes are
+    /// worth the same.
     pub near: f64,
 }
 
-impl Wanted {
-    /// For a read that needs several blocks: the least that any of them says.
+impl GhostHits {
+    /// For a read that needs several blocks: the smallest of their values.
     #[must_use]
     pub fn min(self, other: Self) -> Self {
         Self { window: self.window.min(other.window), near: self.near.min(other.near) }
     }
 }
 
-impl AddAssign for Wanted {
+impl AddAssign for GhostHits {
     fn add_assign(&mut self, other: Self) {
         self.window += other.window;
         self.near += other.near;
     }
 }
 
-impl Sub for Wanted {
+impl Sub for GhostHits {
     type Output = Self;
 
     fn sub(self, other: Self) -> Self {
@@ -70,7 +69,7 @@ impl Sub for Wanted {
     }
 }
 
-impl Mul<f64> for Wanted {
+impl Mul<f64> for GhostHits {
     type Output = Self;
 
     fn mul(self, by: f64) -> Self {
@@ -78,27 +77,27 @@ impl Mul<f64> for Wanted {
     }
 }
 
-/// Fingerprints of what a component does not hold.
+/// Fingerprints of entries that a component does not hold.
 #[derive(Debug)]
 pub struct Ghost {
-    /// By bucket; the one noted last, or kept, comes first. 0: none.
+    /// By bucket; the most recently recorded or kept one comes first. 0: none.
     fingerprints: Box<[u32]>,
-    /// Fingerprints of a bucket.
+    /// Fingerprints per bucket.
     ways: usize,
     sampling: u32,
-    /// Whether what left last stays, whatever is asked for.
+    /// Whether the most recently evicted one stays, regardless of frequency.
     keeps_last: bool,
-    /// One part in so many is near.
+    /// One in this number is near.
     near_part: usize,
 }
 
-/// The hash that stands for `fingerprint` in a [`Sketch`].
+/// The hash of `fingerprint` in a [`Sketch`].
 pub fn spread(fingerprint: u32) -> u64 {
     u64::from(fingerprint).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 impl Ghost {
-    /// A ghost of so many entries: of each `sampling`-th fingerprint (a power of two).
+    /// A ghost of `entries` entries that records each `sampling`-th fingerprint (a power of two).
     pub fn new(entries: usize, sampling: u32) -> Self {
         assert!(sampling.is_power_of_two(), "a sampling of {sampling} is no power of two");
         let slots = entries.div_ceil(sampling as usize);
@@ -112,24 +111,24 @@ impl Ghost {
         }
     }
 
-    /// The same ghost, keeping what left last if `keeps_last`.
+    /// The same ghost; if `keeps_last`, it keeps the most recently evicted fingerprints.
     #[must_use]
     pub fn keeping_last(self, keeps_last: bool) -> Self {
         Self { keeps_last, ..self }
     }
 
-    /// The same ghost, of which one part in so many is near: an eighth, or more.
+    /// The same ghost with one in `near_part` being near: an eighth, or more.
     #[must_use]
     pub fn with_near_part(self, near_part: usize) -> Self {
         Self { near_part, ..self }
     }
 
-    /// The memory that it takes.
+    /// Memory in bytes.
     pub fn charged_bytes(&self) -> usize {
         size_of_val(&*self.fingerprints)
     }
 
-    /// Notes that something has left the component, or was refused.
+    /// Records that an entry was evicted from the component, or rejected.
     pub fn note<W: Width>(&mut self, fingerprint: u32, sketch: &Sketch<W>) {
         let keeps_last = self.keeps_last;
         let Some(bucket) = self.bucket(fingerprint) else { return };
@@ -138,7 +137,7 @@ impl Ghost {
         if known.is_none() && !keeps_last {
             let times = |fingerprint: u32| sketch.rate(spread(fingerprint));
             if times(bucket[place]) > times(fingerprint) {
-                // The next newcomer is held against another.
+                // The next new fingerprint is compared with another one.
                 bucket.rotate_right(1);
                 return;
             }
@@ -147,9 +146,9 @@ impl Ghost {
         bucket[0] = fingerprint;
     }
 
-    /// For how many lookups a hit of `fingerprint` stands, if it was noted; it is forgotten
-    /// with that.
-    pub fn take<W: Width>(&mut self, fingerprint: u32, sketch: &Sketch<W>) -> Option<Wanted> {
+    /// The number of lookups that a hit of `fingerprint` counts for, if it was recorded; removes
+    /// it.
+    pub fn take<W: Width>(&mut self, fingerprint: u32, sketch: &Sketch<W>) -> Option<GhostHits> {
         let (window, keeps_last) = (f64::from(self.sampling), self.keeps_last);
         let (ways, near_ways) = (self.ways, self.ways.div_ceil(self.near_part));
         let bucket = self.bucket(fingerprint)?;
@@ -158,10 +157,10 @@ impl Ghost {
         let comes_before = |&(at, &other): &(usize, &u32)| match other {
             0 => false,
             _ if keeps_last => at < place,
-            // Of equals, the one that was noted later.
+            // Of equals, the one recorded later.
             _ => {
-                let asked = sketch.rate(spread(other));
-                asked > times || asked == times && at < place
+                let rate = sketch.rate(spread(other));
+                rate > times || rate == times && at < place
             }
         };
         let others = bucket.iter().enumerate().filter(|(at, _)| *at != place);
@@ -169,10 +168,10 @@ impl Ghost {
         bucket[place..].rotate_left(1);
         bucket[ways - 1] = 0;
         let near = if is_near { window * ways as f64 / near_ways as f64 } else { 0.0 };
-        Some(Wanted { window, near })
+        Some(GhostHits { window, near })
     }
 
-    /// The bucket of a fingerprint that is noted at all.
+    /// The bucket of a fingerprint that is part of the sample.
     fn bucket(&mut self, fingerprint: u32) -> Option<&mut [u32]> {
         let spread = spread(fingerprint);
         if fingerprint == 0 || self.fingerprints.is_empty() {

@@ -1,6 +1,6 @@
 //! Adaptive partitioning of one memory budget between key-value entries, key-pointer entries and
-//! blocks: frequency sketches and ghosts measure the storage reads that more memory would save, and the
-//! controller moves the boundaries.
+//! blocks: frequency sketches and ghosts measure the storage reads that more memory would save, and
+//! the controller moves the boundaries.
 //!
 //! Modules are declared bottom-up.
 

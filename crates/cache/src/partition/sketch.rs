@@ -1,73 +1,71 @@
-//! How often things were asked for lately: a count-min sketch whose counters are small and
-//! age (TinyLFU: Einziger, Friedman, Manes, "TinyLFU: A Highly Efficient Cache Admission
-//! Policy", 2017).
+//! Recent access frequencies: a count-min sketch with small counters that age (TinyLFU: Einziger,
+//! Friedman, Manes, "TinyLFU: A Highly Efficient Cache Admission Policy", 2017).
 //!
-//! 1. A hash leads to one line of 64 bytes, and to four counters in it, one in each quarter.
-//! 2. The count is the least of the four. An addition raises only those that are equal to it
+//! 1. A hash selects one line of 64 bytes, and four counters in it, one in each quarter.
+//! 2. The count is the smallest of the four. An addition raises only those that are equal to it
 //!    (conservative update).
 //! 3. All counters are halved once in every period ([`Sketch::set_period`]).
 //!
-//! **What we changed.** The paper halves all counters at once; we halve a line now and
-//! then, so that none takes long. The period can be changed while the
-//! sketch is in use: what was frequent before the load changed is to be forgotten.
+//! **What we changed.** The paper halves all counters at once; we halve one line at a time, so that
+//! no operation takes long. The period can be changed while the sketch is in use, so that it
+//! forgets old frequencies after the load changed.
 //!
-//! *Counts of two lines* are of different times: just before a line is halved it has counted
-//! for twice as long as just after. So [`Sketch::rate`] divides a count by how long its line
-//! has counted, what was halved by half. Who compares things that are asked for about equally
-//! often compares rates; by counts half of them would seem to be asked for nearly twice as
-//! often as the others, and take turns.
+//! *Counts of two lines* cover different times: just before a line is halved it has counted for
+//! twice as long as just after. So [`Sketch::rate`] divides a count by the time that its line has
+//! counted, with halved time counted by half. Code that compares entries of about equal frequency
+//! compares rates; by counts half of them would seem to be accessed nearly twice as often as the
+//! others, and this would alternate.
 //!
-//! The paper's counters end at 15. Where a small part of the blocks takes nearly all
-//! lookups all of them count 15, and a block that is asked for four times as often as
-//! its neighbours (those of small levels are) goes as soon as they do. So here a counter
-//! counts one by one at first, and beyond that it rises by chance, the more seldom the
-//! higher it is (R. Morris, "Counting Large Numbers of Events in Small Registers", 1978).
-//! [`Narrow`] ones have four bits and tell up to 52 times, to within a half; [`Wide`] ones
-//! have eight, and tell 40 thousand times to within an eighth.
+//! The paper's counters end at 15. Where a small part of the blocks takes nearly all lookups, all
+//! of them count 15, and a block accessed four times as often as its neighbours (as those of small
+//! levels are) is evicted as soon as they are. So here a counter first counts one by one, and
+//! beyond that it rises by chance, the more rarely the higher it is (R. Morris, "Counting Large
+//! Numbers of Events in Small Registers", 1978). [`Narrow`] counters have four bits and count up to
+//! 52, to within a half; [`Wide`] ones have eight, and count up to 40 thousand to within an eighth.
 //!
-//! Guarantees: a count is never less than the number of additions since the line
-//! was last halved, up to where it is exact, while one thread adds. Additions of several
-//! threads at once may get lost: counts are a hint.
+//! Guarantees: a count is never less than the number of additions since the line was last halved,
+//! up to the limit of exact counts, while one thread adds. Concurrent additions may get lost:
+//! counts are a hint.
 //!
-//! Safe to use from all threads, without locks.
+//! Thread-safe without locks.
 
 use std::marker::PhantomData;
 
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Words of a line: a cache line of the processor.
+/// Words per line: a cache line of the processor.
 const LINE_WORDS: usize = 8;
-/// Counters that a hash leads to.
+/// Counters per hash.
 const ROWS: usize = 4;
 
-/// A line that has counted for less than this part of a period is taken to have counted for
-/// so long: what a rate says at first is not to be without bound.
+/// A line that has counted for less than this part of a period is treated as if it had counted this
+/// long, so that early rates are bounded.
 const SPAN_MIN: f32 = 0.25;
 
-/// How wide counters are, and what they can tell.
+/// The width of the counters and the counts that they represent.
 pub trait Width: Copy + std::fmt::Debug + 'static {
     /// Bits of a counter, a divisor of 64.
     const BITS: u32;
     /// Up to here a counter counts every addition.
     const EXACT: u8;
-    /// How many additions a counter stands for, by what it holds.
+    /// The number of additions for each counter value.
     const COUNTS: &'static [u16];
-    /// What a counter holds that stands for half as many.
+    /// The counter value for half as many additions, by counter value.
     const HALVES: &'static [u8];
 }
 
-/// Counters of four bits: for keys, of which there are many, most of them asked for seldom.
+/// Counters of four bits: for keys, which are many and mostly accessed rarely.
 #[derive(Debug, Clone, Copy)]
 pub enum Narrow {}
 
-/// Counters of eight bits: for blocks, many of which are asked for hundreds of times.
+/// Counters of eight bits: for blocks, many of which are accessed hundreds of times.
 #[derive(Debug, Clone, Copy)]
 pub enum Wide {}
 
 impl Width for Narrow {
     const BITS: u32 = 4;
     const EXACT: u8 = 8;
-    /// Above the exact ones for two more, twice; for four more, twice; and so on.
+    /// Above the exact values: two more, twice; four more, twice; and so on.
     const COUNTS: &'static [u16] = &[0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 28, 36, 52];
     const HALVES: &'static [u8] = &halves::<16>(Self::COUNTS);
 }
@@ -75,7 +73,7 @@ impl Width for Narrow {
 impl Width for Wide {
     const BITS: u32 = 8;
     const EXACT: u8 = 16;
-    /// Above the exact ones each stands for about 3 % more steps than the one before.
+    /// Above the exact values each step is about 3 % larger than the one before.
     const COUNTS: &'static [u16] = &growing::<256>(Self::EXACT, 1.03);
     const HALVES: &'static [u8] = &halves::<256>(Self::COUNTS);
 }
@@ -96,7 +94,7 @@ const fn growing<const N: usize>(exact: u8, factor: f64) -> [u16; N] {
     counts
 }
 
-/// For each of `counts` the place of the one that is nearest to its half, of two the lower.
+/// For each of `counts` the index of the one nearest to its half; the lower one on ties.
 const fn halves<const N: usize>(counts: &[u16]) -> [u8; N] {
     let mut halves = [0; N];
     let (mut notch, mut half) = (0, 0);
@@ -111,32 +109,32 @@ const fn halves<const N: usize>(counts: &[u16]) -> [u8; N] {
     halves
 }
 
-/// Counters that share a cache line: those of one hash are never in two.
+/// Counters that share a cache line: the counters of one hash are never in two.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Line([AtomicU64; LINE_WORDS]);
 
-/// Counts by hash.
+/// Counters by hash.
 #[derive(Debug)]
 pub struct Sketch<W> {
-    /// A power of two of them, or none.
+    /// A power of two, or none.
     lines: Box<[Line]>,
-    /// Additions until the next line is halved, and how many lines were.
+    /// Additions until the next line is halved, and the number of halved lines.
     countdown: AtomicU32,
     hand: AtomicU64,
-    /// Additions from one line to the next.
+    /// Additions between two halvings.
     pace: AtomicU32,
     width: PhantomData<W>,
 }
 
 impl<W: Width> Sketch<W> {
     const NOTCH_MAX: u8 = (W::COUNTS.len() - 1) as u8;
-    /// Counters of a word, and of a row of a line.
+    /// Counters per word, and per row of a line.
     const IN_WORD: u64 = (u64::BITS / W::BITS) as u64;
     const IN_ROW: u64 = (LINE_WORDS / ROWS) as u64 * Self::IN_WORD;
 
-    /// A sketch of at most `bytes`: the largest power of two of lines. One without lines
-    /// knows of nothing.
+    /// A sketch of at most `bytes`: the largest power of two of lines. Without lines, all counts
+    /// are 0.
     pub fn new(bytes: usize) -> Self {
         let lines = (bytes / (LINE_WORDS * 8)).checked_ilog2().map_or(0, |log| 1usize << log);
         let sketch = Self {
@@ -146,19 +144,19 @@ impl<W: Width> Sketch<W> {
             pace: AtomicU32::new(1),
             width: PhantomData,
         };
-        // As the paper: ten times as many additions as there are keys, each of which gets as
-        // many counters as it raises.
+        // As in the paper: ten times as many additions as keys, with as many counters per key as a
+        // key raises.
         sketch.set_period(10 * lines as u64 * Self::IN_ROW);
         sketch
     }
 
-    /// The memory that it takes.
+    /// Memory in bytes.
     pub fn charged_bytes(&self) -> usize {
         size_of_val(&*self.lines)
     }
 
-    /// In how many additions every counter is halved once: rounded up to a multiple of the
-    /// number of lines.
+    /// Sets the number of additions in which every counter is halved once, rounded up to a multiple
+    /// of the number of lines.
     pub fn set_period(&self, additions: u64) {
         let lines = self.lines.len().max(1) as u64;
         let pace = additions.div_ceil(lines).clamp(1, u64::from(u32::MAX));
@@ -166,7 +164,7 @@ impl<W: Width> Sketch<W> {
         self.countdown.fetch_min(pace as u32, Ordering::Relaxed);
     }
 
-    /// Counts `hash` once more.
+    /// Counts one access of `hash`.
     #[inline]
     pub fn add(&self, hash: u64) {
         let Some(line) = self.line(hash) else { return };
@@ -177,7 +175,7 @@ impl<W: Width> Sketch<W> {
         self.age(1);
     }
 
-    /// Counts `hash` so many times more.
+    /// Counts `times` accesses of `hash`.
     pub fn add_times(&self, hash: u64, times: u16) {
         let Some(line) = self.line(hash) else { return };
         let least = Self::least(line, hash);
@@ -194,7 +192,7 @@ impl<W: Width> Sketch<W> {
         self.age(u32::from(times));
     }
 
-    /// Has `hash` count as added about `times` times at the least.
+    /// Raises the count of `hash` to about `times`, if it is lower.
     pub fn raise(&self, hash: u64, times: u8) {
         let notch = W::COUNTS.partition_point(|&count| count <= u16::from(times)) - 1;
         if let Some(line) = self.line(hash) {
@@ -202,7 +200,7 @@ impl<W: Width> Sketch<W> {
         }
     }
 
-    /// How often `hash` was added since its line was halved, and half of what it counted then.
+    /// The additions of `hash` since its line was halved, plus half of the count before that.
     pub fn count(&self, hash: u64) -> u16 {
         let line = self.line(hash);
         line.map_or(0, |line| W::COUNTS[usize::from(Self::least(line, hash))])
@@ -215,13 +213,13 @@ impl<W: Width> Sketch<W> {
         W::COUNTS[usize::from(notch.saturating_sub(u8::from(has_risen)))]
     }
 
-    /// How often `hash` was added in a period, lately: of all hashes over the same time.
+    /// The recent additions of `hash` per period, comparable between all hashes.
     pub fn rate(&self, hash: u64) -> f32 {
         self.rate_of(self.count(hash), hash)
     }
 
-    /// The rate without the last addition of `hash`, as far as that can be told: where
-    /// additions count by chance, so does taking one away.
+    /// The rate without the last addition of `hash`, as far as it can be determined: where
+    /// additions count by chance, so does their removal.
     pub fn rate_before(&self, hash: u64) -> f32 {
         self.rate_of(self.count_before(hash), hash)
     }
@@ -233,8 +231,8 @@ impl<W: Width> Sketch<W> {
         }
     }
 
-    /// For how many periods the line of `hash` has counted, what was halved by half: between
-    /// one and two, but in the beginning.
+    /// The periods that the line of `hash` has counted, halved time by half: between one and two,
+    /// except in the beginning.
     ///
     /// Halved first at p (in periods), then n - 1 times more, and f ago: 1 + f - (2 - p) / 2ⁿ.
     fn span(&self, hash: u64) -> f32 {
@@ -257,7 +255,7 @@ impl<W: Width> Sketch<W> {
         self.lines.get(self.index(hash)).map(|Line(words)| words)
     }
 
-    /// Word and bit of each counter of `hash`: five bits of it for each row.
+    /// Word and bit of each counter of `hash`: five bits of the hash for each row.
     #[inline]
     fn counters(hash: u64) -> [(usize, u32); ROWS] {
         let counter = |row: usize| {
@@ -268,28 +266,28 @@ impl<W: Width> Sketch<W> {
         [counter(0), counter(1), counter(2), counter(3)]
     }
 
-    /// Whether a counter rises that is to stand for `more` than it does.
+    /// Whether a counter rises by chance for `more` additions.
     fn rises(&self, hash: u64, notch: u8, more: u16) -> bool {
         if notch == Self::NOTCH_MAX {
             return false;
         }
         let step = W::COUNTS[usize::from(notch) + 1] - W::COUNTS[usize::from(notch)];
         let countdown = u64::from(self.countdown.load(Ordering::Relaxed));
-        let lot = countdown | self.hand.load(Ordering::Relaxed) << 32;
-        let mixed = (lot ^ hash).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let sample_id = countdown | self.hand.load(Ordering::Relaxed) << 32;
+        let mixed = (sample_id ^ hash).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let mixed = (mixed ^ mixed >> 31).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         ((mixed >> 32) * u64::from(step)) >> 32 < u64::from(more)
     }
 
     #[inline]
     fn least(line: &[AtomicU64; LINE_WORDS], hash: u64) -> u8 {
-        // A fold, which is unrolled, where the compiler calls a `map` of an array.
+        // A fold, because the compiler unrolls it; it calls a `map` of an array.
         Self::counters(hash).iter().fold(Self::NOTCH_MAX, |least, &(word, shift)| {
             least.min((line[word].load(Ordering::Relaxed) >> shift) as u8 & Self::NOTCH_MAX)
         })
     }
 
-    /// Has the counters of `hash` hold at least so much.
+    /// Raises the counters of `hash` to at least `notch`.
     #[inline]
     fn lift(line: &[AtomicU64; LINE_WORDS], hash: u64, notch: u8) {
         for (word, shift) in Self::counters(hash) {
@@ -301,7 +299,7 @@ impl<W: Width> Sketch<W> {
         }
     }
 
-    /// Halves the next lines, if so many additions make it time.
+    /// Halves the next lines, if it is time after `additions` more.
     fn age(&self, additions: u32) {
         let mut left = self.countdown.load(Ordering::Relaxed);
         let mut late = additions;

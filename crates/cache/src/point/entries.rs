@@ -1,25 +1,23 @@
-//! The entries of one shard of the point cache: the product's own ([`PointShard`]), or a
-//! baseline in their place, such as the algorithm of a paper, behind the trait
-//! [`PointEntries`].
+//! The entries of one shard of the point cache: the crate's own ([`PointShard`]), or a baseline in
+//! their place, such as the algorithm of a paper, behind the trait [`PointEntries`].
 //!
-//! All that the rest of the point cache needs passes through [`Entries`], so its rules hold
-//! for both. The product's own entries are called directly; a baseline costs the product one
-//! check that there is none.
+//! The rest of the point cache calls only [`Entries`], so its rules hold for both. The crate's own
+//! entries are called directly; a baseline costs the product one check that there is none.
 //!
-//! For one thread at a time.
+//! Single-threaded.
 
 use std::fmt;
 
 use crate::ablation::Ablations;
 use crate::name::Name;
-use crate::partition::ghost::Wanted;
+use crate::partition::ghost::GhostHits;
 use crate::point::kp::{KpEntry, Pointer};
 use crate::point::kv::KvEntry;
 use crate::point::shard::{LEVELS, LookupResult, PointCacheLookup, PointReads, PointShard};
 
-/// What a baseline implements to take the place of [`PointShard`] in the point cache. Its
-/// methods mean what those of [`PointShard`] mean. A baseline caches every entry that a
-/// lookup finds, as it sees fit; it has no frequency sketch and no warm start.
+/// A baseline that replaces [`PointShard`] in the point cache. Its methods mean the same as those
+/// of [`PointShard`]. A baseline caches every entry that a lookup finds, as it sees fit; it has no
+/// frequency sketch and no warm start.
 pub(crate) trait PointEntries: fmt::Debug + Send {
     /// Looks up `name`; `read` returns whether it accepts the value.
     fn lookup(
@@ -81,7 +79,7 @@ pub(crate) trait PointEntries: fmt::Debug + Send {
     fn take_wanted_bytes(&mut self) -> usize;
 }
 
-/// Entries of a shard. The product's own stay empty while a baseline is in their place.
+/// Entries of a shard. The crate's own are empty while a baseline replaces them.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Entries {
@@ -121,11 +119,11 @@ impl Entries {
         }
     }
 
-    pub(crate) fn found_in_memory(&mut self, hash: u64, entry: KvEntry<'_>) -> u32 {
+    pub(crate) fn offer_memory_hit(&mut self, hash: u64, entry: KvEntry<'_>) -> u32 {
         if self.baseline.is_some() {
             return 0;
         }
-        self.own.found_in_memory(hash, entry)
+        self.own.offer_memory_hit(hash, entry)
     }
 
     pub(crate) fn saved(&self) -> PointReads {
@@ -133,7 +131,7 @@ impl Entries {
     }
 
     /// A baseline has none: its ghosts move its own targets.
-    pub(crate) fn wanted(&self) -> PointReads<Wanted> {
+    pub(crate) fn wanted(&self) -> PointReads<GhostHits> {
         if self.baseline.is_some() { PointReads::default() } else { self.own.wanted() }
     }
 
@@ -179,21 +177,21 @@ impl Entries {
         }
     }
 
-    pub(crate) fn look_at_values(&self, see: impl FnMut(KvEntry<'_>, u8)) {
+    pub(crate) fn for_each_value(&self, see: impl FnMut(KvEntry<'_>, u8)) {
         if self.baseline.is_none() {
-            self.own.look_at_values(see);
+            self.own.for_each_value(see);
         }
     }
 
-    pub(crate) fn look_at_pointers(&self, mut see: impl FnMut(u32, KpEntry, u8)) {
+    pub(crate) fn for_each_pointer(&self, mut see: impl FnMut(u32, KpEntry, u8)) {
         if self.baseline.is_none() {
             self.own.pointers().for_each(|(hash, entry, times)| see(hash, entry, times));
         }
     }
 
-    pub(crate) fn remember(&self, hash: u64, times: u8) {
+    pub(crate) fn restore_frequency(&self, hash: u64, times: u8) {
         if self.baseline.is_none() {
-            self.own.remember(hash, times);
+            self.own.restore_frequency(hash, times);
         }
     }
 
@@ -207,9 +205,9 @@ impl Entries {
         }
     }
 
-    pub(crate) fn set_without(&mut self, without: Ablations, reads: [f32; LEVELS]) {
+    pub(crate) fn set_ablations(&mut self, ablations: Ablations, reads: [f32; LEVELS]) {
         if self.baseline.is_none() {
-            self.own.set_without(without, reads);
+            self.own.set_ablations(ablations, reads);
         }
     }
 

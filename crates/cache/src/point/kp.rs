@@ -1,100 +1,98 @@
 //! Key-pointer entries of sixteen bytes: one shard of the KP component.
 //!
-//! An entry says in which block a key stands, and where in it. The key itself is not
-//! kept: 32 bits of its hash stand for it. The caller reads the block and sees whether
-//! it is the key that stands at that position; another key of that fingerprint stands
-//! elsewhere, so it cannot take the entry for its own, whatever else the block holds of
-//! it. AC-Key (section 4.1) keeps the key and a pointer of 24 bytes; here an entry is
+//! An entry holds the block of a key and the key's position in it. The key itself is not stored: 32
+//! bits of its hash identify it. The reader reads the block and compares the key at that position;
+//! another key with the same fingerprint has another position, so it cannot match the entry by
+//! mistake, whatever else the block holds of it. AC-Key (section 4.1) stores the key and a pointer
+//! of 24 bytes; here an entry is
 //!
 //! ```text
 //! WORD  BITS  MEANING
-//!    0    32  fingerprint: the lower half of the hash; its lower bits place the bucket
+//!    0    32  fingerprint: the lower half of the hash; its lower bits select the bucket
 //!    0    32  table
 //!    1    32  offset of the block in the table
 //!    1     1  whether the block is a long one
 //!    1    26  bytes of the block and position in it: 17 and 9 bits; 22 and 4 of a long
 //!             one
-//!    1     2  how often asked for, less how often judged
+//!    1     2  access count, decremented by each eviction scan
 //!    1     3  level of the tree
 //! ```
 //!
-//! all zero where there is none (no block has no bytes). Eight entries are a bucket.
-//! There is any number of buckets, by linear hashing (Litwin, "Linear hashing: a new
-//! tool for file and table addressing", 1980): a bucket more splits one that is there,
-//! a bucket less joins two, and what does not fit leaves. So the shard grows and
-//! shrinks bucket by bucket, and the fingerprint says all that a split must know.
-//! Buckets are allocated eight at a time (1 KiB): of 4 KiB, a twenty-fifth of a cache of 100
-//! KiB could stand empty.
+//! An empty slot is all zero (no block has 0 bytes). Eight entries form a bucket. The number of
+//! buckets is arbitrary, by linear hashing (Litwin, "Linear hashing: a new tool for file and table
+//! addressing", 1980): adding a bucket splits one, removing a bucket joins two, and entries that do
+//! not fit are evicted. So the shard grows and shrinks bucket by bucket, and a split needs only the
+//! fingerprints. Buckets are allocated eight at a time (1 KiB): with 4 KiB, a twenty-fifth of a
+//! cache of 100 KiB could be empty.
 //!
 //! Guarantees:
-//! 1. [`KpShard::charged_bytes`] is no less than what is allocated, and at most the capacity.
-//! 2. For a fingerprint there is at most one entry. So what was synced or removed under
-//!    a hash leaves nothing older that another lookup of that key could find.
+//! 1. [`KpShard::charged_bytes`] is at least the allocated bytes, and at most the capacity.
+//! 2. There is at most one entry per fingerprint. So an update or removal under a hash leaves no
+//!    older entry that another lookup of that key could find.
 //!
-//! For one thread at a time.
+//! Single-threaded.
 
-/// Entries of a bucket: two cache lines of the processor.
+/// Entries per bucket: two cache lines of the processor.
 const BUCKET: usize = 8;
-/// Buckets that are allocated together.
+/// Buckets per allocation.
 const CHUNK_BUCKETS: usize = 8;
-/// The list of chunks may have so many times the places that it needs.
+/// The list of chunks may have this multiple of the slots that it needs.
 const LIST_SLACK: usize = 2;
-/// What a chunk is charged: its buckets and its places in the list.
+/// The charge of a chunk: its buckets and its slots in the list.
 const CHUNK_BYTES: usize = CHUNK_BUCKETS * BUCKET_BYTES + LIST_SLACK * size_of::<usize>();
-/// Entries to a bucket on average beyond which the shard grows, if it may: fuller ones
-/// push entries out while there is room elsewhere.
+/// Average entries per bucket beyond which the shard grows, if it may: fuller buckets evict entries
+/// while there is room elsewhere.
 const LOAD_MAX: usize = 3;
-/// Bytes of an entry.
+/// Bytes per entry.
 pub const ENTRY_BYTES: usize = size_of::<Slot>();
 const BUCKET_BYTES: usize = BUCKET * ENTRY_BYTES;
-/// Levels below this count as this.
+/// Levels below this one count as this one.
 pub const LEVEL_MAX: u8 = 7;
 
 const OFFSET_BITS: u32 = 32;
 const SPOT_BITS: u32 = 26;
-/// Of these, those of the length: of a block of usual size, and of a long one.
+/// Of these, the bits of the length: of a block of normal size, and of a long one.
 const LEN_BITS: [u32; 2] = [17, 22];
 const LONG: u64 = 1 << OFFSET_BITS;
 const SPOT_SHIFT: u32 = OFFSET_BITS + 1;
-const ASKED_SHIFT: u32 = SPOT_SHIFT + SPOT_BITS;
-const ASKED_MASK: u64 = 3;
-const LEVEL_SHIFT: u32 = ASKED_SHIFT + 2;
+const USES_SHIFT: u32 = SPOT_SHIFT + SPOT_BITS;
+const USES_MASK: u64 = 3;
+const LEVEL_SHIFT: u32 = USES_SHIFT + 2;
 
 const _: () = assert!(ENTRY_BYTES == 16 && LEVEL_SHIFT + 3 == 64);
 
-/// Where an entry stands.
+/// The location of a key's entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pointer {
-    /// The table; pointers to tables beyond 2^32 are not kept.
+    /// The table; pointers to tables beyond 2^32 are not stored.
     pub table: u64,
-    /// Where the block begins in it; below 2^32 or not kept.
+    /// Offset of the block in it; must be below 2^32 to be stored.
     pub offset: u64,
-    /// Its bytes; 1 to 2^22 - 1 or not kept.
+    /// Length of the block in bytes; must be 1 to 2^22 - 1 to be stored.
     pub len: u32,
-    /// Entries that stand before it in the block. Up to 511 are kept, in a block of 128
-    /// KiB or more up to 15: there entries are large.
+    /// Number of entries before it in the block. Stored up to 511, and up to 15 in a block of 128
+    /// KiB or more, where entries are large.
     pub position: u32,
 }
 
-/// A pointer, and where it leads.
+/// A pointer and the level of its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KpEntry {
-    /// Where the key stands.
+    /// The location of the key's entry.
     pub pointer: Pointer,
-    /// The level of the tree that it was found on, by which hits save storage I/Os: 0
-    /// to [`LEVEL_MAX`].
+    /// The level on which it was found, which determines the storage I/Os that a hit saves: 0 to
+    /// [`LEVEL_MAX`].
     pub level: u8,
 }
 
-/// Decides about entries.
+/// Scores entries for eviction.
 pub trait Scorer {
-    /// What the entry is worth; that of a bucket that is worth least leaves. `hash` is
-    /// the lower half of the key's, `asked` how often it was asked for, less how often it
-    /// was judged, 0 to 3.
-    fn worth(&mut self, hash: u32, entry: &KpEntry, asked: u8) -> f32;
+    /// The worth of the entry; the entry of a bucket that is worth the least is evicted. `hash` is
+    /// the lower half of the key's, `uses` the access count less the eviction scans, 0 to 3.
+    fn worth(&mut self, hash: u32, entry: &KpEntry, uses: u8) -> f32;
 
-    /// The entry has left.
-    fn left(&mut self, hash: u32);
+    /// Notifies that the entry was evicted.
+    fn evicted(&mut self, hash: u32);
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -129,23 +127,23 @@ impl Slot {
         self.name as u32
     }
 
-    fn record_access(&self) -> u8 {
-        (self.place >> ASKED_SHIFT & ASKED_MASK) as u8
+    fn uses(&self) -> u8 {
+        (self.place >> USES_SHIFT & USES_MASK) as u8
     }
 
-    fn asked_bits(&self) -> u64 {
-        self.place & ASKED_MASK << ASKED_SHIFT
+    fn uses_bits(&self) -> u64 {
+        self.place & USES_MASK << USES_SHIFT
     }
 
-    fn is_asked(&mut self) {
-        if self.place >> ASKED_SHIFT & ASKED_MASK < ASKED_MASK {
-            self.place += 1 << ASKED_SHIFT;
+    fn note_use(&mut self) {
+        if self.place >> USES_SHIFT & USES_MASK < USES_MASK {
+            self.place += 1 << USES_SHIFT;
         }
     }
 
-    fn is_judged(&mut self) {
-        if self.record_access() > 0 {
-            self.place -= 1 << ASKED_SHIFT;
+    fn age(&mut self) {
+        if self.uses() > 0 {
+            self.place -= 1 << USES_SHIFT;
         }
     }
 
@@ -164,19 +162,19 @@ impl Slot {
     }
 }
 
-/// Eight entries, in no order.
+/// Eight entries, unordered.
 type Bucket = [Slot; BUCKET];
 
-/// Entries of one shard.
+/// The entries of one shard.
 #[derive(Debug)]
 pub struct KpShard {
-    #[expect(clippy::vec_box, reason = "a list of chunks grows without moving what is in them")]
+    #[expect(clippy::vec_box, reason = "the list of chunks grows without moving their content")]
     chunks: Vec<Box<[Bucket; CHUNK_BUCKETS]>>,
-    /// Buckets in use.
+    /// Used buckets.
     buckets: usize,
     len: usize,
     capacity: usize,
-    /// Whether all comes in, and the oldest leaves of those least asked for.
+    /// Whether every entry is admitted, and the oldest of the least used ones is evicted.
     by_age: bool,
 }
 
@@ -186,33 +184,33 @@ impl KpShard {
         Self { chunks: Vec::new(), buckets: 0, len: 0, capacity, by_age: false }
     }
 
-    /// From now on all comes in, or is judged; the oldest of those leaves that were not
-    /// asked for since they last stood to leave, or what is worth least.
+    /// If `by_age`, admits every entry and evicts the oldest of those unused since the last
+    /// eviction scan; otherwise by worth.
     pub fn set_by_age(&mut self, by_age: bool) {
         self.by_age = by_age;
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The bound on the bytes.
+    /// The capacity in bytes.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// The bytes for entries: no less than are allocated.
+    /// Charged bytes: at least the allocated ones.
     pub fn charged_bytes(&self) -> usize {
         self.chunks.len() * CHUNK_BYTES
     }
 
-    /// Whether it could grow.
+    /// Whether the shard could grow by a chunk.
     pub fn has_room(&self) -> bool {
         self.charged_bytes() + CHUNK_BYTES <= self.capacity
     }
@@ -224,29 +222,27 @@ impl KpShard {
             + self.chunks.capacity() * size_of::<usize>()
     }
 
-    /// Whether there may be another bucket.
+    /// Whether another bucket is possible.
     pub fn can_grow(&self) -> bool {
         self.buckets < self.chunks.len() * CHUNK_BUCKETS
             || (self.chunks.len() + 1) * CHUNK_BYTES <= self.capacity
     }
 
-    /// The entry that is found by `hash`, which may be that of another key; notes that
-    /// it was asked for.
+    /// The entry under `hash`, possibly that of another key; counts the access.
     pub fn get(&mut self, hash: u32) -> Option<KpEntry> {
         let slot = self.find(hash)?;
-        slot.is_asked();
+        slot.note_use();
         Some(slot.entry())
     }
 
-    /// The entry that is found by `hash`; notes nothing.
+    /// The entry under `hash`, without counting the access.
     pub fn peek(&mut self, hash: u32) -> Option<KpEntry> {
         self.find(hash).map(|slot| slot.entry())
     }
 
-    /// Puts `entry` in, in place of the one that was found by `hash`, unless it is
-    /// worth less than all whose place it could take: then it has left, with that.
-    /// Neither is a pointer kept that has no room in an entry; the older one goes
-    /// nevertheless.
+    /// Inserts `entry`, replacing the one under `hash`, unless it is worth less than all entries
+    /// that it could replace: then it counts as evicted. A pointer that does not fit into a slot is
+    /// not stored either; the older one is removed in any case.
     pub fn insert(&mut self, hash: u32, entry: KpEntry, scorer: &mut impl Scorer) {
         self.remove(hash);
         let Some(slot) = Slot::new(hash, &entry) else { return };
@@ -254,7 +250,7 @@ impl KpShard {
             self.grow();
         }
         if self.buckets == 0 {
-            return scorer.left(hash);
+            return scorer.evicted(hash);
         }
         let (index, by_age) = (self.index(hash), self.by_age);
         let bucket = self.bucket(index);
@@ -263,9 +259,9 @@ impl KpShard {
             None => {
                 let (worst, worth) = score_all(bucket, by_age, scorer);
                 if !by_age && scorer.worth(hash, &entry, 0) < worth {
-                    return scorer.left(hash);
+                    return scorer.evicted(hash);
                 }
-                scorer.left(bucket[worst].fingerprint());
+                scorer.evicted(bucket[worst].fingerprint());
                 let free = if by_age { BUCKET - 1 } else { worst };
                 bucket[worst..=free.max(worst)].rotate_left(1);
                 self.len -= 1;
@@ -276,12 +272,12 @@ impl KpShard {
         self.len += 1;
     }
 
-    /// Has the entry that is found by `hash` be `entry`; whether there was one. If that
-    /// has no room in a slot, there is none any more.
+    /// Replaces the entry under `hash` by `entry`; returns whether there was one. If `entry` does
+    /// not fit into a slot, the old one is removed.
     pub fn redirect(&mut self, hash: u32, entry: KpEntry) -> bool {
         let Some(slot) = self.find(hash) else { return false };
         match Slot::new(hash, &entry) {
-            Some(new) => *slot = Slot { place: new.place | slot.asked_bits(), ..new },
+            Some(new) => *slot = Slot { place: new.place | slot.uses_bits(), ..new },
             None => {
                 self.remove(hash);
             }
@@ -289,32 +285,32 @@ impl KpShard {
         true
     }
 
-    /// All entries and what they are found by, in no order.
+    /// All entries with their fingerprints, unordered.
     pub fn iter(&self) -> impl Iterator<Item = (u32, KpEntry)> {
         let buckets = self.chunks.iter().flat_map(|chunk| chunk.iter());
         let slots = buckets.flatten().filter(|slot| !slot.is_empty());
         slots.map(|slot| (slot.fingerprint(), slot.entry()))
     }
 
-    /// Takes out the entries of which `is_it` is true.
-    pub fn remove_where(&mut self, is_it: impl Fn(&KpEntry) -> bool) {
+    /// Removes the entries for which `matches` is true.
+    pub fn remove_where(&mut self, matches: impl Fn(&KpEntry) -> bool) {
         let buckets = self.chunks.iter_mut().flat_map(|chunk| chunk.iter_mut());
         for slot in buckets.flatten() {
-            if !slot.is_empty() && is_it(&slot.entry()) {
+            if !slot.is_empty() && matches(&slot.entry()) {
                 *slot = Slot::default();
                 self.len -= 1;
             }
         }
     }
 
-    /// Takes the entry that is found by `hash` out; whether there was one.
+    /// Removes the entry under `hash`; returns whether there was one.
     pub fn remove(&mut self, hash: u32) -> bool {
         let found = self.find(hash).map(std::mem::take).is_some();
         self.len -= usize::from(found);
         found
     }
 
-    /// Changes the capacity; of entries that do not fit any more the worst leave.
+    /// Changes the capacity; the worst entries that no longer fit are evicted.
     pub fn set_capacity(&mut self, capacity: usize, scorer: &mut impl Scorer) {
         self.capacity = capacity;
         let chunks = capacity / CHUNK_BYTES;
@@ -330,8 +326,8 @@ impl KpShard {
             return None;
         }
         let index = self.index(hash);
-        let is_it = |slot: &&mut Slot| slot.fingerprint() == hash && !slot.is_empty();
-        self.bucket(index).iter_mut().find(is_it)
+        let matches = |slot: &&mut Slot| slot.fingerprint() == hash && !slot.is_empty();
+        self.bucket(index).iter_mut().find(matches)
     }
 
     /// The bucket of a hash.
@@ -350,7 +346,7 @@ impl KpShard {
         }
         if self.buckets == self.chunks.len() * CHUNK_BUCKETS {
             if self.chunks.is_empty() {
-                // By itself the list would begin with four places.
+                // By default the list would begin with four slots.
                 self.chunks.reserve_exact(LIST_SLACK);
             }
             self.chunks.push(Box::new([Bucket::default(); CHUNK_BUCKETS]));
@@ -377,7 +373,7 @@ impl KpShard {
         let leaving = std::mem::take(self.bucket(last));
         self.buckets = last;
         if last == 0 {
-            leaving.iter().filter(|s| !s.is_empty()).for_each(|s| scorer.left(s.fingerprint()));
+            leaving.iter().filter(|s| !s.is_empty()).for_each(|s| scorer.evicted(s.fingerprint()));
             self.len = 0;
             return;
         }
@@ -395,14 +391,14 @@ impl KpShard {
             *to = *slot;
         }
         for (_, slot) in all.iter().skip(BUCKET) {
-            scorer.left(slot.fingerprint());
+            scorer.evicted(slot.fingerprint());
             self.len -= 1;
         }
     }
 }
 
-/// The bucket of a hash where there are `buckets`: by its lowest bits, as many as name
-/// them all, or one less where that bucket is still to be split off.
+/// The bucket of a hash among `buckets`: by the lowest bits that address them all, or one bit less
+/// where that bucket is not split off yet.
 fn index_among(hash: u32, buckets: usize) -> usize {
     let mask = buckets.next_power_of_two() - 1;
     let index = hash as usize & mask;
@@ -414,15 +410,15 @@ fn buddy(index: usize) -> usize {
     index & !(1 << index.ilog2())
 }
 
-/// What an entry is worth; by age, whether it was asked for.
+/// The worth of an entry; by age, its access count.
 fn worth(slot: &Slot, by_age: bool, scorer: &mut impl Scorer) -> f32 {
     match by_age {
-        true => f32::from(slot.record_access()),
-        false => scorer.worth(slot.fingerprint(), &slot.entry(), slot.record_access()),
+        true => f32::from(slot.uses()),
+        false => scorer.worth(slot.fingerprint(), &slot.entry(), slot.uses()),
     }
 }
 
-/// Judges a full bucket: which entry is worth least, and what.
+/// Scores and ages a full bucket; returns the entry that is worth the least, and its worth.
 fn score_all(bucket: &mut Bucket, by_age: bool, scorer: &mut impl Scorer) -> (usize, f32) {
     let mut worst = (0, f32::INFINITY);
     for (index, slot) in bucket.iter_mut().enumerate() {
@@ -430,7 +426,7 @@ fn score_all(bucket: &mut Bucket, by_age: bool, scorer: &mut impl Scorer) -> (us
         if worth < worst.1 {
             worst = (index, worth);
         }
-        slot.is_judged();
+        slot.age();
     }
     worst
 }

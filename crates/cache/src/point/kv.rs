@@ -3,25 +3,24 @@
 //! ```text
 //!      oldest chunk                               newest chunk
 //!   ┌──────────────┐   ┌──────────────┐         ┌──────────────┐
-//!   │ e  ✗  e  e   │ ► │ e  e  ✗  e   │ ► ... ► │ e  e │ free  │ ◄ new ones
+//!   │ e  ✗  e  e   │ ► │ e  e  ✗  e   │ ► ... ► │ e  e │ free  │ ◄ inserts
 //!   └──────────────┘   └──────────────┘         └──────────────┘
-//!      │ the worst leave                            ▲
-//!      └──── the others move up, and their chunks are the newest
+//!      │ the worst are evicted                      ▲
+//!      └──── the others are compacted, and their chunks become the newest
 //! ```
 //!
-//! Entries stand one behind the other in chunks, so that nothing is lost between them,
-//! and a table of four-byte places finds them. When the newest chunk is full and there
-//! may be no more of them, the oldest one is gone through: its entries are judged
-//! against each other (some hundred of them), the worst quarter leaves, and with the
-//! rest the chunk is the newest one. So what leaves is old *and* worth less than its
-//! neighbours, and no list of entries has to be kept in order at each hit. Where even the
-//! worst quarter is worth much more than what leaves elsewhere, the chunk is passed by: what
-//! is hot came together when it was new, and would lose a part of itself at every turn.
+//! Entries are packed in chunks without gaps, and a table of four-byte places indexes them. When
+//! the newest chunk is full and no more chunks are allowed, the oldest one is scanned: its entries
+//! are scored against each other (some hundred of them), the worst quarter is evicted, and with the
+//! rest the chunk becomes the newest one. So a victim is old *and* worth less than its neighbours,
+//! and no hit has to maintain an ordered list. Where even the worst quarter is worth much more than
+//! the usual victims, the chunk is skipped: hot entries were often inserted together, and such a
+//! chunk would lose a part of them in every cycle.
 //!
 //! ```text
 //! OFFSET  SIZE  MEANING
 //!      0     4  from the lowest bit: bytes of the name (13 bits) and of the value (13),
-//!               level (3), how often asked for less how often judged (2),
+//!               level (3), access count less eviction scans (2),
 //!               dead (1)
 //!      4     8  the caller's stamp (sequence and kind)
 //!     12     -  name (the keyspace as a LEB128 number, then the key), then value, then up
@@ -31,60 +30,60 @@
 //! ```
 //!
 //! Guarantees:
-//! 1. [`KvShard::charged_bytes`] is what is allocated for chunks and table, and at most
-//!    the capacity after every call.
-//! 2. An entry is handed out as it was put in last, or not at all.
+//! 1. [`KvShard::charged_bytes`] is the allocation for chunks and table, and at most the capacity
+//!    after every call.
+//! 2. A lookup returns an entry as it was last inserted, or none.
 //!
-//! Beside name and value an entry takes 12 bytes, 1.5 on average for its end and 6 to 8
-//! in the table. For one thread at a time.
+//! Besides name and value an entry takes 12 bytes, 1.5 on average for padding and 6 to 8 in the
+//! table. Single-threaded.
 
 use std::collections::VecDeque;
 
 use crate::eviction::slot_table::SlotTable;
 use crate::name::Name;
 
-/// Bytes of a chunk at most: large beside an entry, and no more than jemalloc gives without
-/// waste. From 16 KiB on it adds a page to what it is asked for, which nobody is charged.
+/// Largest chunk in bytes: large compared with an entry, and no larger than jemalloc allocates
+/// without waste. From 16 KiB on it adds a page to each allocation, which is not charged.
 pub const CHUNK_BYTES_MAX: usize = 14 << 10;
-/// And at least: with fewer neighbours, one that leaves is too often not the worst.
+/// Smallest chunk in bytes: with fewer neighbours, a victim is too often not the worst.
 pub const CHUNK_BYTES_MIN: usize = 8 << 10;
-/// What must leave a chunk for it to be the newest one again is its bytes by this.
+/// A chunk must lose this fraction of its bytes before it becomes the newest one again.
 const FREED_SHARE: usize = 4;
-/// SlotTable count words of four bytes.
+/// Places count words of four bytes.
 const WORD_BYTES: usize = 4;
-/// From one chunk's places to the next one's.
+/// Words from one chunk's places to the next one's.
 const CHUNK_WORDS: usize = CHUNK_BYTES_MAX.next_power_of_two() / WORD_BYTES;
 const CHUNKS_MAX: usize = (1 << u32::BITS) / CHUNK_WORDS;
 const HEAD_BYTES: usize = 12;
-/// Entries of so many bytes are judged against each other.
+/// Entries of about this number of bytes are scored against each other.
 const POOL_BYTES: usize = 32 << 10;
-/// What is worth so many times as much as what leaves usually does not leave, while others
-/// can be found.
-const PRICE_UNUSUAL: f32 = 2.0;
-/// How fast the usual follows.
+/// Entries worth more than this multiple of the usual victims are not evicted while others can be
+/// found.
+const PRICE_RATIO_MAX: f32 = 2.0;
+/// Weight of a new sample in the moving average of the victims' worth.
 const PRICE_GAIN: f32 = 0.125;
-/// Pools that are looked at, at most: a bound on the time under a shard's lock. A turn round
-/// the ring looks at each once, whether it is passed by or not.
+/// Most pools scanned per eviction: a bound on the time under a shard's lock. A cycle of the ring
+/// scans each pool once, whether it is skipped or not.
 const POOLS_MAX: usize = 8;
-/// A shard has at least so many chunks where they can be so small.
+/// A shard has at least this number of chunks, where chunks can be that small.
 const CHUNKS_MIN: usize = 64;
-/// Levels below this count as this.
+/// Levels below this one count as this one.
 pub const LEVEL_MAX: u8 = 7;
 
-/// What an entry takes in the table on average.
+/// Average bytes of an entry in the table.
 const DEFAULT_TABLE_BYTES: usize = 7;
 
-/// An entry.
+/// A KV entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KvEntry<'a> {
-    /// What it is found by.
+    /// The keyspace and key.
     pub name: Name<'a>,
-    /// The caller's: sequence and kind.
+    /// The caller's sequence number and kind.
     pub stamp: u64,
     /// The value.
     pub value: &'a [u8],
-    /// The level of the tree that it was found on, by which hits save storage I/Os: 0
-    /// to [`LEVEL_MAX`].
+    /// The level on which it was found, which determines the storage I/Os that a hit saves: 0 to
+    /// [`LEVEL_MAX`].
     pub level: u8,
 }
 
@@ -99,17 +98,17 @@ impl KvEntry<'_> {
     }
 }
 
-/// Decides about entries.
+/// Scores entries for eviction.
 pub trait Scorer {
-    /// The hash that entries of this name are found by.
+    /// The hash of entries with this name.
     fn hash(&self, name: Name<'_>) -> u64;
 
-    /// What the entry is worth, per byte; those that are worth least leave. `asked`:
-    /// how often it was asked for, less how often it was judged, 0 to 3.
-    fn worth(&mut self, hash: u64, entry: &KvEntry<'_>, asked: u8) -> f32;
+    /// The worth of the entry per byte; entries worth the least are evicted. `uses`: the access
+    /// count less the eviction scans, 0 to 3.
+    fn worth(&mut self, hash: u64, entry: &KvEntry<'_>, uses: u8) -> f32;
 
-    /// The entry has left.
-    fn left(&mut self, hash: u64, charge: usize);
+    /// Notifies that the entry was evicted.
+    fn evicted(&mut self, hash: u64, charge: usize);
 }
 
 /// The first word of an entry.
@@ -120,8 +119,8 @@ impl Head {
     const LEN_MASK: u32 = (1 << 13) - 1;
     const VALUE_SHIFT: u32 = 13;
     const LEVEL_SHIFT: u32 = 26;
-    const ASKED_SHIFT: u32 = 29;
-    const ASKED_MASK: u32 = 3;
+    const USES_SHIFT: u32 = 29;
+    const USES_MASK: u32 = 3;
     const DEAD: u32 = 1 << 31;
 
     fn of(entry: &KvEntry<'_>) -> Self {
@@ -142,8 +141,8 @@ impl Head {
         (self.0 >> Self::LEVEL_SHIFT & 7) as u8
     }
 
-    fn record_access(self) -> u8 {
-        (self.0 >> Self::ASKED_SHIFT & Self::ASKED_MASK) as u8
+    fn uses(self) -> u8 {
+        (self.0 >> Self::USES_SHIFT & Self::USES_MASK) as u8
     }
 
     fn is_dead(self) -> bool {
@@ -154,18 +153,18 @@ impl Head {
         (HEAD_BYTES + self.name_len() + self.value_len()).next_multiple_of(WORD_BYTES)
     }
 
-    fn asked_once_more(self) -> Self {
-        let is_most = u32::from(self.record_access()) == Self::ASKED_MASK;
-        Self(if is_most { self.0 } else { self.0 + (1 << Self::ASKED_SHIFT) })
+    fn used_once_more(self) -> Self {
+        let is_most = u32::from(self.uses()) == Self::USES_MASK;
+        Self(if is_most { self.0 } else { self.0 + (1 << Self::USES_SHIFT) })
     }
 
-    /// This one, asked for as often as `other`.
-    fn asked_as(self, other: Self) -> Self {
-        Self(self.0 | other.0 & Self::ASKED_MASK << Self::ASKED_SHIFT)
+    /// This head with the access count of `other`.
+    fn with_uses_of(self, other: Self) -> Self {
+        Self(self.0 | other.0 & Self::USES_MASK << Self::USES_SHIFT)
     }
 
-    fn judged_once_more(self) -> Self {
-        Self(if self.record_access() == 0 { self.0 } else { self.0 - (1 << Self::ASKED_SHIFT) })
+    fn aged(self) -> Self {
+        Self(if self.uses() == 0 { self.0 } else { self.0 - (1 << Self::USES_SHIFT) })
     }
 
     fn read(chunk: &[u8], at: usize) -> Self {
@@ -180,7 +179,7 @@ impl Head {
 // A length has to fit into its bits.
 const _: () = assert!(CHUNK_BYTES_MAX / FREED_SHARE <= Head::LEN_MASK as usize);
 
-/// An entry that is being judged.
+/// A scored entry.
 #[derive(Debug, Clone, Copy)]
 struct Scored {
     worth: f32,
@@ -189,30 +188,30 @@ struct Scored {
     bytes: usize,
 }
 
-/// Entries of one shard.
+/// The entries of one shard.
 #[derive(Debug)]
 pub struct KvShard {
-    /// Those not in use have no bytes.
+    /// Unused chunks are empty.
     chunks: Vec<Box<[u8]>>,
     /// Chunks in use, the oldest first.
     order: VecDeque<u32>,
     /// The first free byte of the newest chunk.
     free: usize,
     table: SlotTable,
-    /// Bytes of a chunk.
+    /// Bytes per chunk.
     chunk_bytes: usize,
     capacity: usize,
     price: f32,
-    /// What the best of those is worth that leave, on average.
-    price_usual: f32,
-    /// Whether the oldest leaves of those least asked for.
+    /// Moving average of the best victim's worth.
+    price_average: f32,
+    /// Whether the oldest of the least used entries is evicted.
     by_age: bool,
 }
 
 impl KvShard {
-    /// A shard of at most `capacity` bytes, made for one of `bytes_usual`.
-    pub fn new(capacity: usize, bytes_usual: usize) -> Self {
-        let chunk_bytes = (bytes_usual / CHUNKS_MIN).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
+    /// A shard of at most `capacity` bytes, sized for `bytes_expected`.
+    pub fn new(capacity: usize, bytes_expected: usize) -> Self {
+        let chunk_bytes = (bytes_expected / CHUNKS_MIN).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
         let chunk_bytes = chunk_bytes.next_power_of_two().min(CHUNK_BYTES_MAX);
         Self {
             chunks: Vec::new(),
@@ -222,71 +221,70 @@ impl KvShard {
             chunk_bytes,
             capacity,
             price: 0.0,
-            price_usual: 0.0,
+            price_average: 0.0,
             by_age: false,
         }
     }
 
-    /// From now on the oldest leaves of those that were not asked for since they last stood
-    /// to leave, or what is worth least.
+    /// If `by_age`, evicts the oldest of the entries unused since the last eviction scan; otherwise
+    /// by worth.
     pub fn set_by_age(&mut self, by_age: bool) {
         self.by_age = by_age;
-        // It was of another unit.
-        self.price_usual = 0.0;
+        // It was in another unit.
+        self.price_average = 0.0;
     }
 
-    /// The longest name and value together that are kept: what has left a chunk makes
-    /// room for it, and a larger one is as well kept in its block.
+    /// Largest name and value together in bytes: an eviction from one chunk makes room for it, and
+    /// a larger entry is as well cached in its block.
     pub fn entry_bytes_max(&self) -> usize {
         self.chunk_bytes / FREED_SHARE - HEAD_BYTES
     }
 
-    /// Whether it would keep an entry of that size at all.
+    /// Whether an entry of that size can be cached.
     pub fn can_hold(&self, entry: &KvEntry<'_>) -> bool {
         entry.name.encoded_len() + entry.value.len() <= self.entry_bytes_max()
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// The bound on the bytes.
+    /// The capacity in bytes.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// The bytes allocated.
+    /// Allocated bytes.
     pub fn charged_bytes(&self) -> usize {
         self.order.len() * self.chunk_bytes + self.table.bytes()
     }
 
-    /// What the best of those was worth that left last; what is worth less would be
-    /// among the next to leave. 0 while there was room for all.
+    /// The worth of the best entry of the last eviction; entries worth less would be evicted next.
+    /// 0 while there was room for all.
     pub fn price(&self) -> f32 {
         self.price
     }
 
-    /// The entry under `name`, and whether it was asked for so often that this cannot be
-    /// noted any more.
+    /// The entry under `name`, and whether its access count is saturated.
     pub fn get<'a>(&'a mut self, hash: u64, name: Name<'a>) -> Option<(KvEntry<'a>, bool)> {
         let (chunk, at) = split(self.find(hash, name)?);
         let entry = &mut self.chunks[chunk][at..];
         let head = Head::read(entry, 0);
-        let asked = head.asked_once_more();
-        if asked != head {
-            asked.write(entry, 0);
+        let uses = head.used_once_more();
+        if uses != head {
+            uses.write(entry, 0);
         }
-        Some((entry_of_name(name, head, entry), asked == head))
+        Some((entry_of_name(name, head, entry), uses == head))
     }
 
-    /// Whether there is an entry under `name`; notes nothing.
+    /// Whether there is an entry under `name`, without counting the access.
     pub fn contains(&self, hash: u64, name: Name<'_>) -> bool {
         self.find(hash, name).is_some()
     }
 
-    /// Puts `entry` in, in place of an older one of that name. One that is too large is
-    /// not kept; the older one goes nevertheless.
+    /// Inserts `entry`, replacing an older one of that name. One that is too large is not cached;
+    /// the older one is removed in any case.
     pub fn insert(&mut self, hash: u64, entry: KvEntry<'_>, scorer: &mut impl Scorer) {
         if let Some(place) = self.find(hash, entry.name) {
             if self.overwrite(place, &entry) {
@@ -312,52 +310,51 @@ impl KvShard {
         self.table.insert(hash, place(newest, at));
     }
 
-    /// Whether another entry could come in without any leaving for it, now or soon: there
-    /// are bytes for one more chunk. What is free in the newest chunk of a full shard was
-    /// made free by others that left.
+    /// Whether another entry fits without an eviction now or soon: there are bytes for one more
+    /// chunk. Free bytes in the newest chunk of a full shard do not count: evictions have freed
+    /// them.
     pub fn has_room(&self) -> bool {
-        // A table that grows is there twice for a moment; that is not what is charged.
+        // A growing table exists twice for a moment; only the larger one is charged.
         let is_table_full = self.table.is_full();
         let table = if is_table_full { self.table.bytes_grown() - self.table.bytes() } else { 0 };
         self.charged_bytes() + self.chunk_bytes + table <= self.capacity
     }
 
-    /// Gives the entry that stands at `place` the value of another of its name, if that
-    /// is as long; how often it was asked for stays.
+    /// Overwrites the value of the entry at `place` by that of `entry`, of the same name, if both
+    /// are equally long; the access count stays.
     fn overwrite(&mut self, place: u32, entry: &KvEntry<'_>) -> bool {
         let (chunk, at) = split(place);
         let chunk = &mut self.chunks[chunk];
         let head = Head::read(chunk, at);
         let fits = head.value_len() == entry.value.len();
         if fits {
-            Head::of(entry).asked_as(head).write(chunk, at);
+            Head::of(entry).with_uses_of(head).write(chunk, at);
             write_value(chunk, at, entry);
         }
         fits
     }
 
-    /// Has `see` look at every entry, with how often it was asked for, less how often
-    /// judged.
-    pub fn look_at_all(&self, mut see: impl FnMut(KvEntry<'_>, u8)) {
+    /// Calls `see` for every entry, with its access count less the eviction scans.
+    pub fn for_each(&self, mut see: impl FnMut(KvEntry<'_>, u8)) {
         for &index in &self.order {
             let chunk = &self.chunks[index as usize];
             let mut at = 0;
             while let Some(head) = head_at(chunk, at) {
                 if !head.is_dead() {
-                    see(entry_at(chunk, at), head.record_access());
+                    see(entry_at(chunk, at), head.uses());
                 }
                 at += head.ring_bytes();
             }
         }
     }
 
-    /// Takes out the entries of which `is_it` is true.
-    pub fn remove_where(&mut self, is_it: impl Fn(&KvEntry<'_>) -> bool, scorer: &impl Scorer) {
+    /// Removes the entries for which `matches` is true.
+    pub fn remove_where(&mut self, matches: impl Fn(&KvEntry<'_>) -> bool, scorer: &impl Scorer) {
         for index in self.order.clone() {
             let mut at = 0;
             while let Some(head) = head_at(&self.chunks[index as usize], at) {
                 let entry = entry_at(&self.chunks[index as usize], at);
-                if !head.is_dead() && is_it(&entry) {
+                if !head.is_dead() && matches(&entry) {
                     let hash = scorer.hash(entry.name);
                     self.take_out(hash, place(index, at), scorer);
                 }
@@ -366,7 +363,7 @@ impl KvShard {
         }
     }
 
-    /// Takes the entry under `name` out; whether there was one.
+    /// Removes the entry under `name`; returns whether there was one.
     pub fn remove(&mut self, hash: u64, name: Name<'_>, scorer: &impl Scorer) -> bool {
         let Some(place) = self.find(hash, name) else { return false };
         self.take_out(hash, place, scorer);
@@ -381,12 +378,12 @@ impl KvShard {
         Head(Head::read(chunk, at).0 | Head::DEAD).write(chunk, at);
     }
 
-    /// Changes the capacity; what does not fit any more leaves, the worst first. A shard
-    /// has no places for more than 2^20 chunks.
+    /// Changes the capacity; entries that no longer fit are evicted, the worst first. A shard
+    /// addresses at most 2^20 chunks.
     pub fn set_capacity(&mut self, capacity: usize, scorer: &mut impl Scorer) {
         self.capacity = capacity.min(CHUNKS_MAX * self.chunk_bytes);
         while self.charged_bytes() > self.capacity {
-            if !self.give_up_chunk(scorer) {
+            if !self.free_chunk(scorer) {
                 break;
             }
         }
@@ -402,11 +399,11 @@ impl KvShard {
         })
     }
 
-    /// Sees to it that `bytes` are free in the newest chunk and a place in the table;
-    /// false when the capacity is too small for that.
+    /// Frees `bytes` in the newest chunk and a slot in the table; false if the capacity is too
+    /// small for that.
     fn make_room(&mut self, bytes: usize, scorer: &mut impl Scorer) -> bool {
         while self.table.is_full() {
-            // Its chunks, and one for the new entry.
+            // The current chunks, and one for the new entry.
             let chunks_bytes = self.order.len().max(1) * self.chunk_bytes;
             if chunks_bytes + self.table.bytes_grown() <= self.capacity {
                 let chunks = &self.chunks;
@@ -414,7 +411,7 @@ impl KvShard {
             } else if self.order.is_empty() {
                 return false;
             } else {
-                self.give_up_chunk(scorer);
+                self.free_chunk(scorer);
             }
         }
         while self.order.is_empty() || self.free + bytes > self.chunk_bytes {
@@ -423,7 +420,7 @@ impl KvShard {
             } else if self.order.is_empty() {
                 return false;
             } else {
-                self.turn_over(scorer);
+                self.recycle_oldest(scorer);
             }
         }
         true
@@ -440,23 +437,23 @@ impl KvShard {
         self.free = 0;
     }
 
-    /// The worst quarter of the oldest chunks leaves, and they become the newest.
-    fn turn_over(&mut self, scorer: &mut impl Scorer) {
+    /// Evicts the worst quarter of the oldest chunks, which become the newest.
+    fn recycle_oldest(&mut self, scorer: &mut impl Scorer) {
         let pool = (POOL_BYTES / self.chunk_bytes).clamp(1, self.order.len());
         self.renew(pool, pool, true, scorer);
     }
 
-    /// Of the oldest chunks one is given back; what is worth most stays in the others.
-    /// Whether there was anything to give up.
-    fn give_up_chunk(&mut self, scorer: &mut impl Scorer) -> bool {
+    /// Frees one of the oldest chunks; the most valuable entries stay in the others. Returns
+    /// whether there was a chunk to free.
+    fn free_chunk(&mut self, scorer: &mut impl Scorer) -> bool {
         let pool = (POOL_BYTES / self.chunk_bytes + 1).min(self.order.len());
         match pool {
             0 => return false,
             1 => {
                 let only: Vec<u32> = self.order.drain(..).collect();
-                let living = self.examine(&only, false, scorer);
-                let leaving = worst(&living, 0);
-                self.dismiss(living, &leaving, scorer);
+                let live = self.score_chunks(&only, false, scorer);
+                let victims = worst(&live, 0);
+                self.evict(live, &victims, scorer);
                 self.chunks[only[0] as usize] = Box::default();
                 self.table = SlotTable::default();
                 return true;
@@ -470,41 +467,41 @@ impl KvShard {
         true
     }
 
-    /// What is worth most of some old chunks, `pool` in a row, stays, in at most `kept`
-    /// chunks, which become the newest; a quarter of the last one is free.
-    /// `ages`: whether what stays has stood another turn.
+    /// Keeps the most valuable entries of `pool` old chunks in a row in at most `kept` chunks,
+    /// which become the newest; a quarter of the last one is free. `ages`: whether the kept entries
+    /// have survived another cycle.
     ///
-    /// They are the oldest ones, unless what would leave them is worth much more than what
-    /// leaves usually: then they are the newest, and those behind them are looked at,
-    /// [`POOLS_MAX`] pools in all, of which the last one is taken whatever it is worth.
+    /// These are the oldest chunks, unless their victims would be worth much more than usual: then
+    /// the chunks become the newest, and the next ones are scanned, [`POOLS_MAX`] pools in all, of
+    /// which the last one is taken whatever it is worth.
     fn renew(&mut self, pool: usize, kept: usize, ages: bool, scorer: &mut impl Scorer) {
-        let mut looks = (self.order.len() / pool).min(POOLS_MAX);
-        let (chunks, living, leaving) = loop {
+        let mut pools_left = (self.order.len() / pool).min(POOLS_MAX);
+        let (chunks, live, victims) = loop {
             let chunks: Vec<u32> = self.order.drain(..pool).collect();
-            let living = self.examine(&chunks, ages, scorer);
-            let leaving = worst(&living, self.bytes_kept(pool, kept, &living));
-            looks -= 1;
-            // From where enough is dead already nothing has to leave.
-            let Some(price) = leaving.last().map(|&last| living[last].worth) else {
-                break (chunks, living, leaving);
+            let live = self.score_chunks(&chunks, ages, scorer);
+            let victims = worst(&live, self.bytes_kept(pool, kept, &live));
+            pools_left -= 1;
+            // Chunks with enough dead entries need no eviction.
+            let Some(price) = victims.last().map(|&last| live[last].worth) else {
+                break (chunks, live, victims);
             };
-            if looks == 0 || self.by_age || self.is_usual(price) {
-                let gain = if self.price_usual > 0.0 { PRICE_GAIN } else { 1.0 };
-                self.price_usual += (price - self.price_usual) * gain;
-                break (chunks, living, leaving);
+            if pools_left == 0 || self.by_age || self.may_evict_at(price) {
+                let gain = if self.price_average > 0.0 { PRICE_GAIN } else { 1.0 };
+                self.price_average += (price - self.price_average) * gain;
+                break (chunks, live, victims);
             }
             self.order.extend(chunks);
         };
-        let staying = self.dismiss(living, &leaving, scorer);
-        // They stand in their order, so each moves towards the front or not at all.
+        let staying = self.evict(live, &victims, scorer);
+        // The entries are in order, so each moves towards the front or not at all.
         let (mut target, mut end) = (0, 0);
-        for judged in &staying {
-            if end + judged.bytes > self.chunk_bytes {
+        for scored in &staying {
+            if end + scored.bytes > self.chunk_bytes {
                 end_chunk(&mut self.chunks[chunks[target] as usize], end);
                 (target, end) = (target + 1, 0);
             }
-            self.move_entry(judged, chunks[target], end);
-            end += judged.bytes;
+            self.move_entry(scored, chunks[target], end);
+            end += scored.bytes;
         }
         end_chunk(&mut self.chunks[chunks[target] as usize], end);
         self.free = end;
@@ -514,24 +511,28 @@ impl KvShard {
         }
     }
 
-    /// Whether something of that worth may leave.
-    fn is_usual(&self, price: f32) -> bool {
-        self.price_usual <= 0.0 || price <= self.price_usual * PRICE_UNUSUAL
+    /// Whether entries of that worth may be evicted.
+    fn may_evict_at(&self, price: f32) -> bool {
+        self.price_average <= 0.0 || price <= self.price_average * PRICE_RATIO_MAX
     }
 
-    /// The bytes that may stay of entries in `pool` chunks if they are to stand in `kept`.
-    fn bytes_kept(&self, pool: usize, kept: usize, living: &[Scored]) -> usize {
-        let largest = living.iter().map(|judged| judged.bytes).max().unwrap_or(0);
+    /// The bytes of entries from `pool` chunks that may stay in `kept` chunks.
+    fn bytes_kept(&self, pool: usize, kept: usize, live: &[Scored]) -> usize {
+        let largest = live.iter().map(|scored| scored.bytes).max().unwrap_or(0);
         let quarter = self.chunk_bytes / FREED_SHARE;
-        // All chunks but the last are full but for less than an entry.
+        // All chunks but the last are full except for less than an entry.
         let packed = kept * (self.chunk_bytes - largest) + largest - quarter;
         packed.min(pool * (self.chunk_bytes - quarter))
     }
 
-    /// The living entries of `chunks`, in their order. `ages`: they have been judged once
-    /// more.
-    fn examine(&mut self, chunks: &[u32], ages: bool, scorer: &mut impl Scorer) -> Vec<Scored> {
-        let mut living = Vec::with_capacity(chunks.len() * 128);
+    /// The live entries of `chunks`, in order. `ages`: decrement their access counts.
+    fn score_chunks(
+        &mut self,
+        chunks: &[u32],
+        ages: bool,
+        scorer: &mut impl Scorer,
+    ) -> Vec<Scored> {
+        let mut live = Vec::with_capacity(chunks.len() * 128);
         for &index in chunks {
             let chunk = &mut self.chunks[index as usize];
             let mut at = 0;
@@ -540,66 +541,65 @@ impl KvShard {
                     let entry = entry_at(chunk, at);
                     let hash = scorer.hash(entry.name);
                     let worth = match self.by_age {
-                        true => f32::from(head.record_access()),
-                        false => scorer.worth(hash, &entry, head.record_access()),
+                        true => f32::from(head.uses()),
+                        false => scorer.worth(hash, &entry, head.uses()),
                     };
                     if ages {
-                        head.judged_once_more().write(chunk, at);
+                        head.aged().write(chunk, at);
                     }
                     let bytes = head.ring_bytes();
-                    living.push(Scored { worth, hash, place: place(index, at), bytes });
+                    live.push(Scored { worth, hash, place: place(index, at), bytes });
                 }
                 at += head.ring_bytes();
             }
         }
-        living
+        live
     }
 
-    /// Has `leaving` leave, the last of them the best; the others of `living`.
-    fn dismiss(
+    /// Evicts `victims`, the best of them last; returns the others of `live`.
+    fn evict(
         &mut self,
-        mut living: Vec<Scored>,
-        leaving: &[usize],
+        mut live: Vec<Scored>,
+        victims: &[usize],
         scorer: &mut impl Scorer,
     ) -> Vec<Scored> {
-        let mut stays = vec![true; living.len()];
-        for &index in leaving {
-            let Scored { worth, hash, place, bytes } = living[index];
+        let mut stays = vec![true; live.len()];
+        for &index in victims {
+            let Scored { worth, hash, place, bytes } = live[index];
             let all = &self.chunks;
             self.table.remove(hash, place, |place| scorer.hash(entry_of(all, place).name));
-            scorer.left(hash, bytes + DEFAULT_TABLE_BYTES);
+            scorer.evicted(hash, bytes + DEFAULT_TABLE_BYTES);
             self.price = worth;
             stays[index] = false;
         }
         let mut stays = stays.into_iter();
-        living.retain(|_| stays.next() == Some(true));
-        living
+        live.retain(|_| stays.next() == Some(true));
+        live
     }
 
-    /// Moves an entry to `at` in the chunk `target`, its own or one that comes before.
-    fn move_entry(&mut self, judged: &Scored, target: u32, at: usize) {
-        let (source, from) = split(judged.place);
+    /// Moves an entry to `at` in the chunk `target`, its own or an earlier one.
+    fn move_entry(&mut self, scored: &Scored, target: u32, at: usize) {
+        let (source, from) = split(scored.place);
         if source == target as usize {
-            self.chunks[source].copy_within(from..from + judged.bytes, at);
+            self.chunks[source].copy_within(from..from + scored.bytes, at);
         } else {
             let chunk = std::mem::take(&mut self.chunks[source]);
-            let to = &mut self.chunks[target as usize][at..at + judged.bytes];
-            to.copy_from_slice(&chunk[from..from + judged.bytes]);
+            let to = &mut self.chunks[target as usize][at..at + scored.bytes];
+            to.copy_from_slice(&chunk[from..from + scored.bytes]);
             self.chunks[source] = chunk;
         }
-        self.table.replace(judged.hash, judged.place, place(target, at));
+        self.table.replace(scored.hash, scored.place, place(target, at));
     }
 }
 
-/// Which of `living` have to leave so that the others take at most `bytes_max`, the worst
-/// first.
-fn worst(living: &[Scored], bytes_max: usize) -> Vec<usize> {
-    let mut by_worth: Vec<usize> = (0..living.len()).collect();
-    by_worth.sort_by(|&a, &b| living[a].worth.total_cmp(&living[b].worth));
-    let mut bytes: usize = living.iter().map(|judged| judged.bytes).sum();
+/// The entries of `live` to evict so that the others take at most `bytes_max`, the worst first.
+fn worst(live: &[Scored], bytes_max: usize) -> Vec<usize> {
+    let mut by_worth: Vec<usize> = (0..live.len()).collect();
+    by_worth.sort_by(|&a, &b| live[a].worth.total_cmp(&live[b].worth));
+    let mut bytes: usize = live.iter().map(|scored| scored.bytes).sum();
     let mut count = 0;
     while bytes > bytes_max {
-        bytes -= living[by_worth[count]].bytes;
+        bytes -= live[by_worth[count]].bytes;
         count += 1;
     }
     by_worth.truncate(count);
@@ -610,13 +610,13 @@ fn place(chunk: u32, at: usize) -> u32 {
     chunk * CHUNK_WORDS as u32 + (at / WORD_BYTES) as u32
 }
 
-/// Chunk and offset of a place.
+/// The chunk and offset of a place.
 fn split(place: u32) -> (usize, usize) {
     let place = place as usize;
     (place / CHUNK_WORDS, place % CHUNK_WORDS * WORD_BYTES)
 }
 
-/// Says that nothing stands at `at` and behind it.
+/// Ends the chunk at `at`.
 fn end_chunk(chunk: &mut [u8], at: usize) {
     if at < chunk.len() {
         Head(0).write(chunk, at);
@@ -628,7 +628,7 @@ fn head_at(chunk: &[u8], at: usize) -> Option<Head> {
     (at < chunk.len()).then(|| Head::read(chunk, at)).filter(|head| head.name_len() > 0)
 }
 
-/// Writes stamp and value of the entry at `at`, whose lengths stand there.
+/// Writes stamp and value of the entry at `at`, whose lengths are written already.
 fn write_value(chunk: &mut [u8], at: usize, entry: &KvEntry<'_>) {
     chunk[at + WORD_BYTES..at + HEAD_BYTES].copy_from_slice(&entry.stamp.to_le_bytes());
     let value = at + HEAD_BYTES + entry.name.encoded_len();
@@ -647,7 +647,7 @@ fn entry_at(chunk: &[u8], at: usize) -> KvEntry<'_> {
     entry_of_name(name, head, entry)
 }
 
-/// The entry at the beginning of `bytes`, whose name and head are known.
+/// The entry at the beginning of `bytes`, with its decoded name and head.
 fn entry_of_name<'a>(name: Name<'a>, head: Head, bytes: &'a [u8]) -> KvEntry<'a> {
     let stamp = bytes[WORD_BYTES..].first_chunk().expect("entries are whole");
     let value = HEAD_BYTES + head.name_len();
@@ -659,8 +659,8 @@ fn entry_of_name<'a>(name: Name<'a>, head: Head, bytes: &'a [u8]) -> KvEntry<'a>
     }
 }
 
-/// Has the processor fetch the next two cache lines of an entry together with its first: it
-/// would wait for each in turn, as its name is compared before its value is read.
+/// Makes the processor fetch the next two cache lines of an entry together with its first:
+/// otherwise it would wait for each in sequence, as the name is compared before the value is read.
 #[inline]
 fn touch(entry: &[u8]) {
     for at in [64, 128] {

@@ -1,85 +1,85 @@
-//! One shard of the point cache: what answers point lookups without the tree.
+//! One shard of the point cache, which answers point lookups without the tree.
 //!
 //! ```text
 //!              ┌── KV ──► the value            0 I/Os
 //!   lookup ────┤
-//!              ├── KP ──► the block's place    1 I/O, or 0 if the block is cached
-//!              └── neither: the tree           as many as it takes
+//!              ├── KP ──► the block's location 1 I/O, or 0 if the block is cached
+//!              └── neither: the tree           all I/Os of the lookup
 //! ```
 //!
-//! After a lookup that read storage (of others see [`PointShard::found_in_memory`]),
-//! [`PointShard::resolved`] decides what is kept
-//! of what it found, by what the entry is worth: how often its key was asked for lately,
-//! times the I/Os that a hit saves, per byte. The I/Os are measured: a moving average
-//! of those that lookups ending on that level really did (AC-Key, section 4.2, takes
-//! them from a formula; the ideas `cost` and `cost-by-level` change what a lookup is taken to
-//! cost, see `CostBy`). What is refused is noted in the ghosts, as is what leaves:
-//! otherwise a component without bytes could never show that it wants some.
+//! After a lookup that read storage (for others see [`PointShard::offer_memory_hit`]),
+//! [`PointShard::resolved`] decides whether to cache the entry, by its worth: the recent access
+//! count of its key, times the I/Os that a hit saves, per byte. The I/Os are measured: a moving
+//! average over lookups that ended on that level (AC-Key, section 4.2, takes them from a formula;
+//! the ablations `cost` and `cost-by-level` change the assumed cost of a lookup, see `CostBy`).
+//! Rejected and evicted entries are recorded in the ghosts: otherwise a component without bytes
+//! could never show that it needs some.
 //!
-//! What is here is told of every change of the tree ([`PointShard::sync`],
-//! [`PointShard::redirect`], [`PointShard::forget`]); the rules of who may put something
-//! in are [`PointCache`](crate::point::cache::PointCache)'s.
+//! The shard is notified of every change of the tree ([`PointShard::update`],
+//! [`PointShard::redirect`], [`PointShard::forget`]); the rules for inserts are in
+//! [`PointCache`](crate::point::cache::PointCache).
 //!
-//! For one thread at a time; pure.
+//! Single-threaded; pure.
 
 use std::ops::AddAssign;
 
 use crate::ablation::{Ablation, Ablations};
 use crate::block::filter_worth::mixed;
 use crate::name::Name;
-use crate::partition::ghost::{Ghost, Wanted, spread};
+use crate::partition::ghost::{Ghost, GhostHits, spread};
 use crate::partition::sketch::{Narrow, Sketch};
 use crate::point::kp::{self, KpEntry, KpShard, Pointer};
 use crate::point::kv::{self, KvEntry, KvShard};
 
-/// Levels that are told apart.
+/// Levels that are distinguished.
 pub const LEVELS: usize = kv::LEVEL_MAX as usize + 1;
 
-/// A refusal lowers the price of KV entries by one part in so many, so that a price
-/// from another time does not stay: entries leave only when others come.
+/// A rejection lowers the price of KV entries by this fraction, so that an outdated price does not
+/// persist: entries are evicted only when others are inserted.
 const PRICE_DECAY: f32 = 1.0 / 512.0;
 
-/// What a ghost of KV takes an entry of usual size to be: one with a name of 16 bytes and a
-/// value of 100. (Kept at 120, not at the 139 that it takes: with those, gets of hot keys at
-/// 1 % read 1.18 times as often, as KV stays at a place that is only better than nearby.)
+/// The assumed size in KV's ghost of a typical entry: a name of 16 bytes and a value of 100. (Kept
+/// at 120, not at the real 139: with 139, gets of hot keys at 1 % read 1.18 times as often, because
+/// KV stays at a local optimum.)
 const KV_GHOST_BYTES: usize = 120;
-const KV_USUAL_BYTES: f32 = 139.0;
-/// The average size of entries is that of the last so many, about: of fewer, a ghost would
-/// often be made anew where long and short ones come mixed.
+const KV_TYPICAL_BYTES: f32 = 139.0;
+/// The average entry size is that of about the last 4096 entries: with fewer, a ghost would often
+/// be rebuilt where long and short entries alternate.
 const SIZES_AVERAGED: u32 = 4096;
-/// As many of usual size have come before the first.
+/// The average starts with this number of typical entries.
 const SIZES_AT_FIRST: u32 = 64;
-/// A ghost is made anew when entries have become so many times as long or short.
+/// A ghost is rebuilt when the average size has changed by this factor, up or down.
 const SIZE_CHANGE: f32 = 1.25;
-/// One part in so many of KP's window is near: its first bytes are worth the most by far where
-/// few keys need a pointer, so that less is lost by telling them by one fingerprint of a bucket.
+/// One fingerprint in this number of KP's window is near: its first bytes are by far the most
+/// valuable where few keys need a pointer, so the coarser measure (one fingerprint of a bucket)
+/// costs less.
 const KP_NEAR_PART: usize = 8;
 const _: () = assert!(Ablations::COMPACT.kp == kp::ENTRY_BYTES);
 
-/// The hash that entries of a name are found by ([`Name::hash`]).
+/// The hash of a name ([`Name::hash`]).
 pub type HashOf = fn(Name<'_>) -> u64;
 
-/// How a lookup ended that KV could not answer.
+/// The result of a lookup that KV could not answer.
 #[derive(Debug, Clone, Copy)]
 pub struct LookupResult<'a> {
-    /// The entry, its level included.
+    /// The entry, with its level.
     pub entry: KvEntry<'a>,
-    /// Where it stands.
+    /// Its location.
     pub pointer: Option<Pointer>,
-    /// Storage I/Os that the lookup did.
+    /// Storage I/Os of the lookup.
     pub reads: f32,
-    /// Of these, those of the data block: one or none.
+    /// The part of them for the data block: one or none.
     pub data_reads: f32,
-    /// Whether KP knew the place.
+    /// Whether KP had a pointer for it.
     pub by_pointer: bool,
 }
 
-/// Storage I/Os that are put down to KV and KP: a number (`R`), or what ghosts say of one.
+/// Storage I/Os attributed to KV and KP: a number, or ghost hits (`R`).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PointReads<R = f64> {
-    /// To KV.
+    /// By KV.
     pub kv: R,
-    /// To KP.
+    /// By KP.
     pub kp: R,
 }
 
@@ -90,16 +90,16 @@ impl<R: AddAssign> AddAssign for PointReads<R> {
     }
 }
 
-/// What KV and KP hold of one part of the hashes.
+/// The KV and KP entries of one part of the hashes.
 #[derive(Debug)]
 #[repr(C)]
 pub struct PointShard {
-    // What every hit changes comes first, to stand in one cache line with the lock.
-    /// Hits of entries that are asked for all the time.
+    // Fields that every hit changes come first, to share one cache line with the lock.
+    /// Hits of permanently hot entries.
     hot_hits: u64,
     saved: PointReads,
     hash_of: HashOf,
-    /// Of a hash, what KP knows it by.
+    /// The bits of a hash that identify a key in KP.
     fingerprint_mask: u32,
     kv: KvShard,
     kp: KpShard,
@@ -108,25 +108,25 @@ pub struct PointShard {
     kv_window: KvWindow,
     kp_ghost: Ghost,
     costs: Costs,
-    /// Below this worth, entries do not come into KV.
+    /// Entries worth less than this are not admitted to KV.
     kv_price: f32,
-    wanted: PointReads<Wanted>,
-    without: Ablations,
+    wanted: PointReads<GhostHits>,
+    ablations: Ablations,
 }
 
-/// What KV's ghost is made for.
+/// The sizing of KV's ghost.
 #[derive(Debug, Clone, Copy)]
 struct KvWindow {
-    /// Entries of usual size.
+    /// Number of typical entries.
     entries: usize,
     sampling: u32,
     keeps_last: bool,
-    /// What a ghost of so many entries takes; it never is larger.
+    /// Memory of a ghost of this number of entries; it is never larger.
     bytes_max: usize,
-    /// Bytes of an entry, on average of those that were found, and of how many.
+    /// Average bytes of a looked-up entry, and the number of entries in the average.
     average: f32,
     averaged: u32,
-    /// Bytes of an entry that the ghost was made for: at least the usual ones.
+    /// Bytes per entry that the ghost was sized for: at least the typical ones.
     made_for: f32,
 }
 
@@ -136,21 +136,21 @@ impl KvWindow {
         sampling: 1,
         keeps_last: false,
         bytes_max: 0,
-        average: KV_USUAL_BYTES,
+        average: KV_TYPICAL_BYTES,
         averaged: SIZES_AT_FIRST,
-        made_for: KV_USUAL_BYTES,
+        made_for: KV_TYPICAL_BYTES,
     };
 
     fn ghost(&self) -> Ghost {
-        let entries = (self.entries as f32 * (KV_USUAL_BYTES / self.made_for)) as usize;
+        let entries = (self.entries as f32 * (KV_TYPICAL_BYTES / self.made_for)) as usize;
         Ghost::new(entries, self.sampling).keeping_last(self.keeps_last)
     }
 
-    /// An entry of so many bytes was found; another ghost, if that is due.
+    /// Records the size of a looked-up entry; returns a new ghost if it must be rebuilt.
     fn note(&mut self, charge: usize) -> Option<Ghost> {
         self.averaged = (self.averaged + 1).min(SIZES_AVERAGED);
         self.average += (charge as f32 - self.average) / self.averaged as f32;
-        let due = self.average.max(KV_USUAL_BYTES);
+        let due = self.average.max(KV_TYPICAL_BYTES);
         let is_apart = due > self.made_for * SIZE_CHANGE || due * SIZE_CHANGE < self.made_for;
         if !is_apart {
             return None;
@@ -159,71 +159,71 @@ impl KvWindow {
         Some(self.ghost())
     }
 
-    /// What a hit of an entry of so many bytes counts for: by what a byte would save.
+    /// The weight of a hit of an entry of `charge` bytes, by the benefit per byte.
     fn share(&self, charge: usize) -> f32 {
         self.made_for / charge as f32
     }
 }
 
-/// What lookups cost.
+/// The cost of lookups.
 #[derive(Debug, Clone, Copy)]
 struct Costs {
-    /// By level: I/Os of a lookup that ends there, on average.
+    /// Average I/Os of a lookup by the level on which it ends.
     measured: [f32; LEVELS],
-    /// I/Os of a lookup, on average.
+    /// Average I/Os of all lookups.
     average: f32,
     by: CostBy,
 }
 
-/// What a lookup of a key is taken to cost.
+/// The assumed cost of a key's lookup.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum CostBy {
     /// The average of lookups that end on its level.
     Level,
-    /// What the sketch has counted: it counts the I/Os of each key, not its lookups.
+    /// The sketch's count: it counts the I/Os of each key, not its lookups.
     Sketch,
     /// The average of all lookups.
-    Nothing,
+    Average,
 }
 
 impl Costs {
     const UNKNOWN: Self = Self { measured: [1.0; LEVELS], average: 1.0, by: CostBy::Level };
 
-    /// A lookup that ended on `level` did so many.
+    /// Records the reads of a lookup that ended on `level`.
     fn note(&mut self, level: u8, reads: f32) {
         for known in [&mut self.measured[usize::from(level)], &mut self.average] {
             *known += (reads - *known) * READS_GAIN;
         }
     }
 
-    /// I/Os of a lookup that ends on `level`.
+    /// Average I/Os of a lookup that ends on `level`.
     fn measured(&self, level: u8) -> f32 {
         self.measured[usize::from(level)]
     }
 
-    /// What a lookup that ends on `level` is taken to cost, when it is judged.
-    fn taken(&self, level: u8) -> f32 {
-        if self.by == CostBy::Nothing { self.average } else { self.measured(level) }
+    /// The assumed cost of a lookup that ends on `level`, for scoring.
+    fn assumed(&self, level: u8) -> f32 {
+        if self.by == CostBy::Average { self.average } else { self.measured(level) }
     }
 
-    /// What a hit of KV saves, for each that the sketch counts.
+    /// I/Os that a KV hit saves, per count of the sketch.
     fn saved_by_value(&self, level: u8) -> f32 {
-        if self.by == CostBy::Sketch { 1.0 } else { self.taken(level) }
+        if self.by == CostBy::Sketch { 1.0 } else { self.assumed(level) }
     }
 
-    /// What the sketch counts for a lookup.
+    /// The sketch's count for one lookup.
     fn counted_for(&self, level: u8) -> f32 {
-        if self.by == CostBy::Sketch { self.taken(level).max(1.0) } else { 1.0 }
+        if self.by == CostBy::Sketch { self.assumed(level).max(1.0) } else { 1.0 }
     }
 
-    /// The same in whole numbers, for one that KV or KP has answered.
+    /// The same rounded, for a lookup that KV or KP answered.
     fn times_counted(&self, level: u8) -> u16 {
         self.counted_for(level).round() as u16
     }
 
-    /// What a hit of KP saves, for each that the sketch counts: all but the read of the block.
+    /// I/Os that a KP hit saves, per count of the sketch: all but the read of the block.
     fn saved_by_pointer(&self, level: u8) -> f32 {
-        (self.taken(level) - 1.0).max(0.0) / self.counted_for(level)
+        (self.assumed(level) - 1.0).max(0.0) / self.counted_for(level)
     }
 }
 
@@ -239,13 +239,13 @@ impl kv::Scorer for KvScorer<'_> {
         (self.hash_of)(name)
     }
 
-    fn worth(&mut self, hash: u64, entry: &KvEntry<'_>, asked: u8) -> f32 {
+    fn worth(&mut self, hash: u64, entry: &KvEntry<'_>, uses: u8) -> f32 {
         let each = self.costs.counted_for(entry.level);
-        let times = times(self.sketch, hash as u32, asked, each);
+        let times = times(self.sketch, hash as u32, uses, each);
         times * self.costs.saved_by_value(entry.level) / entry.charge() as f32
     }
 
-    fn left(&mut self, hash: u64, _: usize) {
+    fn evicted(&mut self, hash: u64, _: usize) {
         self.ghost.note(hash as u32, self.sketch);
     }
 }
@@ -257,17 +257,17 @@ struct KpScorer<'a> {
 }
 
 impl kp::Scorer for KpScorer<'_> {
-    fn worth(&mut self, hash: u32, entry: &KpEntry, asked: u8) -> f32 {
+    fn worth(&mut self, hash: u32, entry: &KpEntry, uses: u8) -> f32 {
         let each = self.costs.counted_for(entry.level);
-        times(self.sketch, hash, asked, each) * self.costs.saved_by_pointer(entry.level)
+        times(self.sketch, hash, uses, each) * self.costs.saved_by_pointer(entry.level)
     }
 
-    fn left(&mut self, hash: u32) {
+    fn evicted(&mut self, hash: u32) {
         self.ghost.note(hash, self.sketch);
     }
 }
 
-/// Puts an entry into KV. Has its price follow if that pushed out something.
+/// Inserts an entry into KV and updates the price if that evicted an entry.
 fn insert(
     kv: &mut KvShard,
     kv_price: &mut f32,
@@ -282,41 +282,40 @@ fn insert(
     }
 }
 
-/// How often a key will be asked for, in no unit; where I/Os are counted, times those that a
-/// lookup does.
-fn times(sketch: &Sketch<Narrow>, hash: u32, asked: u8, each: f32) -> f32 {
-    sketch.rate(spread(hash)) + 0.25 * f32::from(asked) * each
+/// The expected accesses of a key, without a unit; where I/Os are counted, times the I/Os of a
+/// lookup.
+fn times(sketch: &Sketch<Narrow>, hash: u32, uses: u8, each: f32) -> f32 {
+    sketch.rate(spread(hash)) + 0.25 * f32::from(uses) * each
 }
 
-/// Of so many hits of entries that are asked for all the time the sketch is told once.
-const HOT_HITS_TOLD: u16 = 8;
+/// The sketch is updated once per this number of hits of permanently hot entries.
+const HOT_HITS_PER_UPDATE: u16 = 8;
 
-/// A key that is found in memory and shown counts as asked for so many times: it is one of
-/// many that are not shown.
-const SHOWN: u8 = 16;
+/// An offered memory hit counts as this number of accesses, because most are not offered.
+const MEMORY_HIT_WEIGHT: u8 = 16;
 
-/// How fast averages of I/Os follow: a new lookup counts for so much.
+/// Weight of a new lookup in the moving averages of I/Os.
 const READS_GAIN: f32 = 1.0 / 256.0;
 
-/// What a lookup found.
+/// The result of a lookup in the point cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum PointCacheLookup<R> {
-    /// The entry.
+    /// The value.
     Value(R),
-    /// Where it stands, if that is the key at all.
+    /// A pointer, which may belong to another key.
     Pointer(KpEntry),
     /// Neither.
     Miss,
 }
 
 impl PointShard {
-    /// A shard without bytes, which will have about `bytes_usual`. It measures nothing
-    /// until [`PointShard::measure`] says how much it may take for that.
-    pub fn new(hash_of: HashOf, bytes_usual: usize) -> Self {
+    /// A shard without capacity, of about `bytes_expected` bytes in the end. It measures nothing
+    /// until [`PointShard::measure`] sets the bytes for that.
+    pub fn new(hash_of: HashOf, bytes_expected: usize) -> Self {
         Self {
             hash_of,
             fingerprint_mask: u32::MAX,
-            kv: KvShard::new(0, bytes_usual),
+            kv: KvShard::new(0, bytes_expected),
             kp: KpShard::new(0),
             sketch: Sketch::new(0),
             hot_hits: 0,
@@ -327,40 +326,39 @@ impl PointShard {
             kv_price: 0.0,
             saved: PointReads::default(),
             wanted: PointReads::default(),
-            without: Ablations::NONE,
+            ablations: Ablations::NONE,
         }
     }
 
-    /// From now on it does without these. `reads`: what AC-Key takes lookups that end on a
-    /// level to cost. To be followed by [`PointShard::measure`].
-    pub fn set_without(&mut self, without: Ablations, reads: [f32; LEVELS]) {
-        let was_given = self.without.has(Ablation::MeasuredBenefit);
-        if without.has(Ablation::MeasuredBenefit) {
+    /// Switches mechanisms off. `reads`: the I/Os of lookups by level according to AC-Key. Call
+    /// [`PointShard::measure`] afterwards.
+    pub fn set_ablations(&mut self, ablations: Ablations, reads: [f32; LEVELS]) {
+        let was_given = self.ablations.has(Ablation::MeasuredBenefit);
+        if ablations.has(Ablation::MeasuredBenefit) {
             self.costs = Costs { measured: reads, ..Costs::UNKNOWN };
         } else if was_given {
             self.costs = Costs::UNKNOWN;
         }
         self.costs.by = match () {
-            () if without.has(Ablation::Cost) => CostBy::Nothing,
-            () if without.has(Ablation::CostByLevel) => CostBy::Sketch,
+            () if ablations.has(Ablation::Cost) => CostBy::Average,
+            () if ablations.has(Ablation::CostByLevel) => CostBy::Sketch,
             () => CostBy::Level,
         };
-        self.kv.set_by_age(without.has(Ablation::Admission));
-        self.kp.set_by_age(without.has(Ablation::Admission));
-        if without != self.without {
+        self.kv.set_by_age(ablations.has(Ablation::Admission));
+        self.kp.set_by_age(ablations.has(Ablation::Admission));
+        if ablations != self.ablations {
             self.kv_price = 0.0;
         }
-        self.without = without;
+        self.ablations = ablations;
     }
 
-    /// Begins to measure anew, with a sketch of at most `sketch_bytes`, and ghosts for
-    /// windows of `window_bytes` that know of every `sampling`-th key (KP's of a fourth
-    /// of these).
+    /// Restarts the measurement, with a sketch of at most `sketch_bytes`, and ghosts for windows of
+    /// `window_bytes` that record every `sampling`-th key (KP's a fourth of these).
     pub fn measure(&mut self, sketch_bytes: usize, window_bytes: usize, sampling: u32) {
         self.sketch = Sketch::new(sketch_bytes);
-        let bytes = self.without.entry_bytes();
+        let bytes = self.ablations.entry_bytes();
         let entries = window_bytes / KV_GHOST_BYTES * Ablations::COMPACT.kv / bytes.kv;
-        let keeps_last = self.without.has(Ablation::GhostChoice);
+        let keeps_last = self.ablations.has(Ablation::GhostChoice);
         let bytes_max = Ghost::new(entries, sampling).charged_bytes();
         self.kv_window = KvWindow { entries, sampling, keeps_last, bytes_max, ..self.kv_window };
         self.kv_ghost = self.kv_window.ghost();
@@ -369,50 +367,49 @@ impl PointShard {
             .with_near_part(KP_NEAR_PART);
     }
 
-    /// Has KP know keys by so many bits of their hashes, at most 32. For tests of what
-    /// happens when keys are taken for each other; before anything is put in.
+    /// Makes KP identify keys by `bits` bits of their hashes, at most 32. For tests of fingerprint
+    /// collisions; call it before any insert.
     pub fn set_fingerprint_bits(&mut self, bits: u32) {
         assert!(self.kp.is_empty(), "fingerprints change while there are entries");
         self.fingerprint_mask = u32::MAX.checked_shr(u32::BITS - bits.min(32)).unwrap_or(0);
     }
 
-    /// Whether values could come in without any leaving for them, and whether pointers could.
+    /// Whether values, and pointers, fit without evictions.
     pub fn have_room(&self) -> (bool, bool) {
         (self.kv.has_room(), self.kp.has_room())
     }
 
-    /// The bytes of KV and KP.
+    /// Charged bytes of KV and KP.
     pub fn charged_bytes(&self) -> (usize, usize) {
         (self.kv.charged_bytes(), self.kp.charged_bytes())
     }
 
-    /// The bytes of sketch and ghosts, KV's as large as it may become.
+    /// Bytes of sketch and ghosts, with KV's at its largest.
     pub fn measuring_bytes(&self) -> usize {
         self.sketch.charged_bytes() + self.kv_window.bytes_max + self.kp_ghost.charged_bytes()
     }
 
-    /// Entries of KV and KP.
+    /// The number of entries of KV and KP.
     pub fn len(&self) -> (usize, usize) {
         (self.kv.len(), self.kp.len())
     }
 
-    /// Whether there are none.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == (0, 0)
     }
 
-    /// I/Os of a lookup that ends on `level`, on average.
+    /// Average I/Os of a lookup that ends on `level`.
     pub fn reads(&self, level: u8) -> f32 {
         self.costs.measured(level.min(kv::LEVEL_MAX))
     }
 
-    /// Notes that a key was asked for.
+    /// Counts an access of a key.
     pub fn record_access(&self, hash: u64) {
         self.sketch.add(spread(hash as u32));
     }
 
-    /// What is known of the key of `name`; `read` makes of an entry what is wanted, or
-    /// nothing if that may not be seen.
+    /// Looks up `name`; `read` converts the entry, or returns none if the reader must not see it.
     pub fn lookup<R>(
         &mut self,
         hash: u64,
@@ -430,7 +427,7 @@ impl PointShard {
             return PointCacheLookup::Miss;
         };
         self.saved.kp += f64::from((self.costs.measured(entry.level) - 1.0).max(0.0));
-        // The read of the block is counted when it is done.
+        // The read of the block is counted when it happens.
         let times = self.costs.times_counted(entry.level) - 1;
         if times > 0 {
             self.sketch.add_times(spread(hash as u32), times);
@@ -438,8 +435,8 @@ impl PointShard {
         PointCacheLookup::Pointer(entry)
     }
 
-    /// A value would have cost reads of storage. Of one that is asked for all the time the
-    /// sketch is told now and then: that spares most hits a cache line.
+    /// Counts a hit that saved storage reads. For permanently hot values the sketch is updated only
+    /// now and then, which saves most hits a cache line.
     fn note_hit(&mut self, hash: u64, is_hot: bool, level: u8) {
         let times = self.costs.times_counted(level);
         match is_hot {
@@ -447,35 +444,35 @@ impl PointShard {
             false => self.sketch.add_times(spread(hash as u32), times),
             true => {
                 self.hot_hits += 1;
-                // In no order: keys may be asked for in turn.
-                if mixed(self.hot_hits).is_multiple_of(u32::from(HOT_HITS_TOLD)) {
-                    self.sketch.add_times(spread(hash as u32), times * HOT_HITS_TOLD);
+                // Pseudo-random, because keys may be accessed in sequence.
+                if mixed(self.hot_hits).is_multiple_of(u32::from(HOT_HITS_PER_UPDATE)) {
+                    self.sketch.add_times(spread(hash as u32), times * HOT_HITS_PER_UPDATE);
                 }
             }
         }
     }
 
-    /// I/Os that hits have saved, as far as lookups of their levels say.
+    /// I/Os saved by hits, by the averages of their levels.
     pub fn saved(&self) -> PointReads {
         self.saved
     }
 
     /// I/Os that larger components would have saved, by their ghosts.
-    pub fn wanted(&self) -> PointReads<Wanted> {
+    pub fn wanted(&self) -> PointReads<GhostHits> {
         self.wanted
     }
 
-    /// Decides what is kept of what a lookup found.
+    /// Offers the result of a lookup; decides what to cache.
     pub fn resolved(&mut self, hash: u64, resolved: &LookupResult<'_>) {
         let fingerprint = self.fingerprint(hash);
         let Self { hash_of, sketch, costs, kv_ghost, kv_window, kp_ghost, wanted, .. } = self;
-        let is_measured = !self.without.has(Ablation::MeasuredBenefit);
+        let is_measured = !self.ablations.has(Ablation::MeasuredBenefit);
         let (reads, data_reads) = match is_measured {
             true => (resolved.reads, resolved.data_reads),
             false => (costs.measured(resolved.entry.level), 1.0),
         };
 
-        // KV wants no bytes for what it would not hold, KP none while it can grow.
+        // KV needs no bytes for entries that it would not hold, KP none while it can grow.
         let is_for_kv = self.kv.can_hold(&resolved.entry);
         if is_for_kv {
             let charge = resolved.entry.charge();
@@ -496,13 +493,13 @@ impl PointShard {
                 costs.note(resolved.entry.level, reads);
             }
         }
-        // One is counted already; ghosts are asked by what was counted before.
+        // One is counted already; ghosts use the counts before this lookup.
         if costs.by == CostBy::Sketch && reads >= 2.0 && !resolved.by_pointer {
             sketch.add_times(spread(hash as u32), reads as u16 - 1);
         }
         let mut scorer = KvScorer { hash_of: *hash_of, sketch, costs, ghost: kv_ghost };
         let worth = kv::Scorer::worth(&mut scorer, hash, &resolved.entry, 0);
-        if worth >= self.kv_price || self.without.has(Ablation::Admission) {
+        if worth >= self.kv_price || self.ablations.has(Ablation::Admission) {
             insert(&mut self.kv, &mut self.kv_price, hash, resolved.entry, &mut scorer);
         } else {
             self.kv_price *= 1.0 - PRICE_DECAY;
@@ -510,8 +507,8 @@ impl PointShard {
         if is_for_kv && !self.kv.contains(hash, resolved.entry.name) {
             kv_ghost.note(hash as u32, sketch);
         }
-        // Where no more than the data block was read a pointer would have spared nothing.
-        let spares = reads > data_reads || self.without.has(Ablation::Admission);
+        // If only the data block was read, a pointer would have saved nothing.
+        let spares = reads > data_reads || self.ablations.has(Ablation::Admission);
         if let (Some(pointer), false, true) = (resolved.pointer, resolved.by_pointer, spares) {
             let entry = KpEntry { pointer, level: resolved.entry.level };
             let mut scorer = KpScorer { sketch, costs, ghost: kp_ghost };
@@ -519,12 +516,12 @@ impl PointShard {
         }
     }
 
-    /// A lookup found the entry in blocks that were in memory, one of many that did. KV keeps
-    /// it where it has room, so that nothing leaves that saves reads; and if it was shown
-    /// before, where it is worth more than what would leave: its data block takes many times
-    /// its bytes, and goes if nobody else asks for it any more. That spares a read in its
-    /// place. For how many lookups that a larger KV would have answered this one stands.
-    pub fn found_in_memory(&mut self, hash: u64, entry: KvEntry<'_>) -> u32 {
+    /// Offers the entry of a sampled lookup that found it in cached blocks. KV caches it if it has
+    /// room, so that this evicts no entry that saves reads; and if it was offered before, also if
+    /// it is worth more than the next victim: its data block takes many times its bytes, and is
+    /// evicted if no other entry of it is accessed. That saves a read elsewhere. Returns the number
+    /// of lookups, represented by this one, that a larger KV would have answered.
+    pub fn offer_memory_hit(&mut self, hash: u64, entry: KvEntry<'_>) -> u32 {
         let Self { hash_of, sketch, costs, kv_ghost: ghost, .. } = self;
         if self.kv.has_room() {
             let mut scorer = KvScorer { hash_of: *hash_of, sketch, costs, ghost };
@@ -537,12 +534,12 @@ impl PointShard {
         let answered = ghost.take(hash as u32, sketch).unwrap_or_default();
         let of_level = costs.saved_by_value(entry.level).max(1.0);
         let mut scorer = KvScorer { hash_of: *hash_of, sketch, costs, ghost };
-        // Shown once, a key may have been asked for by chance: it is to be shown again.
+        // A key offered once may be a chance access: it must be offered again.
         let worth = kv::Scorer::worth(&mut scorer, hash, &entry, 0) / of_level;
-        // Without ageing others, which are asked for where this one was not shown.
-        let told = u8::try_from(sketch.count(spread(hash as u32))).unwrap_or(u8::MAX);
-        sketch.raise(spread(hash as u32), told.saturating_add(SHOWN));
-        // Without a price nothing has left yet that saves reads.
+        // Does not age other counts: unsampled accesses are not counted.
+        let counted = u8::try_from(sketch.count(spread(hash as u32))).unwrap_or(u8::MAX);
+        sketch.raise(spread(hash as u32), counted.saturating_add(MEMORY_HIT_WEIGHT));
+        // Without a price, no entry that saves reads has been evicted yet.
         if self.kv_price > 0.0 && worth >= self.kv_price {
             insert(&mut self.kv, &mut self.kv_price, hash, entry, &mut scorer);
         }
@@ -552,8 +549,8 @@ impl PointShard {
         answered.window as u32
     }
 
-    /// A key has a new version, in level 0: `entry`, or nothing. What KV holds of it
-    /// becomes that; whether KP has an entry that must be redirected.
+    /// Updates a key to its new version in level 0: `entry`, or none. KV takes the new value if it
+    /// holds the key; returns whether KP has an entry to redirect.
     pub fn update(&mut self, hash: u64, name: Name<'_>, entry: Option<KvEntry<'_>>) -> bool {
         let fingerprint = self.fingerprint(hash);
         let Self { hash_of, sketch, costs, kv_ghost: ghost, .. } = self;
@@ -573,22 +570,20 @@ impl PointShard {
         }
     }
 
-    /// What KP has under `hash` leads to `to` from now on: the newest version of a key of
-    /// that hash.
+    /// Points the KP entry of `hash` to `to`: the newest version of a key with that hash.
     pub fn redirect(&mut self, hash: u64, to: KpEntry) {
         self.kp.redirect(self.fingerprint(hash), to);
     }
 
-    /// The entry of a key of that hash, which stood at `from`, stands at `to` now; whether
-    /// KP knew it.
+    /// Moves the pointer of `hash` from `from` to `to`; returns whether there was one.
     pub fn relocate(&mut self, hash: u64, from: Pointer, to: KpEntry) -> bool {
         let fingerprint = self.fingerprint(hash);
-        let is_it = self.kp.peek(fingerprint).is_some_and(|entry| entry.pointer == from);
-        is_it && self.kp.redirect(fingerprint, to)
+        let matches = self.kp.peek(fingerprint).is_some_and(|entry| entry.pointer == from);
+        matches && self.kp.redirect(fingerprint, to)
     }
 
-    /// Takes out the KV entries whose names are `is_named`, and the KP entries that lead
-    /// into tables that are `is_in`.
+    /// Drops the KV entries whose names are `is_named`, and the KP entries that point into tables
+    /// that are `is_in`.
     pub fn forget(&mut self, is_named: impl Fn(Name<'_>) -> bool, is_in: impl Fn(u64) -> bool) {
         let Self { hash_of, sketch, costs, kv_ghost: ghost, .. } = self;
         let scorer = KvScorer { hash_of: *hash_of, sketch, costs, ghost };
@@ -596,16 +591,15 @@ impl PointShard {
         self.kp.remove_where(|entry| is_in(entry.pointer.table));
     }
 
-    /// Has `see` look at every KV entry, with how often its key was asked for lately.
-    pub fn look_at_values(&self, mut see: impl FnMut(KvEntry<'_>, u8)) {
-        self.kv.look_at_all(|entry, asked| {
+    /// Calls `see` for every KV entry, with the recent access count of its key.
+    pub fn for_each_value(&self, mut see: impl FnMut(KvEntry<'_>, u8)) {
+        self.kv.for_each(|entry, uses| {
             let hash = (self.hash_of)(entry.name);
-            see(entry, self.count(hash as u32).max(asked));
+            see(entry, self.count(hash as u32).max(uses));
         });
     }
 
-    /// All KP entries by their fingerprints, with how often their keys were asked for
-    /// lately.
+    /// All KP entries with their fingerprints and the recent access counts of their keys.
     pub fn pointers(&self) -> impl Iterator<Item = (u32, KpEntry, u8)> {
         let see = move |(fingerprint, entry)| (fingerprint, entry, self.count(fingerprint));
         self.kp.iter().map(see)
@@ -615,12 +609,12 @@ impl PointShard {
         u8::try_from(self.sketch.count(spread(fingerprint))).unwrap_or(u8::MAX)
     }
 
-    /// A key of that hash was asked for so many times.
-    pub fn remember(&self, hash: u64, times: u8) {
+    /// Raises the access count of `hash` to `times`.
+    pub fn restore_frequency(&self, hash: u64, times: u8) {
         self.sketch.raise(spread(hash as u32), times);
     }
 
-    /// KV has this entry, as it had in an earlier life, if there is room; whether it has it.
+    /// Restores a KV entry of a previous run, if there is room; returns whether it is cached now.
     pub fn restore_value(&mut self, hash: u64, entry: KvEntry<'_>) -> bool {
         let Self { hash_of, sketch, costs, kv_ghost: ghost, .. } = self;
         let has_room = self.kv.has_room();
@@ -631,14 +625,14 @@ impl PointShard {
         has_room && self.kv.contains(hash, entry.name)
     }
 
-    /// KP has this entry for a key of that hash, as it had in an earlier life.
+    /// Restores a KP entry of a previous run for `hash`.
     pub fn restore_pointer(&mut self, hash: u64, entry: KpEntry) {
         let fingerprint = self.fingerprint(hash);
         let Self { sketch, costs, kp_ghost: ghost, .. } = self;
         self.kp.insert(fingerprint, entry, &mut KpScorer { sketch, costs, ghost });
     }
 
-    /// The KP entries that lead into tables that are `is_in`, by their fingerprints.
+    /// The KP entries that point into tables that are `is_in`, with their fingerprints.
     pub fn pointers_into(
         &self,
         is_in: impl Fn(u64) -> bool,
@@ -647,7 +641,7 @@ impl PointShard {
         entries.filter(move |(_, pointer)| is_in(pointer.table))
     }
 
-    /// Changes the bounds of KV and KP; what does not fit any more leaves.
+    /// Changes the capacities of KV and KP; entries that no longer fit are evicted.
     pub fn set_capacities(&mut self, kv: usize, kp: usize) {
         let Self { hash_of, sketch, costs, kv_ghost, kp_ghost, .. } = self;
         let mut scorer = KvScorer { hash_of: *hash_of, sketch, costs, ghost: kv_ghost };
@@ -659,7 +653,7 @@ impl PointShard {
         self.kp.set_capacity(kp, &mut scorer);
     }
 
-    /// The bounds of KV and KP.
+    /// The capacities of KV and KP in bytes.
     pub fn capacities(&self) -> (usize, usize) {
         (self.kv.capacity(), self.kp.capacity())
     }

@@ -201,7 +201,7 @@ impl Cache {
             flash: self.flash.clone(),
             object_bytes_max: self.object_max,
             eviction: self.eviction.into(),
-            object_bytes_usual: self.avg_object_size,
+            avg_object_bytes: self.avg_object_size,
             index_bytes: self.flash_index,
             flash_writes_bytes_per_s: self.flash_writes,
             state: self.state_file(&storage),

@@ -142,7 +142,7 @@ impl PlanCommand {
         if let Some(address) = &self.live {
             return self.live_sources(address);
         }
-        let latencies = Latencies::USUAL.with(self.terms.latencies()?);
+        let latencies = Latencies::DEFAULT.with(self.terms.latencies()?);
         let mut sources = Vec::<Source>::new();
         for text in &self.curves {
             let (name, path) =

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use tidekv_plan::trace::{FORMATS, Fault, Format, Kind, Reader, Request};
 use tidekv_plan::{
     Access, Action, CacheSize, ClassProfiler, Curve, DEFAULT_SAMPLE_SIZE, Expiry, GROWTH,
-    Miniature, Missed, Profiler, Sampler, Settings, SlabClasses, Unit,
+    Miniature, MissRatios, Profiler, Sampler, Settings, SlabClasses, Unit,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -120,7 +120,7 @@ enum Expires {
     /// They take no room from then on.
     AtOnce,
     /// They take room until they are asked for, or evicted.
-    WhenAsked,
+    OnAccess,
     /// Times to live are ignored.
     Ignored,
 }
@@ -142,19 +142,19 @@ enum Profiling {
 }
 
 impl Profiling {
-    fn see(&mut self, access: &Access, request: &Request) {
+    fn record(&mut self, access: &Access, request: &Request) {
         match self {
-            Self::All(profiler) => profiler.see(access),
+            Self::All(profiler) => profiler.record(access),
             Self::Sample(sampler, waiting) => {
                 waiting.push(*access);
                 if waiting.len() == AT_ONCE {
-                    sampler.see_all(waiting);
+                    sampler.record_all(waiting);
                     waiting.clear();
                 }
             }
-            Self::Slabs(profiler) => profiler.see(access),
+            Self::Slabs(profiler) => profiler.record(access),
             Self::Small(miniature) => {
-                miniature.see(access.key, access.action.is_request(), request);
+                miniature.record(access.key, access.action.is_request(), request);
             }
         }
     }
@@ -162,7 +162,7 @@ impl Profiling {
     /// That nothing more will be seen.
     fn end(&mut self) {
         if let Self::Sample(sampler, waiting) = self {
-            sampler.see_all(waiting);
+            sampler.record_all(waiting);
             waiting.clear();
         }
     }
@@ -268,14 +268,14 @@ impl Profile {
         }
         drop(progress);
         profiling.end();
-        self.tell(&profiling, &tally, reader.left_out())
+        self.tell(&profiling, &tally, reader.skipped())
     }
 
     fn profiling(&self) -> Result<Profiling> {
         let unit = if self.objects { Unit::Objects } else { Unit::Bytes };
         let expiry = match self.expiry {
             Expires::AtOnce => Expiry::AtOnce,
-            Expires::WhenAsked => Expiry::WhenAsked,
+            Expires::OnAccess => Expiry::OnAccess,
             Expires::Ignored => Expiry::Ignored,
         };
         let settings = Settings { unit, expiry };
@@ -330,7 +330,7 @@ impl Profile {
 
     /// How small caches are made, of which so many of the keys are asked.
     fn how_small(&self, policy: Order, rate: f64) -> InSmall {
-        InSmall { eviction: policy.into(), object_bytes_usual: self.avg_object_size, rate }
+        InSmall { eviction: policy.into(), avg_object_bytes: self.avg_object_size, rate }
     }
 
     /// Which part of flash small caches make no use of, at most.
@@ -363,7 +363,7 @@ impl Profile {
         let at_ms = request.seconds.map_or(0, |seconds| (seconds.max(0.0) * 1000.0) as u64);
         let ttl_ms = request.ttl_seconds.map(|seconds| seconds.saturating_mul(1000));
         let access = Access { key: xxh3_64(&request.key), action, at_ms, ttl_ms };
-        profiling.see(&access, request);
+        profiling.record(&access, request);
     }
 
     fn object_bytes(&self, request: &Request) -> u64 {
@@ -422,9 +422,9 @@ impl Profile {
 
     /// What caches with flash miss: no curve, for which of the two an object is in is not the same.
     fn tell_of_both(&self, miniature: &Miniature<SimulatedCache>, tally: &Tally) -> Result<()> {
-        let missed = miniature.missed();
+        let missed = miniature.miss_ratios();
         if !self.json {
-            let lines = missed.map(|Missed { size, memory_miss_ratio, miss_ratio }| {
+            let lines = missed.map(|MissRatios { size, memory_miss_ratio, miss_ratio }| {
                 let CacheSize { memory_bytes, flash_bytes } = size;
                 format!("\n{memory_bytes},{flash_bytes},{memory_miss_ratio:.6},{miss_ratio:.6}")
             });
@@ -432,7 +432,7 @@ impl Profile {
             return output::line(&(header.to_owned() + &lines.collect::<String>()));
         }
         let sizes: Vec<serde_json::Value> = missed
-            .map(|Missed { size, memory_miss_ratio, miss_ratio }| {
+            .map(|MissRatios { size, memory_miss_ratio, miss_ratio }| {
                 serde_json::json!({
                     "dram_bytes": size.memory_bytes,
                     "flash_bytes": size.flash_bytes,

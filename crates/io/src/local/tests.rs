@@ -1,5 +1,4 @@
-//! What is the local storage's own: the disk's answers, the ring, the kernel's
-//! refusals.
+//! Behaviour of the local storage only: alignment, the ring, refusals of the kernel.
 
 use super::*;
 
@@ -57,7 +56,7 @@ fn a_read_that_the_ring_cannot_do_is_finished_without_it() {
     let storage = LocalStorage::new();
     let path = directory.path().join("a");
     fs::write(&path, [7; 100]).unwrap();
-    // Open for writing only: the kernel refuses each read of the ring.
+    // Open for writing only: the kernel rejects each read of the ring.
     let write_only = OpenOptions::new().write(true).open(&path).unwrap();
     let broken: Arc<dyn File> =
         Arc::new(LocalFile { file: write_only, path: path.clone(), alignment: 1 });
@@ -69,7 +68,7 @@ fn a_read_that_the_ring_cannot_do_is_finished_without_it() {
     assert_eq!(results[2].as_ref().unwrap_err().operation(), Operation::Read);
 }
 
-/// What has ended, as soon as something has.
+/// The ended reads, as soon as there are any.
 fn wait(queue: &dyn ReadQueue) -> Vec<(u64, Option<Buffer>)> {
     let event = queue.event();
     let mut ready = [rustix::event::PollFd::new(&event, rustix::event::PollFlags::IN)];
@@ -139,7 +138,7 @@ fn a_queue_gives_back_what_it_cannot_take_and_says_what_failed() {
     let other = elsewhere.create(Path::new("/b"), Access::Buffered).unwrap();
     assert!(queue.begin(4, request(&other, 10)).is_err());
     assert!(queue.begin(5, request(&sound, 0)).is_err());
-    // Nobody asks for what has not been begun, and nobody need ask for what has.
+    // Reads that have not begun are not reported, and ended ones need not be polled.
     queue.begin(6, request(&sound, 50)).unwrap();
     drop(queue);
 }

@@ -1,4 +1,4 @@
-//! What power losses leave, what faults do, and that aftermaths stand alone.
+//! Aftermaths of power losses, faults, and independence of aftermaths.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -175,7 +175,7 @@ fn a_hole_is_there_at_once_and_durable_once_it_is_synced() {
     let (storage, file) = storage_with_file();
     storage.corrupt("/db/a", |bytes| *bytes = vec![b'x'; 100]);
     file.punch_hole(10, 20).unwrap();
-    // As far as the file goes.
+    // Up to the end of the file.
     file.punch_hole(90, 50).unwrap();
     let punched = [vec![b'x'; 10], vec![0; 20], vec![b'x'; 60], vec![0; 10]].concat();
     assert_eq!(*file.read_at(0, 100).unwrap(), punched);
@@ -359,8 +359,8 @@ fn a_lost_sync_is_not_mended_by_the_next() {
     assert_eq!(after.read_file("/db/a").unwrap(), b"old\0\0\0kept");
 }
 
-/// What Linux may do after a failed fsync: the pages are gone, and the next
-/// fsync succeeds without them.
+/// Linux may do this after a failed fsync: the pages are dropped, and the next fsync succeeds
+/// without them.
 #[test]
 fn a_sync_that_drops_pages_shows_what_the_device_holds() {
     let (storage, file) = storage_with_file();

@@ -76,12 +76,12 @@ fn an_array_reads_its_chunks_at_once() {
 fn a_whole_stripe_is_written_at_once_and_a_part_is_read_before() {
     let time = |offset, len| time_of(SERVICE, Some(ARRAY), Access::Direct, write(offset, len));
     assert_eq!(time(0, 48 * KIB), 116);
-    // The old chunk and the old parity, then both anew.
+    // The old chunk and the old parity, then both rewritten.
     assert_eq!(time(16 * KIB, 16 * KIB), 232);
     let part = ARRAY.write(16 * KIB, 16 * KIB);
     let of = |device| Piece { device, bytes: 16 * KIB };
     assert_eq!((&part.first, &part.then), (&vec![of(1), of(3)], &vec![of(1), of(3)]));
-    // Of two of three chunks the third is read, which is less than both and the parity.
+    // For two of three chunks the third is read, which is less than both and the parity.
     let part = ARRAY.write(0, 32 * KIB);
     assert_eq!((&part.first, &part.then), (&vec![of(2)], &vec![of(0), of(1), of(3)]));
 }

@@ -148,7 +148,7 @@ fn threads_of_housekeeping_step_back() {
     let own = send.clone();
     pool.execute(Priority::Low, Box::new(move || own.send(nice()).unwrap()));
     assert_eq!(receive.recv_timeout(PATIENCE).unwrap(), (nice() + NICE).min(19));
-    // A flush on the thread that is kept for it does not: the other one is busy.
+    // A flush on the reserved thread does not: the other one is busy.
     let (go_on, wait) = mpsc::channel::<()>();
     let (busy, is_busy) = mpsc::channel();
     let block = move || {
@@ -250,11 +250,11 @@ fn the_last_handle_may_be_dropped_by_a_job() {
 
 #[test]
 fn a_job_for_later_runs_once_its_time_has_come_and_not_before() {
-    // One thread: of two that each have a job that is due, either may be first.
+    // One thread: with two that each have a due job, either may run first.
     let pool = ThreadPool::new("later", 1);
     let (done, order) = mpsc::channel();
     let started = Instant::now();
-    // So far apart that handing them in takes less, even to Miri's clock.
+    // Far enough apart that submitting them takes less, even by Miri's clock.
     for (name, delay_ms) in [("third", 300), ("first", 100), ("second", 200)] {
         let done = done.clone();
         let delay = Duration::from_millis(delay_ms);

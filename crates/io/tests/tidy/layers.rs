@@ -1,5 +1,5 @@
-//! Which crate may depend on which: the table in `docs/internals/architecture.md`
-//! against the manifests.
+//! Allowed dependencies between crates: the table in `docs/internals/architecture.md` compared with
+//! the manifests.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,7 @@ pub struct Table {
 const HEAD: &str = "| crate | may depend on |";
 
 impl Table {
-    /// Reads the table with the columns `crate` and `may depend on`, whose
-    /// names stand in backticks.
+    /// Reads the table with the columns `crate` and `may depend on`, whose names are in backticks.
     pub fn parse(document: &str) -> Result<Self, String> {
         let mut lines = document.lines().skip_while(|line| !line.starts_with(HEAD)).skip(2);
         let names = |cell: &str| -> Vec<String> {
@@ -28,7 +27,7 @@ impl Table {
             let [name] = &names(first)[..] else { return Err(format!("no single crate: {line}")) };
             for below in names(second) {
                 if !rows.iter().any(|(row, _)| *row == below) {
-                    return Err(format!("{name} may depend on {below}, which stands not above it"));
+                    return Err(format!("{name} may depend on {below}, "));
                 }
             }
             rows.push((name.clone(), names(second)));
@@ -71,14 +70,14 @@ fn package(manifest: &str) -> Option<&str> {
     line.split('"').nth(1)
 }
 
-/// The names in all tables of dependencies but those of tests.
+/// The names in all dependency tables except dev-dependencies.
 fn dependencies(manifest: &str) -> Vec<&str> {
     let mut names = Vec::new();
     let mut inside = false;
     for line in manifest.lines().map(str::trim) {
         if let Some(section) = line.strip_prefix('[') {
             let section = section.trim_end_matches(']');
-            // [dependencies.name] names one by itself.
+            // [dependencies.name] declares a single one.
             if let Some((table, name)) = section.rsplit_once("dependencies.") {
                 if !table.ends_with("dev-") {
                     names.push(name);

@@ -1,9 +1,9 @@
-//! No knots: a module names only modules that its parent declares above it.
+//! No import cycles: a module names only modules that its parent declares above it.
 //!
-//! Paths that begin with `crate::` or `super::` are followed through the
-//! declarations of the crate. Naming a child is free, naming an item that an
-//! ancestor re-exports counts as naming the module it comes from, and naming an
-//! item that an ancestor defines is a knot: the ancestor names the child too.
+//! Paths that begin with `crate::` or `super::` are resolved through the declarations of the crate.
+//! Naming a child is allowed, naming an item that an ancestor re-exports counts as naming its
+//! module of origin, and naming an item that an ancestor defines is a cycle: the ancestor names the
+//! child too.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use crate::source::Source;
 /// A module's path inside its crate; the root is empty.
 type ModulePath = Vec<String>;
 
-/// What a module declares.
+/// The declarations of a module.
 #[derive(Debug, Default)]
 struct Declarations {
     /// Its children, in order.
     modules: Vec<String>,
-    /// Which child a re-exported name comes from.
+    /// The child that a re-exported name comes from.
     exports: BTreeMap<String, String>,
 }
 
@@ -31,7 +31,7 @@ pub fn check(sources: &[Source]) -> Vec<String> {
 }
 
 fn check_crate(files: &[&Source]) -> Vec<String> {
-    // The binary beside a library is a crate of its own, and as small as this.
+    // The binary of a library package is its own crate, and must have no modules.
     let is_library = files.iter().any(|file| file.path.ends_with("/src/lib.rs"));
     let is_binary = |file: &&Source| is_library && file.path.ends_with("/src/main.rs");
     let mut complaints: Vec<String> = files
@@ -87,8 +87,7 @@ fn declarations(code: &str) -> Declarations {
     found
 }
 
-/// Everything that ends in a semicolon and stands outside of braces, except
-/// those of `use`.
+/// Everything that ends in a semicolon outside of braces, except those of `use`.
 fn statements(code: &str) -> Vec<String> {
     code.split(';')
         .map(|piece| {
@@ -169,7 +168,7 @@ fn expand(path: &str) -> Vec<String> {
     parts.flat_map(|part| expand(&format!("{head}{part}"))).collect()
 }
 
-/// What is wrong with the module `own` naming `path`.
+/// The complaint about module `own` naming `path`, if any.
 fn judge(
     declared: &BTreeMap<ModulePath, Declarations>,
     own: &ModulePath,
@@ -185,7 +184,7 @@ fn judge(
         }
         segments.next();
     }
-    // Down through modules and re-exports, as far as they go.
+    // Down through modules and re-exports, as far as possible.
     for segment in segments {
         let Some(here) = declared.get(&place) else { break };
         if here.modules.iter().any(|module| module == segment) {

@@ -1,4 +1,4 @@
-//! Files and functions that fit in a head.
+//! Limits on the size of files and functions.
 
 use crate::source::{Source, block_end};
 
@@ -8,7 +8,7 @@ const FILE_LINES_MAX: usize = 600;
 /// Lines of a function, from its `fn` to its closing brace.
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// Lines of tests that may stand beside the code they test.
+/// Most lines of tests in the same file as their code.
 const TEST_LINES_MAX: usize = 100;
 
 pub fn check(source: &Source) -> Vec<String> {
@@ -49,8 +49,8 @@ pub fn functions(code: &str) -> Vec<(String, usize, usize)> {
         }
         let name: String =
             code[at + 3..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
-        // The body opens with the first brace outside of parentheses; a
-        // semicolon there ends a declaration without one.
+        // The body opens with the first brace outside of parentheses; a semicolon there ends a
+        // declaration without one.
         let mut depth = 0i32;
         let open = code[at..].char_indices().find(|&(_, c)| {
             match c {

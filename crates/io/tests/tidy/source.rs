@@ -1,13 +1,13 @@
-//! A source file as the rules see it: its text, and its code alone, with
-//! comments, texts and test modules blanked out. Lines stay where they are.
+//! A source file for the rules: its text, and its code alone, with comments, string literals and
+//! test modules blanked out. Line numbers stay the same.
 
 /// A Rust file.
 #[derive(Debug)]
 pub struct Source {
-    /// From the root of the workspace.
+    /// Relative to the root of the workspace.
     pub path: String,
     pub text: String,
-    /// The text with comments and the insides of literals as blanks.
+    /// The text with comments and the content of literals blanked.
     pub bare: String,
     /// `bare` without items under `#[cfg(test)]`.
     pub code: String,
@@ -29,7 +29,7 @@ impl Source {
         }
     }
 
-    /// Whether the whole file is there for tests or benchmarks.
+    /// Whether the whole file is for tests or benchmarks.
     pub fn is_test(&self) -> bool {
         let parts: Vec<&str> = self.path.split('/').collect();
         let below = &parts[if parts[0] == "crates" { 2 } else { 1 }..];
@@ -60,7 +60,7 @@ pub fn blank_literals(text: &str) -> String {
     String::from_utf8(out).expect("whole literals were blanked")
 }
 
-/// Where the comment or literal that begins at `at` ends, if one does.
+/// The end of the comment or literal that begins at `at`, if one does.
 fn literal_end(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = &bytes[at..];
     let word_before = at > 0 && (bytes[at - 1].is_ascii_alphanumeric() || bytes[at - 1] == b'_');
@@ -83,7 +83,7 @@ fn literal_end(bytes: &[u8], at: usize) -> Option<usize> {
         }
         [b'\'', b'\\', ..] => Some(at + 2 + position(&rest[3..], b"'")? + 2),
         [b'\'', ..] => {
-            // A lifetime has no closing quote behind one character.
+            // A lifetime has no closing quote after one character.
             let character = std::str::from_utf8(rest.get(1..rest.len().min(5))?);
             let len = match character {
                 Ok(text) => text.chars().next()?.len_utf8(),
@@ -136,7 +136,7 @@ fn quoted(rest: &[u8]) -> usize {
     rest.len()
 }
 
-/// Where the block that opens at `open` (a brace of bare code) ends.
+/// The end of the block that opens at `open` (a brace of bare code).
 pub fn block_end(bare: &str, open: usize) -> usize {
     let mut depth = 0usize;
     for (i, byte) in bare.bytes().enumerate().skip(open) {

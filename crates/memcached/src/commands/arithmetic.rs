@@ -2,7 +2,7 @@
 //! them.
 
 use bytes::Bytes;
-use tidekv_tiered::{Change, Found, KEY_BYTES_MAX, Object};
+use tidekv_tiered::{CachedObject, Change, KEY_BYTES_MAX, Object};
 
 use crate::commands::execution::{Execution, Progress};
 use crate::commands::storing::BINARY_KEY;
@@ -89,7 +89,7 @@ fn fits(digits: &[u8], old: &Object) -> bool {
 
 /// The change that puts `object` in place of what was `found`: where the number has its old
 /// length, the object is still the same one.
-pub(crate) fn change(found: &Found, object: Object) -> Change {
+pub(crate) fn change(found: &CachedObject, object: Object) -> Change {
     match object.value.len() == found.object.value.len() {
         true => Change::Revise(object),
         false => Change::Store(object),

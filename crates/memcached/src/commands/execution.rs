@@ -4,7 +4,7 @@
 use std::cell::Cell;
 
 use tidekv_net::outgoing::Outgoing;
-use tidekv_tiered::{Change, Found, PendingRead, WouldWait};
+use tidekv_tiered::{CachedObject, Change, PendingRead, WouldBlock};
 
 use crate::state::prefetched_reads::PrefetchedReads;
 use crate::state::server_state::State;
@@ -54,19 +54,19 @@ impl<'a> Execution<'a> {
     }
 
     /// The object under `key`, which counts as fetched.
-    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Found>, WouldWait> {
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<CachedObject>, WouldBlock> {
         let found = self.state.objects.get(key, self.may_wait, self.recall(key));
-        found.inspect_err(|WouldWait| self.wanted.set(Some(key.into())))
+        found.inspect_err(|WouldBlock| self.wanted.set(Some(key.into())))
     }
 
     /// Shows `decide` what is under `key`, and does what it says, in one step.
     pub(crate) fn change<R>(
         &self,
         key: &[u8],
-        decide: impl FnMut(Option<&Found>) -> (Change, R),
-    ) -> Result<R, WouldWait> {
+        decide: impl FnMut(Option<&CachedObject>) -> (Change, R),
+    ) -> Result<R, WouldBlock> {
         let changed = self.state.objects.change(key, self.may_wait, self.recall(key), decide);
-        changed.inspect_err(|WouldWait| self.wanted.set(Some(key.into())))
+        changed.inspect_err(|WouldBlock| self.wanted.set(Some(key.into())))
     }
 
     /// Answers with a line.

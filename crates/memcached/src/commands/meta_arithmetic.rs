@@ -1,7 +1,7 @@
 //! `ma`: counts a number up or down, which can be made where there is none.
 
 use bytes::Bytes;
-use tidekv_tiered::{Change, Deadline, Found, Object};
+use tidekv_tiered::{CachedObject, Change, Deadline, Object};
 
 use crate::commands::arithmetic::{self, NON_NUMERIC, Step, Stepped};
 use crate::commands::execution::{Execution, Progress};
@@ -84,7 +84,7 @@ impl MetaArithmetic {
 
     fn count(
         &self,
-        found: &Found,
+        found: &CachedObject,
         now_s: u32,
         next_version: impl FnOnce() -> u64,
     ) -> (Change, Outcome) {

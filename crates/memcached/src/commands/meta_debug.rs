@@ -1,7 +1,7 @@
 //! `me`: what is known of an object, for people.
 
 use bytes::Bytes;
-use tidekv_tiered::{Change, Found, KEY_BYTES_MAX};
+use tidekv_tiered::{CachedObject, Change, KEY_BYTES_MAX};
 
 use crate::commands::execution::{Execution, Progress};
 use crate::commands::storing::BINARY_KEY;
@@ -44,7 +44,7 @@ impl MetaDebug {
         execution.say(&self.describe(&found, now_s))
     }
 
-    fn describe(&self, found: &Found, now_s: u32) -> String {
+    fn describe(&self, found: &CachedObject, now_s: u32) -> String {
         let object = &found.object;
         // What is left, as memcached has it: with a minus.
         let expiry = object.deadline.unix_s().map_or(-1, |end| i64::from(now_s) - i64::from(end));

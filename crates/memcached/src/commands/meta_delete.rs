@@ -1,7 +1,7 @@
 //! `md`: removes an object, or says that it is stale, or empties it.
 
 use bytes::Bytes;
-use tidekv_tiered::{Change, Found, Object};
+use tidekv_tiered::{CachedObject, Change, Object};
 
 use crate::commands::execution::{Execution, Progress};
 use crate::commands::meta_reply::MetaReply;
@@ -67,7 +67,7 @@ impl MetaDelete {
 
     fn decide(
         &self,
-        found: &Found,
+        found: &CachedObject,
         now_s: u32,
         next_version: impl FnOnce() -> u64,
     ) -> (Change, Outcome) {

@@ -4,7 +4,7 @@
 //! (`W`); until the object is replaced, all others are told that somebody has won (`Z`).
 
 use bytes::Bytes;
-use tidekv_tiered::{Change, Deadline, Found, Object};
+use tidekv_tiered::{CachedObject, Change, Deadline, Object};
 
 use crate::commands::execution::{Execution, Progress};
 use crate::commands::meta_reply::MetaReply;
@@ -66,7 +66,7 @@ impl MetaGet {
     }
 
     /// What becomes of an object that is there.
-    fn see(&self, found: &Found, now_s: u32) -> (Change, Option<Seen>) {
+    fn see(&self, found: &CachedObject, now_s: u32) -> (Change, Option<Seen>) {
         let object = &found.object;
         let is_won = object.marks & WON != 0;
         let mut deadline = object.deadline;

@@ -41,7 +41,7 @@ impl MetaReply {
 
     /// What an object has left.
     pub(crate) fn time_left(&mut self, deadline: Deadline, now_s: u32) {
-        match deadline.left_s(now_s) {
+        match deadline.remaining_s(now_s) {
             Some(seconds) => self.numbered(b't', u64::from(seconds)),
             None => {
                 self.flag(b't');

@@ -1,7 +1,7 @@
 //! `get` and its like: the objects of one or many keys.
 
 use bytes::Bytes;
-use tidekv_tiered::{Change, Found, KEY_BYTES_MAX, Object, WouldWait};
+use tidekv_tiered::{CachedObject, Change, KEY_BYTES_MAX, Object, WouldBlock};
 
 use crate::commands::execution::{Execution, Progress};
 use crate::protocol::expiry::Expiry;
@@ -54,7 +54,7 @@ impl Get {
             let Ok(found) = self.look_up(execution, &key) else { return Progress::Wait };
             self.keys = self.keys.slice_ref(&self.keys[key.len()..]);
             self.count(execution, found.is_some());
-            if let Some(Found { object, .. }) = found {
+            if let Some(CachedObject { object, .. }) = found {
                 self.put(execution, &key, &object);
             }
             if execution.out.len() >= REPLY_BYTES_MAX {
@@ -72,7 +72,11 @@ impl Get {
         Some(self.keys.slice(..end))
     }
 
-    fn look_up(&self, execution: &Execution<'_>, key: &[u8]) -> Result<Option<Found>, WouldWait> {
+    fn look_up(
+        &self,
+        execution: &Execution<'_>,
+        key: &[u8],
+    ) -> Result<Option<CachedObject>, WouldBlock> {
         let Some(expiry) = self.expiry else { return execution.get(key) };
         let deadline = expiry.deadline(execution.state.now_s());
         execution.change(key, |found| match found {

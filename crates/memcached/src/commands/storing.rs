@@ -1,7 +1,7 @@
 //! `set` and its like: a value comes under a key, if what is there allows it.
 
 use bytes::{Bytes, BytesMut};
-use tidekv_tiered::{Change, Found, KEY_BYTES_MAX, Object, WouldWait};
+use tidekv_tiered::{CachedObject, Change, KEY_BYTES_MAX, Object, WouldBlock};
 
 use crate::commands::execution::{Execution, Progress};
 use crate::protocol::expiry::Expiry;
@@ -103,7 +103,7 @@ impl Set {
 
 impl Store {
     /// Stores the value, if what is there allows it.
-    pub(crate) fn run(&mut self, execution: &mut Execution<'_>) -> Result<Outcome, WouldWait> {
+    pub(crate) fn run(&mut self, execution: &mut Execution<'_>) -> Result<Outcome, WouldBlock> {
         let now_s = execution.state.now_s();
         let outcome = if self.mode == Mode::Set {
             // Whatever is there.
@@ -142,10 +142,10 @@ impl Store {
     fn decide(
         &self,
         execution: &Execution<'_>,
-        found: Option<&Found>,
+        found: Option<&CachedObject>,
         now_s: u32,
     ) -> (Change, Outcome) {
-        let Some(Found { object: old, .. }) = found else {
+        let Some(CachedObject { object: old, .. }) = found else {
             return match self.mode {
                 Mode::Set | Mode::Add => stored(self.object(execution, now_s)),
                 Mode::Cas => (Change::Keep, Outcome::NotFound),

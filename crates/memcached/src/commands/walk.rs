@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use tidekv_tiered::{Cursor, Found};
+use tidekv_tiered::{CachedObject, Cursor};
 
 use crate::commands::execution::{Execution, Progress};
 use crate::commands::storing::BINARY_KEY;
@@ -102,7 +102,7 @@ impl Walk {
 }
 
 impl Format {
-    fn show(&mut self, text: &mut String, key: &[u8], found: &Found) {
+    fn show(&mut self, text: &mut String, key: &[u8], found: &CachedObject) {
         let object = &found.object;
         // A `String` takes everything.
         let _ = match self {

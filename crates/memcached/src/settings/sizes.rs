@@ -1,6 +1,6 @@
 //! What a cache that changes its sizes by itself is to keep, and what has come of it.
 
-use tidekv_plan::{GivenLatencies, Prices};
+use tidekv_plan::{LatencyOverrides, Prices};
 
 /// What a cache that changes its sizes by itself is to keep.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +24,7 @@ pub struct ElasticOptions {
     /// What DRAM and flash cost.
     pub prices: Prices,
     /// How long requests take, as far as it is known; what is not is measured.
-    pub latencies: GivenLatencies,
+    pub latencies: LatencyOverrides,
 }
 
 /// What has come of it so far.

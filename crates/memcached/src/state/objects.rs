@@ -3,7 +3,7 @@
 //!
 //! Tests can make a key cold: memory does not know it then, as if it were on flash.
 
-use tidekv_tiered::{Cache, Change, Found, Lookup, PendingRead, WouldWait};
+use tidekv_tiered::{Cache, CachedObject, Change, Lookup, PendingRead, WouldBlock};
 
 /// The cache, and how far one may go for an answer.
 #[derive(Debug)]
@@ -41,10 +41,10 @@ impl Objects {
         key: &[u8],
         may_wait: bool,
         recall: Option<PendingRead>,
-    ) -> Result<Option<Found>, WouldWait> {
+    ) -> Result<Option<CachedObject>, WouldBlock> {
         self.check(key, may_wait)?;
         if let Some(recall) = recall {
-            let fetch = |found: Option<&Found>| (Change::Fetch, found.cloned());
+            let fetch = |found: Option<&CachedObject>| (Change::Fetch, found.cloned());
             if let Ok(found) = self.cache.finish_update(recall, fetch) {
                 return Ok(found);
             }
@@ -55,7 +55,7 @@ impl Objects {
         match self.cache.try_get(key) {
             Lookup::Hit(found) => Ok(Some(found)),
             Lookup::Miss => Ok(None),
-            Lookup::Unknown => Err(WouldWait),
+            Lookup::Unknown => Err(WouldBlock),
         }
     }
 
@@ -66,8 +66,8 @@ impl Objects {
         key: &[u8],
         may_wait: bool,
         recall: Option<PendingRead>,
-        mut decide: impl FnMut(Option<&Found>) -> (Change, R),
-    ) -> Result<R, WouldWait> {
+        mut decide: impl FnMut(Option<&CachedObject>) -> (Change, R),
+    ) -> Result<R, WouldBlock> {
         self.check(key, may_wait)?;
         if let Some(recall) = recall
             && let Ok(result) = self.cache.finish_update(recall, &mut decide)
@@ -81,16 +81,16 @@ impl Objects {
     }
 
     #[cfg(test)]
-    fn check(&self, key: &[u8], may_wait: bool) -> Result<(), WouldWait> {
+    fn check(&self, key: &[u8], may_wait: bool) -> Result<(), WouldBlock> {
         match self.cold.0 {
-            Some(is_cold) if is_cold(key, may_wait) && !may_wait => Err(WouldWait),
+            Some(is_cold) if is_cold(key, may_wait) && !may_wait => Err(WouldBlock),
             _ => Ok(()),
         }
     }
 
     #[cfg(not(test))]
     #[inline]
-    fn check(&self, _key: &[u8], _may_wait: bool) -> Result<(), WouldWait> {
+    fn check(&self, _key: &[u8], _may_wait: bool) -> Result<(), WouldBlock> {
         Ok(())
     }
 }

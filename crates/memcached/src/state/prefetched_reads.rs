@@ -99,7 +99,7 @@ impl PrefetchedReads {
             if ready.len() + begun.len() >= self.at_once {
                 break;
             }
-            if ready.iter().chain(&begun).any(is_known) || !cache.waits_for_flash(key) {
+            if ready.iter().chain(&begun).any(is_known) || !cache.needs_flash_read(key) {
                 continue;
             }
             let Some(permit) = reads.try_permit() else { break };

@@ -16,7 +16,7 @@ struct ProfilingObserver(Arc<Curves>);
 
 impl AccessObserver for ProfilingObserver {
     fn on_access(&self, tenant: usize, hash: u64, now_s: u32, sight: Access) {
-        let left_ms = |deadline: Deadline| Some(u64::from(deadline.left_s(now_s)?) * 1_000);
+        let left_ms = |deadline: Deadline| Some(u64::from(deadline.remaining_s(now_s)?) * 1_000);
         let deed = match sight {
             Access::Hit { bytes, deadline } => AccessKind::Hit(bytes, left_ms(deadline)),
             Access::Miss => AccessKind::Miss,
@@ -45,7 +45,7 @@ impl Source for Profiled {
     }
 
     fn report_hits(&self, tenant: usize, is_wanted: bool) {
-        self.0.watch_hits(tenant, is_wanted);
+        self.0.observe_hits(tenant, is_wanted);
     }
 
     fn flash_reads(&self) -> TimeSum {
@@ -71,7 +71,7 @@ pub(crate) fn start(
 ) -> Result<(Arc<Curves>, JoinHandle<()>)> {
     let curves = Arc::new(Curves::new(cache.lookups().len(), window));
     let eye: Arc<dyn AccessObserver> = Arc::new(ProfilingObserver(Arc::clone(&curves)));
-    cache.watch(&eye);
+    cache.set_observer(&eye);
     let (cache, stopped) = (Profiled(cache.clone()), stopped.clone());
     let of_thread = Arc::clone(&curves);
     let thread = tidekv_io::threads::spawn_behind("tide-curves", move || {

@@ -179,7 +179,7 @@ fn in_bursts_a_curve_is_the_same() {
             for _ in 0..1_000 {
                 let (key, deed) = (skewed(number), AccessKind::Hit(100, None));
                 curves.record(0, key, deed, || 0);
-                all.see(&AccessEvent {
+                all.record(&AccessEvent {
                     key,
                     deed,
                     at_ms: 0,
@@ -254,7 +254,7 @@ fn what_a_miss_takes_ends_with_what_a_client_stores() {
     let mut profile = Profile::new(1 << 20, 0, 0);
     let see = |profile: &mut Profile, key, deed, monotonic_us| {
         let (at_ms, generation, is_aside) = (0, 0, false);
-        profile.see(&AccessEvent { key, deed, at_ms, monotonic_us, generation, is_aside });
+        profile.record(&AccessEvent { key, deed, at_ms, monotonic_us, generation, is_aside });
     };
     for key in 0..40 {
         see(&mut profile, key, AccessKind::Miss, 1_000);
@@ -327,7 +327,7 @@ fn what_has_left_the_sample_meanwhile_counts_no_more() {
     let objects = 3 * OBJECTS_MAX as u64;
     let key = |number: u64| (number + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29);
     let see = |profile: &mut Profile, key, deed| {
-        profile.see(&AccessEvent {
+        profile.record(&AccessEvent {
             key,
             deed,
             at_ms: 0,

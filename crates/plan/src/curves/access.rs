@@ -1,19 +1,20 @@
-//! What a request means to a cache, with no more of it than that.
+//! A request, reduced to its effect on a cache.
 
-/// No object counts as larger, 256 TiB: a trace that is damaged says such things, and sums are to fit.
+/// The largest size of an object, 256 TiB: damaged traces contain larger ones, and sums must not
+/// overflow.
 pub(crate) const BYTES_MAX: u64 = 1 << 48;
 
-/// What a request does.
+/// The effect of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Asks for the object. What is not there is not loaded by that: whoever asked sets it, as
-    /// clients of memcached do (ElCached §3).
+    /// Looks the object up. A miss does not load it: the client sets it, as clients of memcached do
+    /// (ElCached §3).
     Get,
-    /// Asks for an object of so many bytes, which is loaded where it was not there.
+    /// Looks up an object of this many bytes, which is loaded on a miss.
     Load(u64),
-    /// The same, and how large it is nobody says: as large as it was, and nothing where it was not there.
+    /// The same with an unknown size: the previous size, or zero for an absent object.
     LoadUnsized,
-    /// Stores an object that takes so many bytes.
+    /// Stores an object of this many bytes.
     Set(u64),
     /// Removes the object.
     Delete,
@@ -25,9 +26,9 @@ impl Action {
         matches!(self, Self::Get | Self::Load(_) | Self::LoadUnsized)
     }
 
-    /// How many bytes a request asks for, where it says so: no more than [`BYTES_MAX`].
+    /// The bytes requested, if known: at most [`BYTES_MAX`].
     #[inline]
-    pub(crate) fn asked_bytes(self) -> Option<u64> {
+    pub(crate) fn requested_bytes(self) -> Option<u64> {
         match self {
             Self::Load(bytes) => Some(bytes.min(BYTES_MAX)),
             Self::Get | Self::LoadUnsized | Self::Set(_) | Self::Delete => None,
@@ -40,16 +41,17 @@ impl Action {
 pub struct Access {
     /// A hash of the key, all bits of it as good as random.
     pub key: u64,
-    /// What it does.
+    /// Its effect.
     pub action: Action,
-    /// When, in milliseconds from a beginning of its own. A clock that goes back stands still.
+    /// Its time, in milliseconds from an arbitrary start. A clock that goes back counts as
+    /// unchanged.
     pub at_ms: u64,
-    /// How long an object that it stores or loads lives, in milliseconds; for ever where `None`.
+    /// Time to live of an object that it stores or loads, in milliseconds; `None` for ever.
     pub ttl_ms: Option<u64>,
 }
 
 impl Access {
-    /// A request of which nothing else is known.
+    /// A request without time and time to live.
     pub const fn new(key: u64, action: Action) -> Self {
         Self { key, action, at_ms: 0, ttl_ms: None }
     }

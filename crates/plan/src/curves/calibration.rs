@@ -1,75 +1,78 @@
-//! The curve of a sample of the keys, corrected by what can be counted of all keys: a control variate.
+//! The curve of a sample of the keys, corrected by counts over all keys: a control variate.
 //!
-//! Where no key is popular it is chance how many hot keys a sample has and how large they are, and with ten
-//! thousand of them a curve is off by some tenths of a per cent.
+//! Where no key is popular the number of hot keys in a sample and their sizes are random, and with
+//! ten thousand of them a curve is off by some tenths of a per cent.
 //!
-//! 1. `all(s)`: of the requests while a cache that fills with all keys holds `s` bytes, the part that is new to it
-//!    ([`crate::curves::filling`]).
-//! 2. `sample(s)`: the same as it would be with the keys of the sample, on average over all times at which the cache could
-//!    have begun ([`crate::curves::reuse_times`]: HOTL), with sizes and requests divided by the rate.
-//! 3. The corrected curve is that of the sample plus `all(s) - sample(s)`, up to the largest `s` that was counted. Such caches
-//!    know nothing of a trace's beginning, when caches of all sizes were empty; that is in neither, and so stays as the
-//!    sample has it.
+//! 1. `all(s)`: of the requests while a cache that fills with all keys holds `s` bytes, the
+//!    fraction that is new to it ([`crate::curves::filling`]).
+//! 2. `sample(s)`: the same with the keys of the sample, on average over all times at which the
+//!    cache could have begun ([`crate::curves::reuse_times`]: HOTL), with sizes and requests
+//!    divided by the rate.
+//! 3. The corrected curve is that of the sample plus `all(s) - sample(s)`, up to the largest `s`
+//!    that was counted. Neither term includes the beginning of a trace, when caches of all sizes
+//!    were empty; that part stays as in the sample.
 //!
-//! Three things keep this from doing harm.
+//! Three rules keep this from doing harm.
 //!
-//! * `all` is of some times of the trace, and `sample` of all. Where a trace changes these differ, for keys of the sample as
-//!   well, which are known both ways: if they are further apart than chance has it, at the same ages of the cache, nothing is
-//!   corrected ([`is_stationary`]).
-//! * Sizes have to stay, and to be of many objects: where a few have most bytes, what a cache holds on average says
-//!   little of what it holds ([`Calibration::correct`]).
-//! * Requests of all keys are counted, and that is chance too. Of differences that are no larger than
-//!   chance nothing is taken, and of others as much less ([`shrink`]).
+//! * `all` covers some times of the trace, and `sample` all. In a changing trace these differ, also
+//!   for keys of the sample, which are measured both ways: if they differ by more than chance, at
+//!   the same ages of the cache, nothing is corrected ([`is_stationary`]).
+//! * Sizes must be constant, and the bytes spread over many objects: where a few have most bytes,
+//!   the average content of a cache predicts its content poorly ([`Calibration::correct`]).
+//! * The counts over all keys are random as well. Differences no larger than chance are dropped,
+//!   and others reduced accordingly ([`shrink`]).
 //!
 //! Pure; one thread's.
 
 use crate::curves::curve::{Curve, Point};
-use crate::curves::filling::{AtAge, Filling, Requests};
+use crate::curves::filling::{AgeCounts, Requests, WarmupCurve};
 use crate::curves::reuse_times::{Footprint, Intervals};
 use crate::curves::stack::LastAccess;
 
-/// Differences are of groups of sizes: with as many requests as this, or until sizes differ by one part of 20.
+/// Differences are computed for groups of sizes: with this many requests, or until sizes differ by
+/// one part of 20.
 const GROUP_REQUESTS: f64 = 1e6;
 const GROUP_GROWTH: f64 = 1.05;
-/// So many groups are shrunk together.
+/// The number of groups that are shrunk together.
 const BLOCK: usize = 16;
-/// Ranges of ages in which the sample is tested: at most so many, with as many new objects expected in each, and at least so
-/// many of those; and so many ranges at least.
+/// Ranges of ages in which the sample is tested: at most `RANGES`, with equal expected numbers of
+/// new objects, at least `EXPECTED_MIN` of them each; and at least `RANGES_MIN` ranges.
 const RANGES: f64 = 32.0;
 const EXPECTED_MIN: f64 = 16.0;
 const RANGES_MIN: usize = 8;
-/// By how many standard deviations the mean of the squares may be above what chance has.
+/// The most standard deviations by which the mean square may exceed its expected value.
 const DEVIATIONS_MAX: f64 = 4.0;
-/// No more of the requests are to find an object of another size than before.
+/// The largest fraction of requests that may find an object of another size than before.
 const RESIZED_MAX: f64 = 0.01;
-/// The sample's objects are to be as many as this, were they of one size: none has more than a thirtieth of the bytes.
+/// The least effective number of the sample's objects, as if they were of one size: none has more
+/// than a thirtieth of the bytes.
 const OBJECTS_MIN: f64 = 1_000.0;
 
-/// What is known of all keys beside a sample of them.
+/// Counts over all keys, to correct a sample of them.
 #[derive(Debug)]
 pub(crate) struct Calibration {
-    filling: Filling,
+    warmup: WarmupCurve,
     /// Between requests for keys of the sample.
     intervals: Intervals,
 }
 
-/// By how much the misses of all keys are more than those of the sample.
+/// The difference of the miss ratios of all keys and of the sample.
 #[derive(Debug, Clone, Copy)]
 struct Difference {
-    /// The size.
+    /// The cache size.
     bytes: f64,
-    /// Misses of each request.
+    /// Misses per request.
     by: f64,
     /// The variance of that.
     variance: f64,
 }
 
-/// What is new to a cache that fills with the keys of the sample, on average over all times at which it could begin, as
-/// a part of the requests of the sample.
+/// The fraction of the sample's requests that are new to a cache that fills with the keys of the
+/// sample, on average over all times at which it could begin.
 struct Average {
-    /// By the bytes that it holds, with all keys as the sample's.
+    /// By the bytes that it holds, scaled from the sample to all keys.
     by_bytes: Vec<(f64, f64)>,
-    /// By its age: how many requests of all keys it has seen.
+    /// By its age: the number of requests of all keys since it began.
     by_age: Vec<(f64, f64)>,
 }
 
@@ -96,7 +99,8 @@ impl Average {
     }
 }
 
-/// What is at `x`, on straight lines through points whose first numbers rise; beside them what the nearest has.
+/// Linear interpolation at `x` between points with rising first numbers; outside of them, the
+/// nearest point's value.
 fn interpolate(points: &[(f64, f64)], x: f64) -> Option<f64> {
     let behind = points.partition_point(|point| point.0 < x);
     let (before, after) = (points.get(behind.wrapping_sub(1)), points.get(behind));
@@ -111,30 +115,31 @@ fn interpolate(points: &[(f64, f64)], x: f64) -> Option<f64> {
 
 impl Calibration {
     pub(crate) fn new() -> Self {
-        Self { filling: Filling::new(), intervals: Intervals::default() }
+        Self { warmup: WarmupCurve::new(), intervals: Intervals::default() }
     }
 
-    /// As many requests may be taken in together, at least one.
-    pub(crate) fn until_it_changes(&self) -> usize {
-        self.filling.until_it_changes()
+    /// How many requests may be passed in one call, at least one.
+    pub(crate) fn batch_max(&self) -> usize {
+        self.warmup.batch_max()
     }
 
-    /// Takes a request in for a key of the sample: its number, from 1, the bytes of the object, and the request before for
-    /// it. What is taken in together by [`Self::see`] comes here first.
-    pub(crate) fn see_sampled(&mut self, number: u64, bytes: u64, before: Option<LastAccess>) {
-        self.intervals.see(number, bytes, before);
-        self.filling.see_sampled(number, before.map(|before| before.number));
+    /// Records a request for a key of the sample: its number, from 1, the bytes of the object, and
+    /// the previous request for it. Call this before [`Self::record`] with the same requests.
+    pub(crate) fn record_sampled(&mut self, number: u64, bytes: u64, before: Option<LastAccess>) {
+        self.intervals.record(number, bytes, before);
+        self.warmup.record_sampled(number, before.map(|before| before.number));
     }
 
-    /// Takes requests in for all keys: these, and the bytes of their objects, which are loaded where they are not there. No more
-    /// than [`Self::until_it_changes`].
+    /// Records requests for all keys: the keys, and the bytes of their objects, which are loaded on
+    /// a miss. No more than [`Self::batch_max`].
     #[inline]
-    pub(crate) fn see(&mut self, requests: impl ExactSizeIterator<Item = (u64, u64)>) {
-        self.filling.see(requests);
+    pub(crate) fn record(&mut self, requests: impl ExactSizeIterator<Item = (u64, u64)>) {
+        self.warmup.record(requests);
     }
 
-    /// The corrected curve of a sample of `rate` of the keys, with the last access of each of its objects. None where
-    /// the trace is not stationary, where objects change their sizes, or a few have most of the bytes.
+    /// The corrected curve of a sample of `rate` of the keys, with the last access of each of its
+    /// objects. `None` if the trace is not stationary, objects change their sizes, or a few have
+    /// most of the bytes.
     pub(crate) fn correct(
         &self,
         curve: &Curve,
@@ -146,12 +151,12 @@ impl Calibration {
         {
             return None;
         }
-        let footprints = self.intervals.footprints(self.filling.requests(), last_accesses);
+        let footprints = self.intervals.footprints(self.warmup.requests(), last_accesses);
         let average = Average::of(&footprints, rate);
-        if !is_stationary(&self.filling.by_age(), &average, rate) {
+        if !is_stationary(&self.warmup.by_age(), &average, rate) {
             return None;
         }
-        let mut differences = differences(&self.filling.by_bytes(), &average);
+        let mut differences = differences(&self.warmup.by_bytes(), &average);
         differences.chunks_mut(BLOCK).for_each(shrink);
         let until = differences.last()?.bytes;
         let by_bytes: Vec<(f64, f64)> = differences.iter().map(|it| (it.bytes, it.by)).collect();
@@ -166,12 +171,12 @@ impl Calibration {
 
     /// Memory, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.filling.memory_bytes() + self.intervals.memory_bytes()
+        self.warmup.memory_bytes() + self.intervals.memory_bytes()
     }
 }
 
-/// As how many objects of one size these are: the square of their bytes by the sum of the squares (Kish 1965, the effective
-/// size of a sample).
+/// The effective number of objects: the square of their bytes by the sum of the squares (Kish 1965,
+/// the effective size of a sample).
 fn effective_objects(objects: impl Iterator<Item = LastAccess>) -> f64 {
     let (mut sum, mut squares) = (0.0, 0.0);
     for object in objects {
@@ -182,10 +187,11 @@ fn effective_objects(objects: impl Iterator<Item = LastAccess>) -> f64 {
     sum * sum / f64::max(squares, 1.0)
 }
 
-/// Whether the cache has filled with the keys of the sample as it does on average: by the mean of the squares of how
-/// far it was from that, in standard deviations, which chance makes 1, with a variance of 2 in each range.
-fn is_stationary(by_age: &[AtAge], average: &Average, rate: f64) -> bool {
-    let expected_of = |at: &AtAge| average.new_at(at.age as f64) * rate * at.seen as f64;
+/// Whether the cache has filled with the keys of the sample as it does on average: by the mean of
+/// the squares of its deviations, in standard deviations, with an expected value of 1 and a
+/// variance of 2 in each range.
+fn is_stationary(by_age: &[AgeCounts], average: &Average, rate: f64) -> bool {
+    let expected_of = |at: &AgeCounts| average.new_at(at.age as f64) * rate * at.seen as f64;
     let all: f64 = by_age.iter().map(expected_of).sum();
     let least = (all / RANGES).max(EXPECTED_MIN);
     let (mut expected, mut found, mut squares, mut ranges) = (0.0, 0.0, 0.0, 0_usize);
@@ -202,7 +208,7 @@ fn is_stationary(by_age: &[AtAge], average: &Average, rate: f64) -> bool {
     ranges >= RANGES_MIN && squares / ranges as f64 <= mean_max
 }
 
-/// What all keys miss more than those of the sample, by sizes that rise.
+/// The difference of all keys' miss ratios and the sample's, by rising sizes.
 fn differences(by_bytes: &[(f64, Requests)], average: &Average) -> Vec<Difference> {
     let mut differences = Vec::new();
     let (mut group, mut seen) = (Vec::new(), 0.0);
@@ -218,8 +224,8 @@ fn differences(by_bytes: &[(f64, Requests)], average: &Average) -> Vec<Differenc
     differences
 }
 
-/// A cold miss that was found stands for `w` of them; so with an expected miss ratio `p` the variance of the
-/// misses is `Σ w² found (1 - p / w)`.
+/// A cold miss that was observed stands for `w` of them; so with an expected miss ratio `p` the
+/// variance of the misses is `Σ w² found (1 - p / w)`.
 fn difference_of(group: &[(f64, Requests)], average: &Average) -> Difference {
     let (mut seen, mut bytes, mut misses, mut variance) = (0.0, 0.0, 0.0, 0.0);
     for (of_bytes, requests) in group {
@@ -233,8 +239,9 @@ fn difference_of(group: &[(f64, Requests)], average: &Average) -> Difference {
     Difference { bytes: bytes / seen, by: misses / seen, variance: variance / (seen * seen) }
 }
 
-/// Takes less of the differences, by how much of them is chance: the positive part of James and Stein's estimator (1961), with the sum
-/// of the variances in the place of `(k - 2)` times one, for they are not alike.
+/// Shrinks the differences by their random part: the positive part of James and Stein's estimator
+/// (1961), with the sum of the variances in the place of `(k - 2)` times one, for they are not
+/// alike.
 fn shrink(block: &mut [Difference]) {
     let squares: f64 = block.iter().map(|it| it.by * it.by).sum();
     let chance: f64 = block.iter().map(|it| it.variance).sum();
@@ -242,8 +249,8 @@ fn shrink(block: &mut [Difference]) {
     block.iter_mut().for_each(|it| it.by *= part);
 }
 
-/// The curve with other ratios, those that rise made level at their mean (pool of adjacent violators, Ayer et al. 1955), each weighing
-/// as much as the sizes for which it holds; the last as one byte.
+/// The curve with other ratios, rising ones levelled at their mean (pool of adjacent violators,
+/// Ayer et al. 1955), each weighted by the range of sizes for which it holds; the last as one byte.
 fn non_increasing(curve: &Curve, ratios: Vec<f64>) -> Curve {
     let points = curve.points();
     let mut pools: Vec<(f64, f64, usize)> = Vec::with_capacity(points.len());

@@ -1,20 +1,21 @@
-//! Miss-ratio curves: which part of the requests a cache of each size misses.
+//! Miss-ratio curves: the fraction of requests that a cache of each size misses.
 //!
-//! Guarantees of a [`Curve`]: sizes rise from zero, ratios fall and are between 0 and 1; at size zero
-//! everything is missed. Between two points the ratio is that of the smaller size: a cache that is
-//! not as large as a reuse is far misses it.
+//! Guarantees of a [`Curve`]: sizes rise from zero, ratios fall and are between 0 and 1; at size
+//! zero every request misses. Between two points the ratio is that of the smaller size: a cache
+//! smaller than a reuse distance misses the reuse.
 
 use std::fmt;
 
-/// So many of them ([`Curve::closer`]): what is best may be near one that looked nearly as good.
+/// Neighbours kept on each side ([`Curve::closer`]): the optimum may be near a point that looked
+/// nearly as good.
 const NEIGHBOURS: usize = 4;
 
-/// A size of a cache, and what it misses.
+/// A cache size and its miss ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
     /// In the unit of the curve: bytes, as a rule.
     pub size: u64,
-    /// Misses of each request, 0 to 1.
+    /// Misses per request, 0 to 1.
     pub miss_ratio: f64,
 }
 
@@ -25,29 +26,32 @@ pub struct Curve {
     requests: f64,
 }
 
-/// Why points are no curve.
+/// The reason why points are no curve.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoCurve(String);
+pub struct InvalidCurve(String);
 
-impl fmt::Display for NoCurve {
+impl fmt::Display for InvalidCurve {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for NoCurve {}
+impl std::error::Error for InvalidCurve {}
 
 impl Curve {
-    /// A curve through these points, of so many requests. A point at size zero is put in front where
-    /// there is none, and one that says no more than the one before is left out.
+    /// A curve through these points, of `requests` requests. A point at size zero is prepended if
+    /// there is none, and a point with the same ratio as the previous one is dropped.
     ///
     /// # Errors
     /// Sizes that do not rise; ratios that rise, or are not between 0 and 1.
-    pub fn new(points: impl IntoIterator<Item = Point>, requests: f64) -> Result<Self, NoCurve> {
+    pub fn new(
+        points: impl IntoIterator<Item = Point>,
+        requests: f64,
+    ) -> Result<Self, InvalidCurve> {
         let mut curve: Vec<Point> = vec![Point { size: 0, miss_ratio: 1.0 }];
         for (number, point) in (1..).zip(points) {
             let Some(before) = curve.last() else { break };
-            let no = |what: &str| Err(NoCurve(format!("point {number}: {what}")));
+            let no = |what: &str| Err(InvalidCurve(format!("point {number}: {what}")));
             if !(0.0..=1.0).contains(&point.miss_ratio) {
                 return no("a miss ratio is between 0 and 1");
             }
@@ -66,27 +70,27 @@ impl Curve {
             }
         }
         if !(requests.is_finite() && requests >= 0.0) {
-            return Err(NoCurve(format!("{requests} is no number of requests")));
+            return Err(InvalidCurve(format!("{requests} is no number of requests")));
         }
         Ok(Self { points: curve, requests })
     }
 
-    /// Its points, from size zero on; at each the ratio falls.
+    /// Its points, from size zero on; the ratio falls with each.
     pub fn points(&self) -> &[Point] {
         &self.points
     }
 
-    /// Of how many requests it tells.
+    /// The number of requests that it describes.
     pub fn requests(&self) -> f64 {
         self.requests
     }
 
-    /// The same curve, of so many requests.
+    /// The same curve for another number of requests.
     pub(crate) fn of_requests(self, requests: f64) -> Self {
         Self { requests, ..self }
     }
 
-    /// The same with sizes in another unit, of which one was `factor`.
+    /// The same curve in another unit of size, of which one old unit is `factor`.
     pub fn in_units(&self, factor: f64) -> Self {
         let scaled =
             |point: &Point| Point { size: (point.size as f64 * factor).ceil() as u64, ..*point };
@@ -100,20 +104,20 @@ impl Curve {
         Self { points, requests: self.requests }
     }
 
-    /// What a cache of that size misses.
+    /// The miss ratio of a cache of that size.
     pub fn miss_ratio(&self, size: u64) -> f64 {
         let above = self.points.partition_point(|point| point.size <= size);
         self.points[above - 1].miss_ratio
     }
 
-    /// The least size of a cache that misses no more than that, if there is one.
+    /// The least cache size with at most that miss ratio, if there is one.
     pub fn size_for(&self, miss_ratio: f64) -> Option<u64> {
         let place = self.points.partition_point(|point| point.miss_ratio > miss_ratio);
         self.points.get(place).map(|point| point.size)
     }
 
-    /// The lower convex hull: the points of which none stands above a line between two others. Between
-    /// them lines are meant.
+    /// The lower convex hull: no point is above a line between two others. Interpolate linearly
+    /// between its points.
     pub fn hull(&self) -> Vec<Point> {
         let mut hull: Vec<Point> = Vec::new();
         for point in &self.points {
@@ -127,18 +131,18 @@ impl Curve {
         hull
     }
 
-    /// Of one cache that is divided among these by fixed shares of its size, of which each is what
-    /// the part is of the sum: what it misses in all. Shards of a cache that have a part of the keys
-    /// each and as much memory; the slab classes of memcached (ElCached §3).
+    /// The total miss ratio of a cache that is divided by fixed shares of its size, in proportion
+    /// to the weights of `parts`: shards of a cache with a part of the keys each and equal memory,
+    /// or the slab classes of memcached (ElCached §3).
     ///
-    /// Nothing where there is no request.
-    pub fn beside(parts: &[(Self, f64)]) -> Option<Self> {
+    /// `None` if there are no requests.
+    pub fn divided(parts: &[(Self, f64)]) -> Option<Self> {
         let all: f64 = parts.iter().map(|(_, share)| share).sum();
         let requests: f64 = parts.iter().map(|(curve, _)| curve.requests).sum();
         if requests <= 0.0 || all <= 0.0 {
             return None;
         }
-        // The size of the whole at which a part reaches one of its points.
+        // The total size at which a part reaches one of its points.
         let mut steps = Vec::new();
         let mut misses = 0.0;
         for (curve, share) in parts.iter().filter(|(curve, _)| curve.requests > 0.0) {
@@ -157,7 +161,7 @@ impl Curve {
         for (size, fewer) in steps {
             misses -= fewer;
             let Some(last) = points.last_mut() else { break };
-            // By rounding alone it could rise.
+            // Rounding alone could make it rise.
             let miss_ratio = ratio(misses).min(last.miss_ratio);
             match last.size == size {
                 true => last.miss_ratio = miss_ratio,
@@ -167,8 +171,8 @@ impl Curve {
         Self::new(points, requests).ok()
     }
 
-    /// At most so many of its points, from the first to the last, spread evenly by the logarithm of
-    /// the size; between them it is above the curve, as every curve is.
+    /// At most `most` of its points, from the first to the last, spread evenly by the logarithm of
+    /// the size; between them it is above the original, as every curve is.
     pub fn thinned(&self, most: usize) -> Self {
         let [.., last] = self.points[..] else { return self.clone() };
         if self.points.len() <= most.max(2) {
@@ -189,7 +193,7 @@ impl Curve {
         Self { points, requests: self.requests }
     }
 
-    /// The points of `coarse`, which has some of these, and of the others those that are no further from
+    /// The points of `coarse`, a subset of these, and those of the others that are no further from
     /// any of `sizes` than its next few neighbours in `coarse`: all of them, or about `most`.
     pub(crate) fn closer(&self, coarse: &Self, sizes: &[u64], most: usize) -> Self {
         let mut points = coarse.points.clone();
@@ -210,8 +214,8 @@ impl Curve {
         Self { points, requests: self.requests }
     }
 
-    /// The mean of how far it is from another one, over so many sizes that are spread evenly up to the
-    /// larger one's last point: the mean absolute error that the literature has.
+    /// The mean absolute error with respect to another curve, over `sizes` sizes spread evenly up
+    /// to the larger one's last point, as in the literature.
     pub fn mean_absolute_error(&self, other: &Self, sizes: u32) -> f64 {
         let last = |curve: &Self| curve.points.last().map_or(0, |point| point.size);
         let end = last(self).max(last(other)) as f64;
@@ -221,7 +225,7 @@ impl Curve {
     }
 }
 
-/// Whether a way from `first` over `second` to `third` turns upwards.
+/// Whether the path from `first` over `second` to `third` turns upwards.
 fn turns_up(first: Point, second: Point, third: Point) -> bool {
     let slope =
         |from: Point, to: Point| (to.miss_ratio - from.miss_ratio) / (to.size - from.size) as f64;

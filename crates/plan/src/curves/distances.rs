@@ -1,45 +1,45 @@
-//! How far reuses are: a histogram of distances, each by its requests and by the bytes that these asked for, and the curves
-//! that follow.
+//! A histogram of reuse distances, by requests and by requested bytes, and the curves derived from
+//! it.
 //!
-//! Guarantees: a distance is never told as less than it is, and as more by less than one part in
-//! 512 ([`PRECISION_BITS`]); memory depends on the largest distance's logarithm alone.
+//! Guarantees: a distance is never recorded as less than it is, and as more by less than one part
+//! in 512 ([`PRECISION_BITS`]); memory depends on the largest distance's logarithm alone.
 
 use crate::curves::curve::{Curve, Point};
 use crate::curves::histogram_scale::{number_of, place_of};
 
 /// Distances below 2^that are exact.
 const PRECISION_BITS: u32 = 10;
-/// So many standard deviations are chance.
+/// Deviations below this many standard deviations count as chance.
 const CHANCE: f64 = 2.0;
 
 /// A histogram.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Distances {
-    /// Requests by the place of their distance ([`crate::curves::histogram_scale`]).
-    reuses: Vec<Asked>,
-    /// Requests that no cache answers.
-    misses: Asked,
-    /// Whether of some requests it is not known how many bytes they asked for.
+    /// Requests by the bucket of their distance ([`crate::curves::histogram_scale`]).
+    reuses: Vec<Volume>,
+    /// Requests that miss in every cache.
+    misses: Volume,
+    /// Whether the size of some requests is unknown.
     has_unsized: bool,
 }
 
-/// Requests, and the bytes that they ask for.
+/// A number of requests, and the bytes that they request.
 #[derive(Debug, Clone, Copy, Default)]
-struct Asked {
+struct Volume {
     requests: f64,
     bytes: f64,
 }
 
-/// What a sample lacks of what it should have; less than nothing where it has more.
+/// The difference between a sample's expected and actual requests; negative where it has more.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Lack {
+pub(crate) struct Deficit {
     pub(crate) requests: f64,
     pub(crate) bytes: f64,
-    /// Of the bytes, by which objects are in the sample.
+    /// The variance of the bytes, due to the random choice of objects.
     pub(crate) variance: f64,
 }
 
-impl Asked {
+impl Volume {
     fn add(&mut self, bytes: u64) {
         self.requests += 1.0;
         self.bytes += bytes as f64;
@@ -52,79 +52,81 @@ impl Asked {
 }
 
 impl Distances {
-    /// So many misses, and nothing else.
+    /// A histogram of misses only.
     pub(crate) fn of_misses(requests: f64) -> Self {
-        let misses = Asked { requests, bytes: 0.0 };
+        let misses = Volume { requests, bytes: 0.0 };
         Self { misses, has_unsized: true, ..Self::default() }
     }
 
-    /// A request for so many bytes, where that is known, that caches of at least `distance` answer.
+    /// Records a request, of this many bytes if known, that hits in caches of at least `distance`.
     #[inline]
     pub(crate) fn reuse(&mut self, distance: u64, bytes: Option<u64>) {
         let place = place_of::<PRECISION_BITS>(distance);
         if place >= self.reuses.len() {
-            self.reuses.resize(place + 1, Asked::default());
+            self.reuses.resize(place + 1, Volume::default());
         }
         self.reuses[place].add(bytes.unwrap_or(0));
         self.has_unsized |= bytes.is_none();
     }
 
-    /// A request that none answers.
+    /// Records a request that misses in every cache.
     pub(crate) fn miss(&mut self, bytes: Option<u64>) {
         self.misses.add(bytes.unwrap_or(0));
         self.has_unsized |= bytes.is_none();
     }
 
-    /// How many requests there were.
+    /// The number of requests.
     pub(crate) fn requests(&self) -> f64 {
-        self.sum(|asked| asked.requests)
+        self.sum(|volume| volume.requests)
     }
 
-    /// How many bytes they asked for, as far as that is known.
+    /// The requested bytes, as far as they are known.
     pub(crate) fn bytes(&self) -> f64 {
-        self.sum(|asked| asked.bytes)
+        self.sum(|volume| volume.bytes)
     }
 
-    fn sum(&self, of: impl Fn(&Asked) -> f64) -> f64 {
+    fn sum(&self, of: impl Fn(&Volume) -> f64) -> f64 {
         self.reuses.iter().map(&of).sum::<f64>() + of(&self.misses)
     }
 
-    /// As if there had been so many times as many requests of all so far.
+    /// Multiplies all counts so far by `factor`.
     pub(crate) fn scale(&mut self, factor: f64) {
-        self.reuses.iter_mut().for_each(|asked| asked.scale(factor));
+        self.reuses.iter_mut().for_each(|volume| volume.scale(factor));
         self.misses.scale(factor);
     }
 
-    /// The curve, as if there had been `more` requests of the shortest distance (fewer, where that
-    /// is negative): what a sample is thought to lack (`SHARDS-adj`, Waldspurger et al. 2015 §4.2).
+    /// The curve, with `more` additional requests of the shortest distance (fewer, if negative):
+    /// the correction of a sample (`SHARDS-adj`, Waldspurger et al. 2015 §4.2).
     pub(crate) fn curve(&self, more: f64) -> Curve {
-        self.curve_by(|asked| asked.requests, more, self.requests() + more)
+        self.curve_by(|volume| volume.requests, more, self.requests() + more)
     }
 
-    /// The share of the bytes asked for that is missed, by size, where `lack` is lacking. `None` where it is not known of
-    /// all requests how many they ask for.
-    pub(crate) fn byte_curve(&self, lack: Lack) -> Option<Curve> {
-        let more = self.more_bytes(lack);
-        (!self.has_unsized).then(|| self.curve_by(|asked| asked.bytes, more, self.requests()))
+    /// The byte miss ratio by size, corrected by `deficit`. `None` if the size of some requests is
+    /// unknown.
+    pub(crate) fn byte_curve(&self, deficit: Deficit) -> Option<Curve> {
+        let more = self.more_bytes(deficit);
+        (!self.has_unsized).then(|| self.curve_by(|volume| volume.bytes, more, self.requests()))
     }
 
-    /// What is made up for at the shortest distance. Requests that are lacking ask for as much as the nearest of those that are
-    /// there, on average of as many. Other bytes that are lacking may be popular keys, which are near as well, or
-    /// large objects that happen to be in the sample or not, most of which are missed: of what they could be by chance, [`CHANCE`]
-    /// standard deviations, nothing is made up for, and of more as much less (James and Stein, 1961).
-    fn more_bytes(&self, lack: Lack) -> f64 {
-        let near = lack.requests * self.bytes_of_the_nearest(lack.requests.abs());
-        let rest = lack.bytes - near;
-        let (square, chance) = (rest * rest, CHANCE * CHANCE * lack.variance);
+    /// The bytes added at the shortest distance. Missing requests have the mean size of as many of
+    /// the nearest present ones. Other missing bytes may belong to popular keys, which are near as
+    /// well, or to large objects that happen to be in the sample or not, most of which are missed:
+    /// of the amount that chance explains, [`CHANCE`] standard deviations, none is added, and
+    /// larger amounts are reduced accordingly (James and Stein, 1961).
+    fn more_bytes(&self, deficit: Deficit) -> f64 {
+        let near = deficit.requests * self.bytes_of_nearest(deficit.requests.abs());
+        let rest = deficit.bytes - near;
+        let (square, chance) = (rest * rest, CHANCE * CHANCE * deficit.variance);
         near + if square > chance { rest * (1.0 - chance / square) } else { 0.0 }
     }
 
-    /// The mean of so many requests of the shortest distances, and of those that are as far as the last of them.
-    fn bytes_of_the_nearest(&self, requests: f64) -> f64 {
-        let mut nearest = Asked::default();
-        for asked in self.reuses.iter().filter(|asked| asked.requests > 0.0) {
-            nearest.requests += asked.requests;
-            nearest.bytes += asked.bytes;
+    /// The mean size of this many requests of the shortest distances, with all those as far as the
+    /// last of them.
+    fn bytes_of_nearest(&self, requests: f64) -> f64 {
+        let mut nearest = Volume::default();
+        for volume in self.reuses.iter().filter(|volume| volume.requests > 0.0) {
+            nearest.requests += volume.requests;
+            nearest.bytes += volume.bytes;
             if nearest.requests >= requests {
                 break;
             }
@@ -132,14 +134,14 @@ impl Distances {
         nearest.bytes / nearest.requests.max(f64::MIN_POSITIVE)
     }
 
-    fn curve_by(&self, of: impl Fn(&Asked) -> f64, more: f64, requests: f64) -> Curve {
+    fn curve_by(&self, of: impl Fn(&Volume) -> f64, more: f64, requests: f64) -> Curve {
         let all = (self.sum(&of) + more).max(0.0);
         let ratio = |misses: f64| if all > 0.0 { (misses / all).clamp(0.0, 1.0) } else { 1.0 };
         let (mut left, mut owed, mut least) = (all, more, 1.0_f64);
         let mut points = Vec::new();
         for (place, reuses) in self.reuses.iter().map(&of).enumerate().filter(|it| it.1 > 0.0) {
             left -= reuses + std::mem::take(&mut owed);
-            // By rounding alone it could rise.
+            // Rounding alone could make it rise.
             least = least.min(ratio(left));
             points.push(Point { size: number_of::<PRECISION_BITS>(place), miss_ratio: least });
         }
@@ -151,7 +153,7 @@ impl Distances {
 
     /// Memory, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.reuses.capacity() * size_of::<Asked>()
+        self.reuses.capacity() * size_of::<Volume>()
     }
 }
 
@@ -174,28 +176,31 @@ mod tests {
         assert_eq!((curve.miss_ratio(3) * 20.0).round(), 8.0);
         assert_eq!(Distances::default().curve(0.0).points().len(), 1);
         // Of a hundred bytes.
-        let curve = distances.byte_curve(Lack::default()).expect("all are known");
+        let curve = distances.byte_curve(Deficit::default()).expect("all are known");
         let at = [0, 2, 3, 6, 7, 99, 100].map(|size| (curve.miss_ratio(size) * 100.0).round());
         assert_eq!((at, curve.requests()), ([100.0, 100.0, 80.0, 80.0, 74.0, 74.0, 40.0], 10.0));
         distances.reuse(7, None);
-        assert_eq!(distances.byte_curve(Lack::default()), None);
+        assert_eq!(distances.byte_curve(Deficit::default()), None);
     }
 
     #[test]
-    fn of_bytes_that_are_lacking_chance_explains_what_large_objects_could_be() {
+    fn byte_deficit_within_chance_is_not_corrected() {
         let mut distances = Distances::default();
         (0..100).for_each(|_| distances.reuse(3, Some(10)));
         (0..100).for_each(|_| distances.reuse(4, Some(30)));
         let more_bytes =
-            |requests, bytes| distances.more_bytes(Lack { requests, bytes, variance: 100.0 });
+            |requests, bytes| distances.more_bytes(Deficit { requests, bytes, variance: 100.0 });
         // A hundred are of 10 bytes, two hundred of 20 on average.
         assert_eq!([more_bytes(100.0, 1_000.0), more_bytes(-200.0, -4_000.0)], [1e3, -4e3]);
-        // Two deviations are 20 bytes; of twice as many three quarters are made up for.
+        // Two deviations are 20 bytes; of twice as many three quarters are added.
         assert_eq!(
-            [20.0, -20.0, 40.0, -40.0].map(|lack| more_bytes(0.0, lack)),
+            [20.0, -20.0, 40.0, -40.0].map(|deficit| more_bytes(0.0, deficit)),
             [0.0, 0.0, 30.0, -30.0]
         );
         assert_eq!(more_bytes(10.0, 140.0), 130.0);
-        assert_eq!(Distances::default().more_bytes(Lack { requests: 9.0, ..Lack::default() }), 0.0);
+        assert_eq!(
+            Distances::default().more_bytes(Deficit { requests: 9.0, ..Deficit::default() }),
+            0.0
+        );
     }
 }

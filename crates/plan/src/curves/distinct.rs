@@ -1,21 +1,21 @@
-//! How many different objects were seen, in a few dozen bytes: HyperLogLog (Flajolet, Fusy, Gandouet,
-//! Meunier, AofA 2007).
+//! An approximate count of distinct objects, in a few dozen bytes: HyperLogLog (Flajolet, Fusy,
+//! Gandouet, Meunier, AofA 2007).
 //!
-//! 1. The first bits of a hash choose a register, which keeps the longest run of zeros that the rest of a
-//!    hash has begun with, and one.
-//! 2. Many objects make long runs: the harmonic mean over all registers says how many there were.
-//! 3. Where registers are empty, how many are says it better (linear counting, their §4).
+//! 1. The first bits of a hash choose a register, which keeps the longest run of leading zeros of
+//!    the rest of a hash, plus one.
+//! 2. Many objects make long runs: the harmonic mean over all registers estimates the count.
+//! 3. If registers are empty, their number gives a better estimate (linear counting, their §4).
 //!
-//! ElCached (§6) counts in this way which slabs are in use. Of the paper's corrections the one for hashes of
-//! 32 bits is not needed: these have 64. Pure; one thread's.
+//! ElCached (§6) counts the slabs in use in this way. The paper's correction for hashes of 32 bits
+//! is not needed: these have 64. Pure; one thread's.
 
-/// Of the hash, for the register.
+/// Bits of the hash that choose the register.
 const REGISTER_BITS: u32 = 6;
 const REGISTERS: usize = 1 << REGISTER_BITS;
-/// What corrects the mean for so many registers (their figure 3).
+/// The correction of the mean for this number of registers (their figure 3).
 const ALPHA: f64 = 0.709;
 
-/// A counter of different objects, 13 % off as a rule.
+/// A counter of distinct objects, with a typical error of 13 %.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Distinct {
     registers: [u8; REGISTERS],
@@ -28,14 +28,14 @@ impl Default for Distinct {
 }
 
 impl Distinct {
-    /// An object was seen; `hash` is one of it, all bits as good as random.
-    pub fn see(&mut self, hash: u64) {
+    /// Counts an object; all bits of its `hash` must be as good as random.
+    pub fn record(&mut self, hash: u64) {
         let register = &mut self.registers[(hash >> (u64::BITS - REGISTER_BITS)) as usize];
         let run = (hash << REGISTER_BITS).leading_zeros().min(u64::BITS - REGISTER_BITS) + 1;
         *register = (*register).max(run as u8);
     }
 
-    /// How many there were, about.
+    /// The approximate number of distinct objects.
     pub fn count(&self) -> f64 {
         let all = REGISTERS as f64;
         let sum: f64 = self.registers.iter().map(|run| f64::from(*run).exp2().recip()).sum();
@@ -47,7 +47,7 @@ impl Distinct {
         }
     }
 
-    /// As if nothing had been seen.
+    /// Resets the count.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_is_near_and_the_same_object_counts_once() {
+    fn count_is_approximate_and_duplicates_count_once() {
         let hash = |number: u64| {
             let word = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -70,7 +70,7 @@ mod tests {
             let errors = (0..40_u64).map(|group| {
                 let mut distinct = Distinct::default();
                 let numbers = || (0..many).map(|number| hash(group << 32 | number));
-                numbers().chain(numbers()).for_each(|hash| distinct.see(hash));
+                numbers().chain(numbers()).for_each(|hash| distinct.record(hash));
                 distinct.count() / many as f64 - 1.0
             });
             let errors: Vec<f64> = errors.collect();
@@ -79,8 +79,8 @@ mod tests {
             assert!(mean.abs() < 0.07 && spread.sqrt() < 0.2, "{many}: {mean}, {spread}");
         }
         let mut distinct = Distinct::default();
-        distinct.see(0);
-        distinct.see(u64::MAX);
+        distinct.record(0);
+        distinct.record(u64::MAX);
         assert_eq!(distinct.count().round(), 2.0);
         distinct.clear();
         assert_eq!(distinct.count(), 0.0);

@@ -1,9 +1,10 @@
-//! Sums over the first so many of a row of numbers that change, in O(log n) (Fenwick 1994).
+//! Prefix sums over a row of changing numbers, in O(log n) (Fenwick 1994).
 
 /// A row of numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Fenwick {
-    /// At `i`, counted from 1, the sum of as many numbers up to the `i`th as its lowest bit says.
+    /// At `i`, counted from 1, the sum of the last numbers up to the `i`th, as many as its lowest
+    /// set bit.
     sums: Vec<u64>,
 }
 
@@ -30,7 +31,7 @@ impl Fenwick {
         self.change(index, |sum| sum + amount);
     }
 
-    /// Takes away from the number at `index`, which is at least `amount`.
+    /// Subtracts from the number at `index`, which is at least `amount`.
     pub(crate) fn take(&mut self, index: usize, amount: u64) {
         self.change(index, |sum| sum - amount);
     }
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_are_those_of_the_numbers() {
+    fn prefix_sums_are_correct() {
         for len in [0, 1, 2, 3, 7, 64, 100] {
             let mut numbers: Vec<u64> = (0..len).map(|i| i * 7 % 13).collect();
             let mut row = Fenwick::of(numbers.iter().copied());

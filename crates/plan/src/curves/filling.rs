@@ -1,57 +1,61 @@
-//! The cold misses of a cache that begins empty and has room for everything, counted for all keys.
+//! The warm-up curve of a cache: its cold misses as it fills from empty with room for everything,
+//! counted for all keys.
 //!
-//! In a trace that goes on as it begins (stationary), the part of the requests that such a cache misses while it holds
-//! `s` bytes is what an LRU cache of `s` bytes misses: `fp(w + 1) - fp(w)` where `fp(w) = s` (Xiang et al., HOTL,
-//! ASPLOS 2013; Denning's working set). Sizes are in the unit of the profile.
+//! In a stationary trace, the fraction of requests that such a cache misses while it holds `s`
+//! bytes equals the miss ratio of an LRU cache of `s` bytes: `fp(w + 1) - fp(w)` where `fp(w) = s`,
+//! the footprint (Xiang et al., HOTL, ASPLOS 2013; Denning's working set). Sizes are in the unit of
+//! the profile.
 //!
-//! 1. The cache begins with request `b`, is looked at for `max(b / 4, 4096)` requests, and begins anew with request
-//!    `2 b`: so each size is looked at once in a time that doubles, the largest is that of an eighth of a trace at least, and
-//!    most requests cost nothing.
-//! 2. Of its keys it has a bit each, in a table. One that is found clear stands for `slots / clear slots` keys, for so many
-//!    find theirs taken: the slope of linear counting, `n = -m ln(clear / m)` (Whang, Vander-Zanden,
-//!    Taylor, TODS 1990). With three of four slots taken it is looked at no further.
-//! 3. Its requests are counted by how many bytes it holds, and those for the keys of a sample by how many requests it
-//!    has seen: whether what is known of the sample describes it.
+//! 1. The cache begins with request `b`, is observed for `max(b / 4, 4096)` requests, and begins
+//!    anew with request `2 b`: so each size is observed once whenever the time doubles, the largest
+//!    is that of an eighth of a trace at least, and most requests cost nothing.
+//! 2. Its keys are in a table of bits. A key that finds its bit clear stands for `slots / clear
+//!    slots` keys, for the others find theirs taken: the slope of linear counting, `n = -m ln(clear
+//!    / m)` (Whang, Vander-Zanden, Taylor, TODS 1990). Once three of four slots are taken,
+//!    observation ends.
+//! 3. Its requests are counted by the bytes that it holds, and those for the keys of a sample by
+//!    its age in requests, to test whether the sample's statistics describe it.
 //!
 //! Pure; one thread's.
 
 use crate::curves::histogram_scale::{number_of, place_of};
 
-/// Sizes and ages are told by their places, of which there are 128 from one to twice as much, beyond the first 256.
+/// Sizes and ages are grouped in buckets, 128 for each factor of two, beyond the first 256.
 const PRECISION_BITS: u32 = 8;
-/// Slots of the table: 2^that, half a megabyte, for the six million objects that long traces have in an eighth.
+/// Slots of the table: 2^that, half a megabyte, for the six million objects that long traces have
+/// in an eighth.
 const SLOT_BITS: u32 = 22;
 const SLOTS: usize = 1 << SLOT_BITS;
-/// The cache is looked at for one part in so many of the requests before it began, and for so many at least.
+/// The cache is observed for one part in `PART` of the requests before it began, and for
+/// `LENGTH_MIN` at least.
 const PART: u64 = 4;
 const LENGTH_MIN: u64 = 1 << 12;
-/// Requests that are looked at together, so that none waits for what the processor has to fetch of the table for the
-/// one before.
+/// Requests processed together, so that none waits for the previous one's cache miss on the table.
 const AT_ONCE: usize = 64;
-/// What is new is reckoned up at least when there is so much of it.
+/// New bytes are accounted at least when there are this many.
 const FRESH_MAX: usize = 1 << 12;
-/// A table that has so many of its slots taken is full: three of four.
+/// The table is full when this many of its slots are taken: three of four.
 const FULL: usize = SLOTS / 4 * 3;
 
-/// Of the requests while the cache held some bytes.
+/// The requests while the cache held some number of bytes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Requests {
-    /// How many there were.
+    /// The number of requests.
     pub(crate) seen: f64,
-    /// How many of these brought something new.
+    /// The number of these that were new to it.
     pub(crate) new: f64,
-    /// The sum of the squares of what each that was found to be new stood for.
+    /// The sum of the squared weights of the new ones that were observed.
     pub(crate) new_squares: f64,
 }
 
-/// Of the requests at an age of the cache: when it had seen about as many others.
+/// The requests at an age of the cache, counted in requests.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct AtAge {
-    /// How many others.
+pub(crate) struct AgeCounts {
+    /// The age.
     pub(crate) age: u64,
-    /// How many there were, of all keys.
+    /// The number of requests, for all keys.
     pub(crate) seen: u64,
-    /// How many of these were for a key of the sample, and new.
+    /// The number of these that were new and for a key of the sample.
     pub(crate) sampled_new: u64,
 }
 
@@ -63,39 +67,40 @@ impl Requests {
     }
 }
 
-/// A cache that fills.
+/// The warm-up curve of a cache, as it is measured.
 #[derive(Debug)]
-pub(crate) struct Filling {
+pub(crate) struct WarmupCurve {
     /// A bit for each slot.
     words: Box<[u64]>,
-    now: Now,
-    /// By the place of the bytes that it held.
+    state: CacheState,
+    /// By the bucket of the bytes that it held.
     by_bytes: Vec<Requests>,
-    /// Requests for keys of the sample that were new, by the place of the age.
+    /// New requests for keys of the sample, by the bucket of the age.
     sampled_new: Vec<u64>,
-    /// How many requests it had seen whenever that ended.
+    /// The length of each finished observation, in requests.
     lengths: Vec<u64>,
     /// Requests so far, and those before it began.
     requests: u64,
     began: u64,
-    /// Those from which on it is looked at no further; none while it is not looked at.
+    /// The request at which the observation ends; `None` while there is none.
     ends: Option<u64>,
 }
 
-/// What the cache holds, and what has been seen since that was reckoned up.
+/// The contents of the cache, and the counts since they were last accounted.
 #[derive(Debug, Default)]
-struct Now {
+struct CacheState {
     taken: usize,
     bytes: f64,
     seen: u64,
     fresh: usize,
     fresh_bytes: u64,
-    /// When what is new has more than so many bytes, it is somewhere else.
+    /// Once the new bytes exceed this, they are in another bucket.
     fresh_bytes_max: u64,
 }
 
-impl Now {
-    /// How many keys one stands for that finds its slot free, on average of what is fresh.
+impl CacheState {
+    /// The number of keys for which one that finds its slot free stands, on average over the new
+    /// ones.
     fn weight(&self) -> f64 {
         SLOTS as f64 / ((SLOTS - self.taken) as f64 - self.fresh as f64 / 2.0)
     }
@@ -114,7 +119,7 @@ impl Now {
     }
 }
 
-/// The slot of a key; keys that differ in little are no neighbours.
+/// The slot of a key; similar keys are not neighbours.
 #[inline]
 fn slot_of(key: u64) -> u32 {
     let scattered = (key ^ (key >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
@@ -131,11 +136,11 @@ fn bit_of(slot: u32) -> u64 {
     1 << (slot % u64::BITS)
 }
 
-impl Filling {
+impl WarmupCurve {
     pub(crate) fn new() -> Self {
         Self {
             words: vec![0; SLOTS / u64::BITS as usize].into(),
-            now: Now::default(),
+            state: CacheState::default(),
             by_bytes: Vec::new(),
             sampled_new: Vec::new(),
             lengths: Vec::new(),
@@ -145,14 +150,14 @@ impl Filling {
         }
     }
 
-    /// How many requests there have been.
+    /// The number of requests so far.
     pub(crate) fn requests(&self) -> u64 {
         self.requests
     }
 
-    /// Takes a request in for a key of the sample: its number, from 1, and that of the one before for this key. What
-    /// is taken in together by [`Self::see`] comes here first.
-    pub(crate) fn see_sampled(&mut self, number: u64, before: Option<u64>) {
+    /// Records a request for a key of the sample: its number, from 1, and that of the previous one
+    /// for this key. Call this before [`Self::record`] with the same requests.
+    pub(crate) fn record_sampled(&mut self, number: u64, before: Option<u64>) {
         let is_new = before.is_none_or(|before| before <= self.began);
         if is_new && self.ends.is_some() {
             let place = place_of::<PRECISION_BITS>(number - 1 - self.began);
@@ -163,19 +168,20 @@ impl Filling {
         }
     }
 
-    /// How many requests there are until it begins anew, or is looked at no further: at least one.
-    pub(crate) fn until_it_changes(&self) -> usize {
+    /// The number of requests until an observation begins or ends: at least one.
+    pub(crate) fn batch_max(&self) -> usize {
         let until = self.ends.unwrap_or(2 * self.began).saturating_sub(self.requests);
         usize::try_from(until).unwrap_or(usize::MAX).max(1)
     }
 
-    /// Takes requests in: their keys, and the bytes of their objects. No more than [`Self::until_it_changes`].
+    /// Records requests: their keys, and the bytes of their objects. No more than
+    /// [`Self::batch_max`].
     #[inline]
-    pub(crate) fn see(&mut self, mut requests: impl ExactSizeIterator<Item = (u64, u64)>) {
+    pub(crate) fn record(&mut self, mut requests: impl ExactSizeIterator<Item = (u64, u64)>) {
         while self.ends.is_some() && requests.len() > 0 {
             self.look(requests.by_ref().take(AT_ONCE));
         }
-        // What is not looked at.
+        // Not observed.
         self.requests += requests.len() as u64;
         if self.ends.is_some_and(|ends| self.requests >= ends) {
             self.end();
@@ -188,85 +194,87 @@ impl Filling {
     fn look(&mut self, requests: impl ExactSizeIterator<Item = (u64, u64)>) {
         let len = requests.len();
         self.requests += len as u64;
-        // The slots of all of them before any is taken: none waits for what another one's says.
+        // Compute all slots before any is taken: no load depends on another one.
         let mut slots = [(0, 0, false); AT_ONCE];
         for ((key, bytes), slot) in requests.zip(&mut slots) {
             let at = slot_of(key);
             *slot = (at, bytes, self.words[word_of(at)] & bit_of(at) == 0);
         }
         for (slot, bytes, is_free) in slots.into_iter().take(len) {
-            self.now.seen += 1;
+            self.state.seen += 1;
             if is_free {
                 self.fill(slot, bytes);
             }
         }
-        if self.now.taken + self.now.fresh >= FULL {
+        if self.state.taken + self.state.fresh >= FULL {
             self.end();
         }
     }
 
-    /// Puts an object where it is not.
+    /// Inserts an absent object.
     #[inline]
     fn fill(&mut self, slot: u32, bytes: u64) {
         let (word, bit) = (&mut self.words[word_of(slot)], bit_of(slot));
-        let now = &mut self.now;
-        // Not by another one that was looked at with it.
+        let state = &mut self.state;
+        // Unless a request of the same batch has taken it.
         if *word & bit == 0 {
             *word |= bit;
-            now.fresh += 1;
-            now.fresh_bytes = now.fresh_bytes.saturating_add(bytes);
-            if now.fresh_bytes > now.fresh_bytes_max || now.fresh == FRESH_MAX {
-                self.reckon();
+            state.fresh += 1;
+            state.fresh_bytes = state.fresh_bytes.saturating_add(bytes);
+            if state.fresh_bytes > state.fresh_bytes_max || state.fresh == FRESH_MAX {
+                self.account();
             }
         }
     }
 
-    /// Reckons up what has been seen, at the place of what the cache held, and goes to that of what it holds now.
-    fn reckon(&mut self) {
-        let now = &self.now;
-        let place = now.place();
+    /// Accounts the counts so far in the bucket of the cache's size, and moves on to the bucket of
+    /// its size now.
+    fn account(&mut self) {
+        let state = &self.state;
+        let place = state.place();
         if place >= self.by_bytes.len() {
             self.by_bytes.resize(place + 1, Requests::default());
         }
-        self.by_bytes[place].add(&now.requests());
-        let bytes = now.bytes + now.weight() * now.fresh_bytes as f64;
-        let mut now = Now { taken: now.taken + now.fresh, bytes, ..Now::default() };
-        let left = number_of::<PRECISION_BITS>(now.place()) as f64 - bytes;
-        now.fresh_bytes_max = (left / now.weight()) as u64;
-        self.now = now;
+        self.by_bytes[place].add(&state.requests());
+        let bytes = state.bytes + state.weight() * state.fresh_bytes as f64;
+        let mut state =
+            CacheState { taken: state.taken + state.fresh, bytes, ..CacheState::default() };
+        let left = number_of::<PRECISION_BITS>(state.place()) as f64 - bytes;
+        state.fresh_bytes_max = (left / state.weight()) as u64;
+        self.state = state;
     }
 
-    /// Looks at it no further.
+    /// Ends the observation.
     fn end(&mut self) {
-        self.reckon();
+        self.account();
         self.lengths.push(self.requests - self.began);
         self.ends = None;
     }
 
-    /// Empties the cache, to fill it from here on.
+    /// Empties the cache, and begins to observe it.
     fn begin(&mut self) {
         self.words.fill(0);
-        self.now = Now::default();
+        self.state = CacheState::default();
         self.began = self.requests;
         self.ends = Some(self.began + (self.began / PART).max(LENGTH_MIN));
     }
 
-    /// Requests by how many bytes the cache held, these rising.
+    /// Requests by the bytes that the cache held, in rising order.
     pub(crate) fn by_bytes(&self) -> Vec<(f64, Requests)> {
         let mut by_bytes = self.by_bytes.clone();
         if self.ends.is_some() {
-            let place = self.now.place();
+            let place = self.state.place();
             by_bytes.resize(by_bytes.len().max(place + 1), Requests::default());
-            by_bytes[place].add(&self.now.requests());
+            by_bytes[place].add(&self.state.requests());
         }
         let bytes = |place: usize| number_of::<PRECISION_BITS>(place) as f64;
         let middle = |place: usize| (bytes(place.saturating_sub(1)) + bytes(place)) / 2.0;
-        let told = by_bytes.into_iter().enumerate().filter(|(_, requests)| requests.seen > 0.0);
-        told.map(|(place, requests)| (middle(place), requests)).collect()
+        let counted = by_bytes.into_iter().enumerate().filter(|(_, requests)| requests.seen > 0.0);
+        counted.map(|(place, requests)| (middle(place), requests)).collect()
     }
 
-    /// Requests by ages, these rising.
-    pub(crate) fn by_age(&self) -> Vec<AtAge> {
+    /// Requests by age, in rising order.
+    pub(crate) fn by_age(&self) -> Vec<AgeCounts> {
         let last = self.ends.map(|_| self.requests - self.began);
         let lengths = || self.lengths.iter().chain(&last).copied();
         let seen =
@@ -276,9 +284,9 @@ impl Filling {
             let first =
                 place.checked_sub(1).map_or(0, |before| number_of::<PRECISION_BITS>(before) + 1);
             let sampled_new = self.sampled_new.get(place).copied().unwrap_or(0);
-            AtAge { age: first + (last - first) / 2, seen: seen(first, last + 1), sampled_new }
+            AgeCounts { age: first + (last - first) / 2, seen: seen(first, last + 1), sampled_new }
         };
-        // Ages where nothing was new as well.
+        // Ages without new requests as well.
         let oldest = lengths().max().unwrap_or(0);
         (0..=place_of::<PRECISION_BITS>(oldest)).map(of_place).filter(|it| it.seen > 0).collect()
     }
@@ -298,35 +306,35 @@ mod tests {
         (number + 1).wrapping_mul(0x9FB2_1C65_1E98_DF25).rotate_left(31) ^ number
     }
 
-    fn totals(filling: &Filling) -> Requests {
+    fn totals(warmup: &WarmupCurve) -> Requests {
         let mut totals = Requests::default();
-        filling.by_bytes().iter().for_each(|(_, requests)| totals.add(requests));
+        warmup.by_bytes().iter().for_each(|(_, requests)| totals.add(requests));
         totals
     }
 
     #[test]
-    fn it_counts_requests_and_what_is_new() {
-        let mut filling = Filling::new();
+    fn warmup_counts_requests_and_new_objects() {
+        let mut warmup = WarmupCurve::new();
         // A hundred objects of ten bytes, again and again.
         for number in 0..32 * LENGTH_MIN {
             let before = number.checked_sub(100).map(|before| before + 1);
-            filling.see_sampled(number + 1, before);
-            filling.see([(key(number % 100), 10)].into_iter());
+            warmup.record_sampled(number + 1, before);
+            warmup.record([(key(number % 100), 10)].into_iter());
         }
         // It began at 0, 1, 2, 4, 8, and 16 times the least, and just now; and went on for a quarter of that, but for the
         // least at least.
-        let totals = totals(&filling);
+        let totals = totals(&warmup);
         assert_eq!(totals.seen, ((1 + 1 + 1 + 1 + 2 + 4) * LENGTH_MIN) as f64);
         assert!((totals.new - 6.0 * 100.0).abs() < 0.1, "{}", totals.new);
-        let by_age = filling.by_age();
+        let by_age = warmup.by_age();
         let new = by_age.iter().filter(|it| it.sampled_new > 0);
         assert_eq!(new.clone().count(), 100);
         for (age, at) in (0..).zip(new) {
             assert_eq!((at.age, at.seen, at.sampled_new), (age, 6, 6));
         }
         assert_eq!(by_age.iter().map(|at| at.seen).sum::<u64>() as f64, totals.seen);
-        // Each request before the hundredth brought something new, and none behind it did.
-        for (bytes, requests) in filling.by_bytes() {
+        // Each request before the hundredth was new, and none after it.
+        for (bytes, requests) in warmup.by_bytes() {
             let part = requests.new / requests.seen;
             if bytes < 950.0 {
                 assert!((part - 1.0).abs() < 0.001, "{bytes}: {part}");
@@ -337,38 +345,38 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_slot_of_its_own_is_counted_until_the_table_is_full() {
-        let mut filling = Filling::new();
+    fn colliding_keys_are_estimated_until_the_table_is_full() {
+        let mut warmup = WarmupCurve::new();
         let mut some = [(0, 7); AT_ONCE];
         // Until it has begun with as many requests as would fill it several times.
         for from in (0..8 * SLOTS as u64).step_by(AT_ONCE) {
             some.iter_mut().zip(from..).for_each(|(request, number)| request.0 = key(number));
-            filling.see(some.into_iter());
+            warmup.record(some.into_iter());
         }
-        assert_eq!(filling.lengths.last(), Some(&(SLOTS as u64)));
-        let totals = totals(&filling);
+        assert_eq!(warmup.lengths.last(), Some(&(SLOTS as u64)));
+        let totals = totals(&warmup);
         assert!((totals.new / totals.seen - 1.0).abs() < 0.001, "{totals:?}");
-        let (largest, _) = filling.by_bytes()[filling.by_bytes().len() - 1];
+        let (largest, _) = warmup.by_bytes()[warmup.by_bytes().len() - 1];
         assert!((largest / (7 * SLOTS) as f64 - 1.0).abs() < 0.01, "{largest}");
         for from in (8 * SLOTS as u64..11 * SLOTS as u64).step_by(AT_ONCE) {
             some.iter_mut().zip(from..).for_each(|(request, number)| request.0 = key(number));
-            filling.see(some.into_iter());
+            warmup.record(some.into_iter());
         }
         // Three of four slots are taken by ln 4 times as many objects as there are slots.
-        assert_eq!(filling.ends, None);
-        let length = *filling.lengths.last().expect("it has ended") as f64;
+        assert_eq!(warmup.ends, None);
+        let length = *warmup.lengths.last().expect("it has ended") as f64;
         assert!((length / SLOTS as f64 / 4_f64.ln() - 1.0).abs() < 0.001, "{length}");
-        assert!(filling.memory_bytes() < 1 << 20);
+        assert!(warmup.memory_bytes() < 1 << 20);
     }
 
     #[test]
-    fn objects_may_have_no_bytes_or_more_than_there_are() {
-        let mut filling = Filling::new();
+    fn zero_and_overflowing_sizes_are_accepted() {
+        let mut warmup = WarmupCurve::new();
         for number in 0..3 * LENGTH_MIN {
             let bytes = if number % 2 == 0 { 0 } else { u64::MAX };
-            filling.see([(key(number), bytes)].into_iter());
+            warmup.record([(key(number), bytes)].into_iter());
         }
-        assert_eq!(totals(&filling).seen, (3 * LENGTH_MIN) as f64);
-        assert!((totals(&filling).new / (3 * LENGTH_MIN) as f64 - 1.0).abs() < 0.001);
+        assert_eq!(totals(&warmup).seen, (3 * LENGTH_MIN) as f64);
+        assert!((totals(&warmup).new / (3 * LENGTH_MIN) as f64 - 1.0).abs() < 0.001);
     }
 }

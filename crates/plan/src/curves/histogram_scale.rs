@@ -1,10 +1,11 @@
-//! A scale for numbers of any size, which histograms go by: exact below a bound, and beyond it with steps that are
-//! always the same small part of the number.
+//! A scale of histogram buckets for numbers of any size: exact below a bound, and with a constant
+//! relative precision beyond it.
 //!
-//! Guarantees: places rise with numbers; the largest number of a place is larger than any other of it by less
-//! than one part in 2^(`BITS` - 1), and numbers below 2^`BITS` have places of their own.
+//! Guarantees: buckets rise with numbers; the largest number of a bucket exceeds any other of it by
+//! less than one part in 2^(`BITS` - 1), and numbers below 2^`BITS` have buckets of their own.
 
-/// Where a number stands. Together stand a single one, or those up to a number of `BITS` bits and zeros.
+/// The bucket of a number: it covers a single number, or those up to a number of `BITS` bits and
+/// zeros.
 #[inline]
 pub(crate) fn place_of<const BITS: u32>(number: u64) -> usize {
     let bits = (u64::BITS - number.leading_zeros()).saturating_sub(BITS);
@@ -13,10 +14,10 @@ pub(crate) fn place_of<const BITS: u32>(number: u64) -> usize {
     (bits as usize) * (1 << (BITS - 1)) + rounded as usize
 }
 
-/// The largest number that has that place.
+/// The largest number of a bucket.
 pub(crate) fn number_of<const BITS: u32>(place: usize) -> u64 {
     let half = 1_usize << (BITS - 1);
-    // From half to all of it are the numbers of a length.
+    // Numbers of one bit length are in the upper half.
     let bits = (place / half).saturating_sub(1);
     let rounded = (place - bits * half) as u64;
     rounded
@@ -46,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_told_as_at_most_a_little_more() {
+    fn buckets_round_up_by_a_bounded_fraction() {
         a_number_is_told_as_at_most_a_little_more::<10>();
         a_number_is_told_as_at_most_a_little_more::<8>();
     }

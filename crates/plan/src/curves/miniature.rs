@@ -1,83 +1,82 @@
-//! Caches that evict by other rules than the least recent use: each size is tried, in small
+//! Caches with other eviction policies than LRU: each size is simulated with a smaller cache
 //! ("miniature simulations", Waldspurger, Saemundsson, Ahmad, Park, USENIX ATC 2017).
 //!
-//! 1. A key is looked at if a hash of it is below a threshold, as in [`crate::curves::shards`]: of such a key
-//!    all requests are.
-//! 2. For each size there is a cache of so much less as there are fewer keys, and it is the
-//!    product's own code: whoever profiles hands it in ([`Simulated`]).
-//! 3. Its misses are counted, and held against the requests that the sample should have had, not those
-//!    that it has: keys of very many requests are there or not, and hardly ever missed
-//!    (`SHARDS-adj`, as there).
+//! 1. A key is sampled if its hash is below a threshold, as in [`crate::curves::shards`]: with all
+//!    of its requests.
+//! 2. For each size there is a cache that is scaled down by the sampling rate, and it is the
+//!    product's own code: the caller provides it ([`Simulated`]).
+//! 3. Its misses are divided by the expected number of sampled requests, not by the actual one:
+//!    very popular keys are in the sample or not, and hardly ever missed (`SHARDS-adj`, as there).
 //!
-//! What we changed: a cache may have flash behind its memory, as much smaller as that, and what memory has
-//! missed is counted as well. And a curve falls, so where a larger cache has missed more, as one may that is not
-//! the least recent use's, the least so far is told.
+//! What we changed: a cache may have flash behind its memory, scaled down alike, and the misses of
+//! memory are counted as well. And a curve never rises, so where a larger cache has missed more, as
+//! is possible with other policies than LRU, the least ratio so far is returned.
 //!
 //! Pure; one thread's.
 
 use crate::curves::curve::{Curve, Point};
 use crate::curves::shards;
 
-/// How much a cache has, in bytes.
+/// The size of a cache, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CacheSize {
-    /// In memory.
+    /// Memory.
     pub memory_bytes: u64,
-    /// On flash behind it.
+    /// Flash behind it.
     pub flash_bytes: u64,
 }
 
 impl CacheSize {
-    /// Memory alone.
+    /// A cache of memory alone.
     pub fn of_memory(memory_bytes: u64) -> Self {
         Self { memory_bytes, flash_bytes: 0 }
     }
 
-    /// Both together.
+    /// Memory and flash together.
     pub fn bytes(self) -> u64 {
         self.memory_bytes.saturating_add(self.flash_bytes)
     }
 
-    /// So much smaller.
+    /// Scaled by `part`.
     fn times(self, part: f64) -> Self {
         let of = |bytes: u64| (bytes as f64 * part).round() as u64;
         Self { memory_bytes: of(self.memory_bytes), flash_bytes: of(self.flash_bytes) }
     }
 }
 
-/// What a cache says to a request.
+/// The result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
-    /// It had it in memory.
+pub enum LookupResult {
+    /// A hit in memory.
     Memory,
-    /// It had it on flash.
+    /// A hit on flash.
     Flash,
     /// It had not.
     Miss,
 }
 
-/// What a cache is thought to miss, as parts of the requests.
+/// The estimated miss ratios of a cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Missed {
-    /// Of which cache.
+pub struct MissRatios {
+    /// The size of the cache.
     pub size: CacheSize,
-    /// What its memory does not have.
+    /// Misses of memory per request.
     pub memory_miss_ratio: f64,
-    /// What it has not.
+    /// Misses of memory and flash per request.
     pub miss_ratio: f64,
 }
 
-/// A cache that requests are tried on.
+/// A cache to simulate.
 pub trait Simulated {
-    /// What it is asked.
+    /// Its type of request.
     type Request: ?Sized;
 
-    /// Does as a server of it would, and its client, who stores what was missed. None where the request
-    /// is nothing that can be a hit or a miss.
-    fn see(&mut self, request: &Self::Request) -> Option<Answer>;
+    /// Handles a request as its server would, including the client that stores missed objects.
+    /// `None` if the request cannot be a hit or a miss.
+    fn record(&mut self, request: &Self::Request) -> Option<LookupResult>;
 }
 
-/// A cache, and how it did.
+/// A cache and its counts.
 #[derive(Debug)]
 struct Tried<C> {
     size: CacheSize,
@@ -86,20 +85,20 @@ struct Tried<C> {
     misses: u64,
 }
 
-/// Small caches that stand for larger ones.
+/// Small caches that simulate larger ones.
 #[derive(Debug)]
 pub struct Miniature<C> {
-    /// Keys whose hash is below are looked at.
+    /// Keys with a hash below this are sampled.
     threshold: u64,
-    /// The smallest first.
+    /// By rising size.
     tried: Vec<Tried<C>>,
     /// Of all keys.
     requests: u64,
 }
 
 impl<C: Simulated> Miniature<C> {
-    /// Of so many keys of each, 0 to 1, for caches of these sizes; `make` makes one of the first size that it
-    /// is given, which is as much smaller than the second.
+    /// Samples keys at `rate`, 0 to 1, for caches of these sizes; `make` creates a cache of its
+    /// first argument, which is its second scaled down.
     pub fn new<E>(
         rate: f64,
         sizes: &[CacheSize],
@@ -118,42 +117,44 @@ impl<C: Simulated> Miniature<C> {
         Ok(Self { threshold, tried, requests: 0 })
     }
 
-    /// How many keys of each are looked at.
+    /// The sampling rate.
     pub fn rate(&self) -> f64 {
         shards::rate_of(self.threshold)
     }
 
-    /// Takes a request in, for the key with that hash. Whether it can be a hit or a miss is said by
-    /// `is_request`, as not every key is looked at.
-    pub fn see(&mut self, hash: u64, is_request: bool, request: &C::Request) {
+    /// Records a request for the key with that hash. `is_request` is whether it can be a hit or a
+    /// miss, as not every key is sampled.
+    pub fn record(&mut self, hash: u64, is_request: bool, request: &C::Request) {
         self.requests += u64::from(is_request);
         if shards::sample_hash(hash) < self.threshold {
             for tried in &mut self.tried {
-                let answer = tried.cache.see(request);
-                tried.memory_misses += u64::from(answer.is_some_and(|it| it != Answer::Memory));
-                tried.misses += u64::from(answer == Some(Answer::Miss));
+                let result = tried.cache.record(request);
+                tried.memory_misses +=
+                    u64::from(result.is_some_and(|it| it != LookupResult::Memory));
+                tried.misses += u64::from(result == Some(LookupResult::Miss));
             }
         }
     }
 
-    /// What each cache is thought to miss of the requests so far; the smallest first.
-    pub fn missed(&self) -> impl Iterator<Item = Missed> {
+    /// The estimated miss ratios of each cache so far, by rising size.
+    pub fn miss_ratios(&self) -> impl Iterator<Item = MissRatios> {
         let expected = (self.requests as f64 * self.rate()).max(1.0);
         let part = move |misses: u64| (misses as f64 / expected).min(1.0);
-        self.tried.iter().map(move |tried| Missed {
+        self.tried.iter().map(move |tried| MissRatios {
             size: tried.size,
             memory_miss_ratio: part(tried.memory_misses),
             miss_ratio: part(tried.misses),
         })
     }
 
-    /// What caches are thought to miss, by memory and flash together; of two that have as much, the least.
+    /// The miss-ratio curve by memory and flash together; of two caches of the same total size, the
+    /// lower ratio.
     pub fn curve(&self) -> Curve {
-        let mut missed: Vec<Missed> = self.missed().collect();
-        missed.sort_by_key(|missed| missed.size.bytes());
+        let mut miss_ratios: Vec<MissRatios> = self.miss_ratios().collect();
+        miss_ratios.sort_by_key(|miss_ratios| miss_ratios.size.bytes());
         let mut least = 1.0_f64;
-        let mut points: Vec<Point> = Vec::with_capacity(missed.len());
-        for Missed { size, miss_ratio, .. } in missed {
+        let mut points: Vec<Point> = Vec::with_capacity(miss_ratios.len());
+        for MissRatios { size, miss_ratio, .. } in miss_ratios {
             least = least.min(miss_ratio);
             points.pop_if(|last| last.size == size.bytes());
             points.push(Point { size: size.bytes(), miss_ratio: least });

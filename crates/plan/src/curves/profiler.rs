@@ -1,18 +1,18 @@
-//! Every request seen: the exact reuse distances of a trace, and its miss-ratio curve.
+//! Exact reuse distances of a trace, from all requests, and its miss-ratio curve.
 //!
-//! | request | what it counts as | what it does to the stack |
+//! | request | counts as | effect on the stack |
 //! |---|---|---|
-//! | get | a request: its distance, or a miss of every cache | what is there comes to the top |
-//! | load | the same | comes to the top, there or not; where its size is not known it keeps that it has |
-//! | set | nothing | comes to the top with its size of now |
-//! | delete, expiry | nothing | goes, and leaves a hole ([`crate::curves::stack`]) |
+//! | get | a request: its distance, or a miss of every cache | a present object moves to the top |
+//! | load | the same | moves to the top, present or not; an unknown size is unchanged |
+//! | set | nothing | moves to the top with its new size |
+//! | delete, expiry | nothing | is removed, and leaves a hole ([`crate::curves::stack`]) |
 //!
-//! A get that a cache of some size misses is thought to be followed by a set of the same object at
-//! once (ElCached §3): so one walk over the trace is right for all sizes.
+//! A get that misses in a cache of some size is assumed to be followed at once by a set of the same
+//! object (ElCached §3): so one pass over the trace is right for all sizes.
 //!
-//! Guarantees: with objects of one size, and [`Expiry::AtOnce`] or no times to live, the curve is what
-//! caches of each size miss that evict the least recently used; `tests` hold it against such caches.
-//! Memory is some 60 bytes for each object that is there.
+//! Guarantees: with objects of one size, and [`Expiry::AtOnce`] or no times to live, the curve
+//! equals the miss ratios of LRU caches of each size; `tests` compare it with such caches. Memory
+//! is about 60 bytes for each live object.
 //!
 //! Pure; one thread's.
 
@@ -24,53 +24,53 @@ use hashbrown::HashMap;
 
 use crate::curves::access::{Access, Action, BYTES_MAX};
 use crate::curves::curve::Curve;
-use crate::curves::distances::{Distances, Lack};
+use crate::curves::distances::{Deficit, Distances};
 use crate::curves::stack::{Found, LastAccess, Stack};
 
-/// In what a cache is measured.
+/// The unit of cache sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unit {
-    /// As many objects as it has room for: slots of one size, such as those of a slab class.
+    /// Objects: slots of one size, such as those of a slab class.
     Objects,
-    /// The bytes that its objects take.
+    /// Bytes of objects.
     #[default]
     Bytes,
 }
 
-/// What becomes of an object when its time to live is over.
+/// The treatment of expired objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Expiry {
-    /// It lives on, as if it had none.
+    /// Times to live are ignored.
     Ignored,
     /// It takes no room from then on.
     #[default]
     AtOnce,
-    /// It takes room until it is asked for, which misses it, or until it is evicted.
-    WhenAsked,
+    /// It takes room until the next access, which misses, or until it is evicted.
+    OnAccess,
 }
 
-/// How a trace is looked at.
+/// The settings of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// In what a cache is measured.
+    /// The unit of cache sizes.
     pub unit: Unit,
-    /// What times to live do.
+    /// The treatment of times to live.
     pub expiry: Expiry,
 }
 
-/// What a request has been.
+/// The classification of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Seen {
-    /// No request that can be a hit or a miss.
+pub(crate) enum RequestClass {
+    /// Not a hit or a miss.
     Nothing,
-    /// Caches answer it that have the object where it has been.
+    /// A hit in caches that have the object at this position.
     Reuse(Found),
-    /// No cache does.
+    /// A miss in every cache.
     Miss,
 }
 
-impl Seen {
-    /// The access before of this object, where it is known.
+impl RequestClass {
+    /// The previous access of this object, if known.
     pub(crate) fn before(self) -> Option<LastAccess> {
         match self {
             Self::Reuse(place) => Some(place.last),
@@ -79,14 +79,14 @@ impl Seen {
     }
 }
 
-/// The objects of a trace in the order of their use.
+/// The objects of a trace in the order of their last use.
 #[derive(Debug, Default)]
 pub(crate) struct Order {
     settings: Settings,
     stack: Stack,
-    /// When objects expire, those that do.
+    /// The expiry times of objects, if any.
     deadlines: HashMap<u64, u64>,
-    /// The same, the soonest first; with some that count no more.
+    /// The same, the soonest first; including stale ones.
     due: BinaryHeap<Reverse<(u64, u64)>>,
     now_ms: u64,
 }
@@ -100,29 +100,29 @@ impl Order {
         self.settings
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub(crate) fn len(&self) -> usize {
         self.stack.len()
     }
 
-    /// Whether there is an object.
+    /// Whether an object is present.
     pub(crate) fn has(&self, key: u64) -> bool {
         self.stack.bytes_of(key).is_some()
     }
 
-    /// The last access of each object, by the numbers of [`Self::see_numbered`].
+    /// The last access of each object, by the numbers of [`Self::record_numbered`].
     pub(crate) fn last_accesses(&self) -> impl Iterator<Item = LastAccess> + Clone {
         self.stack.last_accesses()
     }
 
-    /// Takes a request in whose number nobody will ask for.
-    pub(crate) fn see(&mut self, access: &Access) -> Seen {
-        self.see_numbered(access, NonZeroU64::MIN)
+    /// Records a request without a number.
+    pub(crate) fn record(&mut self, access: &Access) -> RequestClass {
+        self.record_numbered(access, NonZeroU64::MIN)
     }
 
-    /// Takes a request in, and remembers its number with its object.
+    /// Records a request, and stores its number with its object.
     #[inline]
-    pub(crate) fn see_numbered(&mut self, access: &Access, number: NonZeroU64) -> Seen {
+    pub(crate) fn record_numbered(&mut self, access: &Access, number: NonZeroU64) -> RequestClass {
         self.advance(access.at_ms);
         let key = access.key;
         match access.action {
@@ -140,7 +140,7 @@ impl Order {
                     _ => self.stack.bytes_of(key).unwrap_or_else(|| self.size(0)),
                 };
                 self.stack.push(key, bytes, number);
-                if seen == Seen::Miss {
+                if seen == RequestClass::Miss {
                     self.set_deadline(key, access.ttl_ms);
                 }
                 seen
@@ -148,30 +148,30 @@ impl Order {
             Action::Set(bytes) => {
                 self.stack.push(key, self.size(bytes), number);
                 self.set_deadline(key, access.ttl_ms);
-                Seen::Nothing
+                RequestClass::Nothing
             }
             Action::Delete => {
                 self.forget(key);
-                Seen::Nothing
+                RequestClass::Nothing
             }
         }
     }
 
-    /// Takes an object out, as if it had never been there but for its hole.
+    /// Removes an object and leaves its hole.
     pub(crate) fn forget(&mut self, key: u64) {
         self.stack.remove(key);
         self.deadlines.remove(&key);
     }
 
-    /// Takes an object out as if there had never been any request for it.
+    /// Removes an object as if it had never been requested.
     pub(crate) fn drop_out(&mut self, key: u64) {
         self.stack.drop_out(key);
         self.deadlines.remove(&key);
     }
 
-    /// Takes out, as if there had never been any request for it, whatever caches of so many bytes do
-    /// not have.
-    pub(crate) fn cut_off(&mut self, bytes: u64) {
+    /// Removes all objects that caches of `bytes` bytes do not have, as if they had never been
+    /// requested.
+    pub(crate) fn truncate(&mut self, bytes: u64) {
         while let Some(key) = self.stack.below(bytes) {
             self.drop_out(key);
         }
@@ -182,7 +182,7 @@ impl Order {
         self.stack.mean_bytes()
     }
 
-    /// Time has gone on to there.
+    /// Advances the time.
     #[inline]
     pub(crate) fn advance(&mut self, at_ms: u64) {
         self.now_ms = self.now_ms.max(at_ms);
@@ -198,13 +198,13 @@ impl Order {
         }
     }
 
-    /// What a request for `key` is.
+    /// Classifies a request for `key`.
     #[inline]
-    fn ask(&mut self, key: u64) -> Seen {
+    fn ask(&mut self, key: u64) -> RequestClass {
         if !self.deadlines.is_empty() {
             self.forget_if_over(key);
         }
-        self.stack.find(key).map_or(Seen::Miss, Seen::Reuse)
+        self.stack.find(key).map_or(RequestClass::Miss, RequestClass::Reuse)
     }
 
     fn forget_if_over(&mut self, key: u64) {
@@ -227,7 +227,7 @@ impl Order {
         }
     }
 
-    /// Forgets what counts no more, where that is most of it.
+    /// Drops stale deadlines, if they are the majority.
     fn tidy(&mut self) {
         if self.due.len() > 2 * self.deadlines.len() + 64 {
             let deadlines = &self.deadlines;
@@ -253,7 +253,7 @@ impl Order {
     }
 }
 
-/// A profile of all requests.
+/// An exact profile of all requests.
 #[derive(Debug, Default)]
 pub struct Profiler {
     order: Order,
@@ -261,32 +261,34 @@ pub struct Profiler {
 }
 
 impl Profiler {
-    /// One that has seen nothing.
+    /// An empty profile.
     pub fn new(settings: Settings) -> Self {
         Self { order: Order::new(settings), ..Self::default() }
     }
 
-    /// Takes a request in.
-    pub fn see(&mut self, access: &Access) {
-        match self.order.see(access) {
-            Seen::Nothing => {}
-            Seen::Reuse(place) => self.distances.reuse(place.depth, access.action.asked_bytes()),
-            Seen::Miss => self.distances.miss(access.action.asked_bytes()),
+    /// Records a request.
+    pub fn record(&mut self, access: &Access) {
+        match self.order.record(access) {
+            RequestClass::Nothing => {}
+            RequestClass::Reuse(place) => {
+                self.distances.reuse(place.depth, access.action.requested_bytes())
+            }
+            RequestClass::Miss => self.distances.miss(access.action.requested_bytes()),
         }
     }
 
-    /// What caches miss of the requests so far.
+    /// The miss-ratio curve of the requests so far.
     pub fn curve(&self) -> Curve {
         self.distances.curve(0.0)
     }
 
-    /// The share of the bytes asked for that is missed, by the size of the cache, which is in the unit of the profile. `None`
-    /// where a request did not say how many it asks for.
+    /// The byte miss ratio by cache size, in the unit of the profile. `None` if the size of some
+    /// request is unknown.
     pub fn byte_curve(&self) -> Option<Curve> {
-        self.distances.byte_curve(Lack::default())
+        self.distances.byte_curve(Deficit::default())
     }
 
-    /// How many objects there are.
+    /// The number of live objects.
     pub fn objects(&self) -> usize {
         self.order.len()
     }

@@ -1,17 +1,18 @@
-//! Curves from how many requests lie between two of one object, which is cheaper to know than how
-//! many objects: O(1) a request, no tree.
+//! Curves from reuse times, the number of requests between two for an object, which are cheaper to
+//! measure than reuse distances: O(1) a request, no tree.
 //!
 //! * [`ReuseTimes::footprint`]: the mean number of objects in windows of each length, and from it
 //!   the curve (Xiang et al., HOTL, ASPLOS 2013; ElCached has compared with it).
-//! * [`ReuseTimes::average_eviction_time`]: how long objects stay in a cache of each size (Hu et al.,
-//!   AET, USENIX ATC 2016).
+//! * [`ReuseTimes::average_eviction_time`]: how long objects stay in a cache of each size (Hu et
+//!   al., AET, USENIX ATC 2016).
 //!
-//! Both take every request for a load, sizes in objects, and hold where a trace goes on as it begins.
-//! What is deleted or expires is not told of: exact is [`crate::Profiler`].
+//! Both treat every request as a load, measure sizes in objects, and hold for stationary traces.
+//! They ignore deletes and expiry: [`crate::Profiler`] is exact.
 //!
-//! Guarantees: what is told of a length of time is exact, and of two lengths that are told one is longer by one part in 128
-//! at most; memory grows with objects, not with requests. [`crate::curves::calibration`] has the last access of each object from the
-//! stack, and takes [`Intervals`] alone, which do not grow. Pure; one thread's.
+//! Guarantees: the count of each recorded length of time is exact, and adjacent recorded lengths
+//! differ by one part in 128 at most; memory grows with objects, not with requests.
+//! [`crate::curves::calibration`] takes the last access of each object from the stack, and uses
+//! [`Intervals`] alone, which do not grow. Pure; one thread's.
 
 use hashbrown::HashMap;
 
@@ -20,22 +21,22 @@ use crate::curves::curve::{Curve, Point};
 use crate::curves::histogram_scale::{number_of, place_of};
 use crate::curves::stack::LastAccess;
 
-/// Times below 2^that have a place of their own.
+/// Times below 2^that have a bucket of their own.
 const PRECISION_BITS: u32 = 8;
-/// Points of a curve, at most.
+/// The most points of a curve.
 const POINTS_MAX: usize = 4096;
-/// Of two sizes of a curve one is larger by this part, beyond the small ones.
+/// The growth factor from one size of a curve to the next, beyond the small ones.
 const GROWTH: f64 = 1.01;
 
-/// The times between requests for an object, in requests.
+/// Reuse times, in requests.
 #[derive(Debug, Default)]
 pub struct ReuseTimes {
     last_accesses: HashMap<u64, LastAccess>,
     intervals: Intervals,
 }
 
-/// How many requests come how long after the one before for their object: all that curves need, but for the last access of
-/// each object, which whoever knows the objects hands in.
+/// A histogram of reuse times: all that curves need, except for the last access of each object,
+/// which the caller passes.
 #[derive(Debug, Default)]
 pub(crate) struct Intervals {
     /// From one request to the next.
@@ -43,19 +44,19 @@ pub(crate) struct Intervals {
     /// From the beginning to the first request for each object.
     before: Gaps,
     requests: u64,
-    /// Requests for an object that was of another size before.
+    /// Requests for an object whose size had changed.
     resized: u64,
 }
 
-/// Times, each of an object of some size.
+/// Times, each with the size of an object.
 #[derive(Debug, Clone, Default)]
 struct Gaps {
-    /// By their places ([`crate::curves::histogram_scale`]).
+    /// By bucket ([`crate::curves::histogram_scale`]).
     places: Vec<Sums>,
 }
 
-/// Of some gaps: how many there are, and how long they are together; and the same where each counts as much as its
-/// object has bytes.
+/// Of some gaps: their number and total length; and the same weighted by the bytes of their
+/// objects.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     count: f64,
@@ -77,7 +78,7 @@ impl Sums {
         self.byte_times += other.byte_times;
     }
 
-    /// What the gaps have beyond that length, if all are longer.
+    /// The excess of the gaps over that length, if all are longer.
     fn excess(&self, length: f64) -> f64 {
         self.times - length * self.count
     }
@@ -102,17 +103,18 @@ impl Gaps {
         self.places.iter_mut().zip(&other.places).for_each(|(sums, more)| sums.add(more));
     }
 
-    /// All of them.
+    /// The total.
     fn sums(&self) -> Sums {
         self.beyond().last().map_or(Sums::default(), |(_, sums)| sums)
     }
 
-    /// A length than which none is longer.
+    /// An upper bound of all lengths.
     fn longest(&self) -> Option<u64> {
         self.places.len().checked_sub(1).map(number_of::<PRECISION_BITS>)
     }
 
-    /// Lengths, the longest first, each with the gaps that are longer than it; the last length is 0.
+    /// Lengths, the longest first, each with the gaps that are longer than it; the last length is
+    /// 0.
     fn beyond(&self) -> impl Iterator<Item = (u64, Sums)> {
         let mut sums = Sums::default();
         let lengths = self.places.iter().enumerate().rev().filter(|(place, _)| *place > 0);
@@ -123,22 +125,23 @@ impl Gaps {
     }
 }
 
-/// What windows of a length hold, on average over all that a trace has.
+/// The average content of windows of one length, over all windows of a trace.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Footprint {
     /// The length, in requests of all keys.
     pub(crate) length: f64,
     pub(crate) objects: f64,
     pub(crate) bytes: f64,
-    /// Objects that are new to a window with one request more: `fp(w + 1) - fp(w)`, per request of all keys.
+    /// Objects that are new to a window with one request more: `fp(w + 1) - fp(w)`, per request of
+    /// all keys.
     pub(crate) new: f64,
 }
 
 impl Intervals {
-    /// Takes a request in: its number, from 1 and higher than those before, the bytes of the object, and the request before
-    /// for it.
+    /// Records a request: its number, from 1 and higher than those before, the bytes of the object,
+    /// and the previous request for it.
     #[inline]
-    pub(crate) fn see(&mut self, number: u64, bytes: u64, before: Option<LastAccess>) {
+    pub(crate) fn record(&mut self, number: u64, bytes: u64, before: Option<LastAccess>) {
         self.requests = number;
         match before {
             Some(before) => {
@@ -149,10 +152,11 @@ impl Intervals {
         }
     }
 
-    /// What windows hold, the shortest first, where there were so many requests, and these are the last for all objects:
-    /// `fp(w)` is, with `n` requests for `m` objects, `m - (Σ (t - w) r_t + Σ (f_i - w) + Σ (l_i - w)) / (n - w + 1)`,
-    /// each sum over what is longer than `w`; `r_t` requests come `t` after the one before, `f_i` is when an object is first
-    /// asked for and `l_i` the same from the end (HOTL, equation 1). Bytes are those of objects whose sizes stay.
+    /// The footprints, by rising window length, after `requests` requests with these last accesses
+    /// of all objects: `fp(w)` is, with `n` requests for `m` objects, `m - (Σ (t - w) r_t + Σ (f_i
+    /// - w) + Σ (l_i - w)) / (n - w + 1)`, each sum over terms longer than `w`; `r_t` requests come
+    /// `t` after the one before, `f_i` is the time of an object's first request and `l_i` the same
+    /// from the end (HOTL, equation 1). The bytes assume constant object sizes.
     pub(crate) fn footprints(
         &self,
         requests: u64,
@@ -184,7 +188,7 @@ impl Intervals {
         footprints
     }
 
-    /// The part of the requests for an object that was of another size before.
+    /// The fraction of requests for an object whose size had changed.
     pub(crate) fn resized(&self) -> f64 {
         self.resized as f64 / self.between.sums().count.max(1.0)
     }
@@ -197,8 +201,8 @@ impl Intervals {
 }
 
 impl ReuseTimes {
-    /// Takes a request in.
-    pub fn see(&mut self, access: &Access) {
+    /// Records a request.
+    pub fn record(&mut self, access: &Access) {
         if !access.action.is_request() {
             return;
         }
@@ -208,26 +212,27 @@ impl ReuseTimes {
         };
         let number = self.intervals.requests + 1;
         let before = self.last_accesses.insert(access.key, LastAccess { number, bytes });
-        self.intervals.see(number, bytes, before);
+        self.intervals.record(number, bytes, before);
     }
 
     fn footprints(&self) -> Vec<Footprint> {
         self.intervals.footprints(self.intervals.requests, self.last_accesses.values().copied())
     }
 
-    /// The curve by what windows hold: of a cache of `fp(w)` objects `fp(w + 1) - fp(w)` of the requests miss.
+    /// The curve by footprints: of a cache of `fp(w)` objects `fp(w + 1) - fp(w)` of the requests
+    /// miss.
     pub fn footprint(&self) -> Curve {
         let footprints = self.footprints().into_iter();
         self.curve(footprints.map(|footprint| (footprint.objects, footprint.new)).collect())
     }
 
-    /// The curve by how long objects stay: a share `P(t)` of requests comes more than `t` after the one
-    /// before, or is the first; a cache of `P(0) + … + P(t - 1)` objects keeps them for `t` requests and
-    /// misses `P(t)` (AET, equations 2 and 3).
+    /// The curve by eviction times: a share `P(t)` of requests comes more than `t` after the one
+    /// before, or is the first; a cache of `P(0) + … + P(t - 1)` objects keeps them for `t`
+    /// requests and misses `P(t)` (AET, equations 2 and 3).
     pub fn average_eviction_time(&self) -> Curve {
         let Intervals { between, requests, .. } = &self.intervals;
         let (n, first) = (*requests as f64, self.last_accesses.len() as f64);
-        // The sum of all P up to a time: of each reuse as much of its time as that.
+        // The sum of all P up to a time: each reuse contributes its time up to that.
         let all = between.sums().times;
         let at = |(time, longer): (u64, Sums)| {
             let time = time as f64;
@@ -239,7 +244,7 @@ impl ReuseTimes {
         self.curve(points)
     }
 
-    /// The curve through sizes that rise, each with its miss ratio.
+    /// The curve through rising sizes, each with its miss ratio.
     fn curve(&self, sizes: Vec<(f64, f64)>) -> Curve {
         let (mut points, mut least) = (Vec::<Point>::new(), 1.0_f64);
         let (mut next, last) = (0.0, sizes.len().saturating_sub(1));
@@ -278,7 +283,7 @@ mod tests {
         Access::new(key, Action::Load(1 + key % 7))
     }
 
-    /// The mean number of objects in windows of that length and of their bytes, counted.
+    /// The mean number of objects in windows of that length and of their bytes, counted directly.
     fn counted(keys: &[u64], length: usize) -> (f64, f64) {
         let distinct = |window: &[u64]| {
             let mut window = window.to_vec();
@@ -297,7 +302,7 @@ mod tests {
     fn footprints_are_means_over_all_windows() {
         let keys: Vec<u64> = (0..200_u64).map(|i| i * i % 37 % (1 + i % 23)).collect();
         let mut times = ReuseTimes::default();
-        keys.iter().for_each(|key| times.see(&load(*key)));
+        keys.iter().for_each(|key| times.record(&load(*key)));
         let footprints = times.footprints();
         for length in [0, 1, 2, 3, 10, 50, 179] {
             let Footprint { objects, bytes, new, .. } = footprints[length];
@@ -310,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn both_are_near_the_exact_curve_where_nothing_changes() {
+    fn both_estimates_are_near_the_exact_curve_of_a_stationary_trace() {
         let settings = Settings { unit: Unit::Objects, expiry: Expiry::Ignored };
         let (mut exact, mut times) = (Profiler::new(settings), ReuseTimes::default());
         let mut state = 7_u64;
@@ -318,21 +323,21 @@ mod tests {
             state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
             let part = (state >> 11) as f64 / (1_u64 << 53) as f64;
             let access = load((5_000.0 * part * part * part) as u64);
-            exact.see(&access);
-            times.see(&access);
+            exact.record(&access);
+            times.record(&access);
         }
         for curve in [times.footprint(), times.average_eviction_time()] {
             let error = curve.mean_absolute_error(&exact.curve(), 100);
             assert!(error < 0.01, "{error}");
         }
-        // As many places as times have, whatever there were of them.
+        // At most one bucket for each length, however many there were.
         assert!(times.memory_bytes() < 2 << 20, "{}", times.memory_bytes());
     }
 
     #[test]
-    fn in_a_circle_all_is_missed_until_all_is_there() {
+    fn cyclic_trace_misses_until_everything_fits() {
         let mut times = ReuseTimes::default();
-        (0..1_000_000).for_each(|number| times.see(&load(number % 10_000)));
+        (0..1_000_000).for_each(|number| times.record(&load(number % 10_000)));
         for (curve, rest) in [(times.footprint(), 0.0), (times.average_eviction_time(), 0.01)] {
             assert!(curve.miss_ratio(9_900) > 0.98, "{}", curve.miss_ratio(9_900));
             assert!((curve.miss_ratio(10_100) - rest).abs() < 1e-9, "{}", curve.miss_ratio(10_100));
@@ -340,10 +345,10 @@ mod tests {
     }
 
     #[test]
-    fn few_requests_make_a_curve_too() {
+    fn few_requests_give_a_curve() {
         for requests in 0..4 {
             let mut times = ReuseTimes::default();
-            (0..requests).for_each(|_| times.see(&load(1)));
+            (0..requests).for_each(|_| times.record(&load(1)));
             for curve in [times.footprint(), times.average_eviction_time()] {
                 assert_eq!(curve.requests(), requests as f64);
                 assert_eq!(curve.miss_ratio(0), 1.0);

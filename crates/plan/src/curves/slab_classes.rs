@@ -1,39 +1,39 @@
-//! memcached's memory: pages of equal size, each cut into chunks of one class; what is stored takes
-//! a chunk of the smallest class that it fits, and each class evicts for itself.
+//! memcached's memory: pages of equal size, each cut into chunks of one class; an item takes a
+//! chunk of the smallest class that it fits, and each class evicts for itself.
 //!
-//! As memcached 1.6 makes them (`slabs_init` and `item_make_header` of its sources): the first chunk
-//! is 96 bytes, each further one larger by the growth factor and a multiple of 8, the last half a
-//! page. What is larger than half a page is cut into chunks, and not told of here.
+//! As in memcached 1.6 (`slabs_init` and `item_make_header` of its sources): the first chunk is 96
+//! bytes, each further one larger by the growth factor and a multiple of 8, the last half a page.
+//! Items larger than half a page are split into chunks, and not modelled here.
 //!
-//! **Who gets a page.** A class that has no free chunk takes a page until there are as many as the
-//! limit allows (`do_slabs_newslab`), and nothing is evicted before: so under any limit classes come to
-//! need their pages in the same order, and the first so many of that order are taken. A class that
-//! has none gets one whatever the limit is, or could store nothing. From then on pages stay where they
-//! are, unless memcached moves them (`slab_automove`).
+//! **Allocation of pages.** A class that has no free chunk takes a page until the limit is reached
+//! (`do_slabs_newslab`), and nothing is evicted before: so under any limit classes need their pages
+//! in the same order, and a prefix of that order is allocated. A class that has no page gets one
+//! whatever the limit is, or could store nothing. From then on pages stay where they are, unless
+//! memcached moves them (`slab_automove`).
 //!
 //! **What we changed.** The paper gives each class the share of the limit that it has of all pages
-//! where there is room for everything (ElCached §3), which does not depend on the order:
-//! [`ClassProfiler::curve_of_shares`]. Classes that come late have less than their share in a memcached
-//! that is full by then; [`ClassProfiler::curve`] follows the order itself.
+//! with room for everything (ElCached §3), which does not depend on the order:
+//! [`ClassProfiler::curve_of_shares`]. Classes that are used late have less than their share in a
+//! memcached that is full by then; [`ClassProfiler::curve`] follows the order itself.
 
 use hashbrown::HashMap;
 
 use crate::curves::access::{Access, Action};
 use crate::curves::curve::{Curve, Point};
 use crate::curves::distances::Distances;
-use crate::curves::profiler::{Expiry, Order, Seen, Settings, Unit};
+use crate::curves::profiler::{Expiry, Order, RequestClass, Settings, Unit};
 
-/// A page, by memcached's default.
+/// The size of a page, by memcached's default, in bytes.
 pub const PAGE_BYTES: u64 = 1 << 20;
-/// How much larger a class is than the one before, by memcached's default.
+/// The growth factor of classes, by memcached's default.
 pub const GROWTH: f64 = 1.25;
 /// An item without key and value: its header, and the version of `cas`.
 const HEADER_BYTES: u64 = 48 + 8;
 /// Chunks of the first class.
 const CHUNK_BYTES_MIN: u64 = 48 + 48;
-/// Fewer that are there no more are not worth a thought.
+/// Fewer stale objects are not worth a cleanup.
 const TIDIED_FROM: usize = 4096;
-/// There are no more classes.
+/// The most classes.
 const CLASSES_MAX: usize = 63;
 
 /// The sizes of chunks.
@@ -44,7 +44,7 @@ pub struct SlabClasses {
 }
 
 impl SlabClasses {
-    /// Those of memcached with that growth factor, which is above 1.
+    /// The classes of memcached with that growth factor, which is above 1.
     pub fn of_growth(growth: f64) -> Self {
         let largest = PAGE_BYTES / 2;
         let (mut chunk_bytes, mut bytes) = (Vec::new(), CHUNK_BYTES_MIN);
@@ -62,13 +62,13 @@ impl SlabClasses {
         &self.chunk_bytes
     }
 
-    /// What an item takes in bytes, without flags of the client's.
+    /// The size of an item in bytes, without client flags.
     pub fn item_bytes(key_bytes: u64, value_bytes: u64) -> u64 {
-        // A zero behind the key, a line end behind the value.
+        // A zero after the key, a line end after the value.
         (HEADER_BYTES + 1 + 2).saturating_add(key_bytes).saturating_add(value_bytes)
     }
 
-    /// The class of an item of so many bytes; none where it is larger than any chunk.
+    /// The class of an item of this many bytes; `None` if it is larger than any chunk.
     pub fn class_of(&self, item_bytes: u64) -> Option<usize> {
         let class = self.chunk_bytes.partition_point(|chunk| *chunk < item_bytes);
         (class < self.chunk_bytes.len()).then_some(class)
@@ -81,19 +81,18 @@ impl SlabClasses {
 
 /// A profile of each class of a memcached (ElCached §3).
 ///
-/// Requests say in [`Action::Set`] and [`Action::Load`] how many bytes an item takes
-/// ([`SlabClasses::item_bytes`]).
+/// [`Action::Set`] and [`Action::Load`] give the bytes of an item ([`SlabClasses::item_bytes`]).
 #[derive(Debug)]
 pub struct ClassProfiler {
     classes: SlabClasses,
     of_class: Vec<OfClass>,
-    /// Which class an object is in.
+    /// The class of each object.
     class_of: HashMap<u64, u8>,
-    /// So many objects may there be in it before it is tidied.
+    /// The size of that map that triggers the next cleanup.
     tidied_from: usize,
     /// The class of each page, in the order in which they are needed.
     pages: Vec<u8>,
-    /// Requests for what is not there.
+    /// Requests for absent objects.
     absent: f64,
 }
 
@@ -106,7 +105,7 @@ struct OfClass {
 }
 
 impl ClassProfiler {
-    /// One that has seen nothing.
+    /// An empty profile.
     pub fn new(classes: SlabClasses, expiry: Expiry) -> Self {
         let settings = Settings { unit: Unit::Objects, expiry };
         let new = |_: &u64| OfClass { order: Order::new(settings), ..OfClass::default() };
@@ -115,10 +114,10 @@ impl ClassProfiler {
         Self { classes, of_class, class_of, tidied_from, pages: Vec::new(), absent: 0.0 }
     }
 
-    /// Takes a request in. What is too large for any chunk only removes what was there.
-    pub fn see(&mut self, access: &Access) {
+    /// Records a request. An item too large for any chunk only removes the previous one.
+    pub fn record(&mut self, access: &Access) {
         let before = self.class_of.get(&access.key).map(|class| usize::from(*class));
-        // It may have expired, which its class has not heard of yet.
+        // It may have expired, which its class has not noticed yet.
         let before = before.filter(|class| {
             let order = &mut self.of_class[*class].order;
             order.advance(access.at_ms);
@@ -145,12 +144,12 @@ impl ClassProfiler {
             return;
         };
         let of_class = &mut self.of_class[class];
-        match of_class.order.see(access) {
-            Seen::Nothing => {}
-            Seen::Reuse(place) => of_class.distances.reuse(place.depth, None),
-            Seen::Miss => of_class.distances.miss(None),
+        match of_class.order.record(access) {
+            RequestClass::Nothing => {}
+            RequestClass::Reuse(place) => of_class.distances.reuse(place.depth, None),
+            RequestClass::Miss => of_class.distances.miss(None),
         }
-        // A class has room for what is there in as many pages as that takes, and takes no other.
+        // A class takes as many pages as its objects need, and no more.
         while of_class.order.len() > of_class.chunks {
             of_class.chunks += self.classes.chunks_in_a_page(class) as usize;
             self.pages.push(class as u8);
@@ -161,7 +160,7 @@ impl ClassProfiler {
         }
     }
 
-    /// Forgets the classes of what has expired, where there may be much of it.
+    /// Drops expired objects from the map, if there may be many.
     fn tidy(&mut self) {
         if self.class_of.len() > self.tidied_from {
             let of_class = &self.of_class;
@@ -170,8 +169,8 @@ impl ClassProfiler {
         }
     }
 
-    /// What a memcached of usual settings misses, whose pages stay where they are, by its limit (`-m`) in
-    /// bytes.
+    /// The miss-ratio curve of a memcached with default settings, whose pages stay where they are,
+    /// by its limit (`-m`) in bytes.
     pub fn curve(&self) -> Curve {
         let curves: Vec<Curve> =
             self.of_class.iter().map(|of_class| of_class.distances.curve(0.0)).collect();
@@ -192,7 +191,7 @@ impl ClassProfiler {
                 misses += missed(class, pages[class] + 1) - missed(class, pages[class]);
                 pages[class] += 1;
             }
-            // By rounding alone it could rise.
+            // Rounding alone could make it rise.
             least = least.min((misses / requests.max(1.0)).clamp(0.0, 1.0));
             points.push(Point { size: limit * PAGE_BYTES, miss_ratio: least });
         }
@@ -202,8 +201,8 @@ impl ClassProfiler {
         }
     }
 
-    /// What a memcached misses whose classes have so many pages each, of what has been asked since
-    /// [`ClassProfiler::count_anew`].
+    /// The miss ratio of a memcached with this many pages for each class, for the requests since
+    /// [`ClassProfiler::reset_counts`].
     pub fn miss_ratio_of_pages(&self, pages: &[u64]) -> f64 {
         let (mut requests, mut misses) = (self.absent, self.absent);
         for (class, (of_class, pages)) in self.of_class.iter().zip(pages).enumerate() {
@@ -215,14 +214,13 @@ impl ClassProfiler {
         if requests > 0.0 { misses / requests } else { 1.0 }
     }
 
-    /// Begins to count, with the order of objects that there is by now: what comes counts, what has been
-    /// no more.
-    pub fn count_anew(&mut self) {
+    /// Resets the counts and keeps the objects: later requests count, earlier ones do not.
+    pub fn reset_counts(&mut self) {
         self.of_class.iter_mut().for_each(|of_class| of_class.distances = Distances::default());
         self.absent = 0.0;
     }
 
-    /// The pages of each class in which all that was there at once would be.
+    /// The pages of each class that hold the most that was present at once.
     fn pages_of_classes(&self) -> impl Iterator<Item = u64> {
         let pages = |(class, of_class): (usize, &OfClass)| {
             of_class.chunks as u64 / self.classes.chunks_in_a_page(class)
@@ -230,8 +228,8 @@ impl ClassProfiler {
         self.of_class.iter().enumerate().map(pages)
     }
 
-    /// What a memcached misses that gives each class the share of its pages that it would have
-    /// with room for everything (ElCached §3). Sizes in bytes of pages.
+    /// The miss-ratio curve of a memcached that gives each class the share of its pages that it
+    /// would have with room for everything (ElCached §3). Sizes in bytes of pages.
     pub fn curve_of_shares(&self) -> Curve {
         let part = |(class, (of_class, pages)): (usize, (&OfClass, u64))| {
             let bytes = PAGE_BYTES as f64 / self.classes.chunks_in_a_page(class) as f64;
@@ -240,10 +238,10 @@ impl ClassProfiler {
         let absent = Distances::of_misses(self.absent);
         let parts = self.of_class.iter().zip(self.pages_of_classes()).enumerate().map(part);
         let parts: Vec<(Curve, f64)> = parts.chain([(absent.curve(0.0), 0.0)]).collect();
-        Curve::beside(&parts).unwrap_or_else(|| Distances::default().curve(0.0))
+        Curve::divided(&parts).unwrap_or_else(|| Distances::default().curve(0.0))
     }
 
-    /// Bytes of the pages in which all that was there at once would be.
+    /// Bytes of the pages that hold the most that was present at once.
     pub fn bytes_max(&self) -> u64 {
         self.pages.len() as u64 * PAGE_BYTES
     }

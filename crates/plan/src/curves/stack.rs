@@ -1,24 +1,25 @@
-//! The stack of a least-recently-used cache of any size: what a cache of `c` bytes has is what
-//! stands in the stack's first `c` bytes (Mattson et al. 1970), found in O(log n) (Olken 1981).
+//! The LRU stack: a cache of `c` bytes has the objects in the stack's first `c` bytes (Mattson et
+//! al. 1970), with lookups in O(log n) (Olken 1981).
 //!
-//! What is removed leaves a hole. A cache that has less than what stood above it had evicted
-//! something for it, and does not get that back; one that has more has room, and needs to evict
-//! nothing for the next. So whatever comes to the top fills the topmost holes before it pushes
-//! anything down, and where nothing was removed it fills the one that it leaves itself.
+//! A removed object leaves a hole. A cache smaller than the depth of the hole had evicted something
+//! for the object, and does not get that back; a larger one has room, and need not evict anything
+//! for the next. So an object that moves to the top fills the topmost holes before it pushes
+//! anything down, and without removals it fills the one that it leaves itself.
 //!
 //! ```text
 //!  top                    remove(b)           push(d)
 //!  a b c      ──────────► a _ c  ───────────► d a c      a cache of two: a b, a _, d a
 //! ```
 //!
-//! Guarantees: for objects of one size each cache has exactly what the first of the stack are.
-//! Where sizes differ, a cache is thought to keep a part of an object: wrong by less than
-//! the object at its end.
+//! Guarantees: for objects of one size each cache has exactly the first objects of the stack. Where
+//! sizes differ, a cache is assumed to keep a part of an object: wrong by less than the object at
+//! its end.
 //!
-//! Each slot keeps the number of its object's last access, as whoever pushes it numbers them; with the object it goes.
+//! Each slot keeps the number of its object's last access, as the caller assigns it; it is dropped
+//! with the object.
 //!
-//! The paper (ElCached §3) removes a node from its tree and closes the gap: caches are then
-//! thought to have what they had evicted. Pure; one thread's.
+//! The paper (ElCached §3) removes a node from its tree and closes the gap: caches are then assumed
+//! to have objects that they had evicted. Pure; one thread's.
 
 use std::collections::BinaryHeap;
 use std::num::NonZeroU64;
@@ -27,7 +28,7 @@ use hashbrown::HashMap;
 
 use crate::curves::fenwick::Fenwick;
 
-/// Fewer slots are not worth a thought.
+/// The least number of slots.
 const SLOTS_MIN: usize = 1024;
 
 /// An object, or a hole.
@@ -41,7 +42,7 @@ struct Slot {
 #[derive(Debug, Clone, Copy)]
 struct Object {
     key: u64,
-    /// That of its last access.
+    /// The number of its last access.
     number: NonZeroU64,
 }
 
@@ -64,7 +65,7 @@ pub(crate) struct LastAccess {
     pub(crate) bytes: u64,
 }
 
-/// Where an object is in the stack.
+/// The position of an object in the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Found {
     /// The least bytes of a cache that has it.
@@ -72,7 +73,7 @@ pub(crate) struct Found {
     pub(crate) last: LastAccess,
 }
 
-/// The stack: the row of its slots has its bottom first.
+/// The stack: its slots are in a row, the bottom first.
 #[derive(Debug, Default)]
 pub(crate) struct Stack {
     slots: Vec<Slot>,
@@ -80,14 +81,14 @@ pub(crate) struct Stack {
     /// Of all slots.
     bytes: u64,
     places: HashMap<u64, u32>,
-    /// Slots of holes; of some that have been filled as well.
+    /// Slots of holes; including some that have been filled.
     holes: BinaryHeap<u32>,
-    /// Slots below are empty.
+    /// Slots below this one are empty.
     bottom: usize,
 }
 
 impl Stack {
-    /// How many objects there are.
+    /// The number of objects.
     pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
@@ -100,7 +101,7 @@ impl Stack {
         self.places.get(&key).map(|place| self.slots[*place as usize].bytes)
     }
 
-    /// Where an object is.
+    /// The position of an object.
     #[inline]
     pub(crate) fn find(&self, key: u64) -> Option<Found> {
         if let Some(top) = self.top_of(key) {
@@ -109,7 +110,8 @@ impl Stack {
         self.find_under_top(key)
     }
 
-    /// The top of the stack, where that is this object: in a sample with a very popular key it mostly is.
+    /// The top of the stack, if it is this object: in a sample with a very popular key it mostly
+    /// is.
     #[inline]
     fn top_of(&self, key: u64) -> Option<&Slot> {
         self.slots.last().filter(|top| top.is_of(key))
@@ -126,7 +128,7 @@ impl Stack {
         self.slots.iter().filter_map(Slot::last)
     }
 
-    /// Takes an object out; its bytes, if it was there.
+    /// Removes an object and leaves a hole; its bytes, if it was present.
     pub(crate) fn remove(&mut self, key: u64) -> Option<u64> {
         let place = self.places.remove(&key)?;
         let slot = &mut self.slots[place as usize];
@@ -135,7 +137,7 @@ impl Stack {
         Some(slot.bytes)
     }
 
-    /// Takes an object out as if it had never been there: what is below comes closer, and no hole is left.
+    /// Removes an object as if it had never been there: lower ones move up, and no hole is left.
     pub(crate) fn drop_out(&mut self, key: u64) {
         if let Some(place) = self.places.remove(&key) {
             let slot = &mut self.slots[place as usize];
@@ -146,14 +148,14 @@ impl Stack {
         }
     }
 
-    /// The object at the bottom, if caches of so many bytes do not have it.
+    /// The object at the bottom, if caches of `bytes` bytes do not have it.
     pub(crate) fn below(&mut self, bytes: u64) -> Option<u64> {
         while self.bytes > bytes {
             let slot = self.slots.get_mut(self.bottom)?;
             if let Some(object) = slot.object {
                 return Some(object.key);
             }
-            // There is room at the bottom whatever is there.
+            // A hole at the bottom has no effect.
             let hole = std::mem::take(&mut slot.bytes);
             self.depths.take(self.bottom, hole);
             self.bytes -= hole;
@@ -168,7 +170,7 @@ impl Stack {
         (self.len() > 0).then(|| bytes as f64 / self.len() as f64)
     }
 
-    /// Puts an object of so many bytes on top, wherever it was, at the access of that number.
+    /// Moves an object of this many bytes to the top, at the access of that number.
     #[inline]
     pub(crate) fn push(&mut self, key: u64, bytes: u64, number: NonZeroU64) {
         let object = Some(Object { key, number });
@@ -212,7 +214,7 @@ impl Stack {
         }
     }
 
-    /// Closes up, and has twice as many slots as are taken.
+    /// Compacts the slots, and doubles their number.
     fn make_room(&mut self) {
         let mut slots: Vec<Slot> = Vec::with_capacity(self.places.len());
         self.holes.clear();
@@ -223,7 +225,7 @@ impl Stack {
                     self.places.insert(object.key, slots.len() as u32);
                     slots.push(slot);
                 }
-                // There is room at the bottom whatever is there, and nothing is below.
+                // A hole at the bottom has no effect.
                 (None, None) => self.bytes -= slot.bytes,
                 (None, Some(below)) if below.object.is_none() => below.bytes += slot.bytes,
                 (None, Some(_)) if slot.bytes == 0 => {}

@@ -1,18 +1,20 @@
-//! A profile for as long as a server runs: a sample of fixed size, and a curve for each window of time.
+//! A continuous profile of a running server: a sample of fixed size, and a curve for each window of
+//! time.
 //!
-//! What has been asked for before a window is known in it: its curve is that of caches that were warm
-//! when it began.
+//! The state from before a window is kept: its curve is that of caches that were warm when it
+//! began.
 //!
-//! A [`Sampler`] alone would not do. It keeps all keys that there ever were, so that of a working set
-//! that moves on its sample has fewer and fewer; and its rate never rises. So
+//! A [`Sampler`] alone does not suffice. It keeps all keys ever seen, so that it has fewer and
+//! fewer of a moving working set; and its rate never rises. So
 //!
-//! * what no cache of [`Watch::new`]'s size would have leaves the sample; and
-//! * a sample that has become small begins anew with more of the keys, and the first window after
-//!   that, in which it learns what there is, has no curve.
+//! * objects that no cache of [`WindowedProfiler::new`]'s size would have are dropped from the sample; and
+//! * a sample that has become small is restarted at a higher rate, and the first window after that,
+//!   in which it warms up, has no curve.
 //!
-//! Not every request need come here: who hands them in asks [`Watch::threshold`] first, and says in
-//! the end how many there were. As long as all keys are in the sample that is not asked: what was seen has been
-//! counted here, and who counts it elsewhere counts some that are still on their way.
+//! Not every request needs to be reported: the caller checks [`WindowedProfiler::threshold`] first, and passes
+//! the total number of requests in the end. That number is ignored while all keys are in the
+//! sample: requests seen are counted here, and a count elsewhere includes some that are still in
+//! flight.
 //!
 //! Pure; one thread's.
 
@@ -21,89 +23,91 @@ use crate::curves::curve::Curve;
 use crate::curves::profiler::Settings;
 use crate::curves::shards::{Sampler, sample_hash};
 
-/// A sample that has fewer of its objects begins anew, with as many keys as make it half full.
+/// A sample with fewer than one in this many of its objects is restarted, at a rate that makes it
+/// half full.
 const SMALL_DIVISOR: usize = 8;
 
-/// What was seen in a window, beside the sample.
+/// The counts of a window, in addition to the sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Window {
-    /// Requests that can be hits or misses, of all keys; of no matter while all keys are in the sample.
+    /// Requests that can be hits or misses, of all keys; ignored while all keys are in the sample.
     pub requests: u64,
-    /// Of these, those that nothing is known of: sightings that were lost on their way here, each as
-    /// many requests as it stood for.
+    /// Of these, requests that were not observed: access events lost on their way here, each
+    /// weighted by the requests that it represented.
     pub lost: u64,
 }
 
 /// A profile of a server's requests.
 #[derive(Debug)]
-pub struct Watch {
+pub struct WindowedProfiler {
     sampler: Sampler,
     settings: Settings,
     objects_max: usize,
     size_max: u64,
-    /// Whether the sample has begun in this window, though the server has not.
+    /// Whether the sample was restarted in this window, though the server was not.
     is_learning: bool,
-    /// Whether all has been forgotten in this window: that there is little says nothing of how much there will be.
+    /// Whether the sample was cleared in this window: its size does not predict how large it will
+    /// be.
     was_cleared: bool,
 }
 
-impl Watch {
-    /// One of at most so many objects, for caches of up to `size_max`.
+impl WindowedProfiler {
+    /// A profile of at most `objects_max` objects, for caches of up to `size_max`.
     pub fn new(objects_max: usize, size_max: u64, settings: Settings) -> Self {
         let sampler = Sampler::of_size(objects_max, settings);
         Self { sampler, settings, objects_max, size_max, is_learning: false, was_cleared: false }
     }
 
-    /// Requests for keys with a [`sample_hash`] below this are wanted. It changes.
+    /// Report requests for keys with a [`sample_hash`] below this. It changes.
     pub fn threshold(&self) -> u64 {
         self.sampler.threshold()
     }
 
-    /// How many keys of each are looked at.
+    /// The sampling rate.
     pub fn rate(&self) -> f64 {
         self.sampler.rate()
     }
 
-    /// How many objects are in the sample.
+    /// The number of objects in the sample.
     pub fn objects(&self) -> usize {
         self.sampler.objects()
     }
 
-    /// The mean size of an object, where there is one.
+    /// The mean size of an object, if there is one.
     pub fn mean_bytes(&mut self) -> Option<f64> {
         self.sampler.order().mean_bytes()
     }
 
-    /// For caches of up to that size from now on.
+    /// Sets the largest cache size.
     pub fn set_size_max(&mut self, size_max: u64) {
         self.size_max = size_max;
     }
 
-    /// Whether the sample has an object at that time; if not, nothing is known of how far its next
-    /// request is.
+    /// Whether the sample has an object at that time; if not, the distance of its next request is
+    /// unknown.
     pub fn has(&mut self, key: u64, at_ms: u64) -> bool {
         let order = self.sampler.order();
         order.advance(at_ms);
         order.has(key)
     }
 
-    /// Forgets all objects, as caches of all sizes do: what is asked for next they all miss.
+    /// Drops all objects, as caches of all sizes do: their next requests miss.
     pub fn clear(&mut self) {
         self.sampler.clear();
         self.was_cleared = true;
     }
 
-    /// Takes a request in, if its key is in the sample.
-    pub fn see(&mut self, access: &Access) {
+    /// Records a request, if its key is in the sample.
+    pub fn record(&mut self, access: &Access) {
         if sample_hash(access.key) >= self.threshold() {
             return;
         }
-        self.sampler.see(access);
+        self.sampler.record(access);
         let most = (self.size_max as f64 * self.rate()).ceil() as u64;
-        self.sampler.order().cut_off(most);
+        self.sampler.order().truncate(most);
     }
 
-    /// What caches have missed in the window that runs; nothing while the sample learns.
+    /// The miss-ratio curve of the current window; `None` while the sample warms up.
     pub fn curve(&self, window: Window) -> Option<Curve> {
         if self.is_learning {
             return None;
@@ -114,11 +118,11 @@ impl Watch {
         (requests > 0).then(|| self.sampler.curve_of(requests, window.lost))
     }
 
-    /// Ends the window, and begins another: its curve.
+    /// Ends the window, and begins another; returns its curve.
     pub fn end_window(&mut self, window: Window) -> Option<Curve> {
         let curve = self.curve(window);
         self.is_learning = false;
-        self.sampler.count_anew();
+        self.sampler.reset_counts();
         let was_cleared = std::mem::take(&mut self.was_cleared);
         let is_small = !was_cleared && self.objects() < self.objects_max / SMALL_DIVISOR;
         if is_small && self.rate() < 1.0 && window.requests > 0 {

@@ -1,28 +1,30 @@
-//! The least cost at which every tenant's latency is kept, by all points of all curves; the least that a bound has to be;
-//! and the least latency for a cost, by some points.
+//! The least cost that meets every tenant's latency, over all points of all curves; the least value
+//! that a bound must have; and the least latency for a cost, over some points.
 //!
-//! With a latency to keep, a tenant has one *choice* for each size of DRAM: the least flash that will do beside it. So
-//! thousands of points make thousands of choices, and not their square; and without bounds for all together each tenant
-//! has his cheapest.
+//! With a latency to meet, a tenant has one *choice* for each size of DRAM: the least flash that
+//! suffices with it. So thousands of points make thousands of choices, and not their square; and
+//! without common bounds each tenant takes its cheapest.
 //!
-//! The other way round a choice is a pair of sizes; where cost is all that is bounded, or no other bound is in the way, only
-//! those count that are faster than all that cost no more.
+//! The other way round a choice is a pair of sizes; if only cost is bounded, or no other bound is
+//! active, only those count that are faster than all that cost no more.
 //!
-//! Where bounds are in the way this is a multiple-choice knapsack. Each bound has a *price* (a Lagrange multiplier), at which
-//! each tenant chooses for himself what he takes; prices rise until all fit. Whatever a plan costs, it is at least
+//! With active bounds this is a multiple-choice knapsack. Each bound has a *price* (a Lagrange
+//! multiplier), at which each tenant chooses for itself; prices rise until all fit. The cost of any
+//! plan is at least
 //!
 //! ```text
 //! Σ tenants  min over choices (cost + Σ bounds price · use)  −  Σ bounds price · bound
 //! ```
 //!
-//! and with each choice that is not a tenant's first by that, as much more as it is worse there. So a search by branch and
-//! bound looks at the few choices that are so little worse that they may be in a better plan than the best that is known.
+//! and, with each choice that is not a tenant's first by that, higher by as much as the choice is
+//! worse there. So a search by branch and bound visits only the few choices so little worse that
+//! they may be in a better plan than the best known one.
 //!
-//! Guarantees: what is found keeps all latencies and bounds, and costs as little as any plan of these choices does, but for
-//! [`NEAR`], or for [`NODES_MAX`] where so many choices are alike. Sizes between points are not among them: they
-//! would be of use where flash is bounded, and more DRAM can stand in for it. That there is none is said only where no
-//! choices fit, or where by the
-//! sum above a plan would cost more than the dearest there can be.
+//! Guarantees: a plan that is found keeps all latencies and bounds, and costs as little as any plan
+//! of these choices does, up to [`NEAR`], or to [`NODES_MAX`] with very many similar choices. Sizes
+//! between points are not choices: they would help where flash is bounded, and more DRAM can
+//! replace it. Infeasibility is reported only if no choices fit, or if by the sum above a plan
+//! would cost more than the most expensive one possible.
 //!
 //! Pure.
 
@@ -30,39 +32,40 @@ use crate::curves::curve::{Curve, Point};
 use crate::planner::model::{Allotment, Tenant};
 use crate::planner::request::{Bound, Objective, Plan, PlanRequest, ROUNDING};
 
-/// Plans that are cheaper by less than this part are not looked for.
+/// Plans that are cheaper by less than this part are not searched.
 const NEAR: f64 = 1e-6;
-/// So many combinations are looked at, at most.
+/// The most combinations that are visited.
 const NODES_MAX: u64 = 2_000_000;
-/// More pairs of sizes would take too much memory, some 130 bytes each.
+/// More pairs of sizes would take too much memory, about 130 bytes each.
 const PAIRS_MAX: usize = 2_000_000;
-/// So often the price of each bound is found anew.
+/// How often the price of each bound is recomputed.
 const ROUNDS: u32 = 12;
-/// So often the interval that has a price in it is halved.
+/// How often the interval of a price is halved.
 const HALVINGS: u32 = 60;
-/// What has been found.
+/// The outcome of a search.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Found(Plan),
-    /// There is none.
+    /// There is no plan.
     Nothing,
-    /// There may be one.
+    /// There may be a plan.
     Unknown,
 }
 
-/// A way to keep a tenant's latency.
+/// A choice that meets a tenant's latency.
 #[derive(Debug, Clone, Copy)]
 struct Choice {
     gets: Allotment,
-    /// What is to be least.
+    /// The objective, to be minimised.
     cost: f64,
-    /// What it takes of each bound, as a part of that.
+    /// Its use of each bound, as a fraction of the bound.
     uses: [f64; Bound::ALL.len()],
 }
 
-/// All ways to keep a tenant's latency with the least flash for each point of the curve that DRAM may reach; where
-/// writes to flash do not count, none with more DRAM than it takes without flash.
-fn allotments(tenant: &Tenant, question: &PlanRequest, do_writes_count: bool) -> Vec<Allotment> {
+/// All choices that meet a tenant's latency with the least flash, one for each point of the curve
+/// that DRAM may reach; if writes to flash do not count, none with more DRAM than the latency takes
+/// without flash.
+fn allotments(tenant: &Tenant, request: &PlanRequest, do_writes_count: bool) -> Vec<Allotment> {
     let latencies = tenant.latencies;
     let sla_us = tenant.sla_us.unwrap_or(f64::INFINITY);
     let mut all = Vec::new();
@@ -76,7 +79,7 @@ fn allotments(tenant: &Tenant, question: &PlanRequest, do_writes_count: bool) ->
         let Some(size) = tenant.curve.size_for(misses) else { continue };
         let flash_bytes = size.saturating_sub(point.size);
         if tenant.flash_bytes_max.is_none_or(|most| flash_bytes <= most) {
-            all.push(tenant.allot(point.size, flash_bytes, question.prices));
+            all.push(tenant.allot(point.size, flash_bytes, request.prices));
         }
         if flash_bytes == 0 && !do_writes_count {
             break;
@@ -85,8 +88,8 @@ fn allotments(tenant: &Tenant, question: &PlanRequest, do_writes_count: bool) ->
     all
 }
 
-/// All sizes of these points that keep a tenant's latency.
-fn pairs(tenant: &Tenant, curve: &Curve, question: &PlanRequest) -> Vec<Allotment> {
+/// All sizes of these points that meet a tenant's latency.
+fn pairs(tenant: &Tenant, curve: &Curve, request: &PlanRequest) -> Vec<Allotment> {
     let points = curve.points();
     let from = |(place, memory): (usize, &Point)| {
         let memory = memory.size;
@@ -94,12 +97,12 @@ fn pairs(tenant: &Tenant, curve: &Curve, question: &PlanRequest) -> Vec<Allotmen
     };
     let sizes = points.iter().enumerate().flat_map(from);
     let sizes = sizes.filter(|(_, flash)| tenant.flash_bytes_max.is_none_or(|most| *flash <= most));
-    let all = sizes.map(|(memory, flash)| tenant.allot(memory, flash, question.prices));
+    let all = sizes.map(|(memory, flash)| tenant.allot(memory, flash, request.prices));
     let most_us = tenant.sla_us.map_or(f64::INFINITY, |sla_us| sla_us * (1.0 + ROUNDING));
     all.filter(|gets| gets.latency_us <= most_us).collect()
 }
 
-/// Of these, those that are faster than all that cost no more.
+/// Keeps those that are faster than all that cost no more.
 fn keep_trade_offs(all: &mut Vec<Allotment>) {
     all.sort_by(|one, other| {
         one.cost.total_cmp(&other.cost).then(one.latency_us.total_cmp(&other.latency_us))
@@ -112,21 +115,21 @@ fn keep_trade_offs(all: &mut Vec<Allotment>) {
     });
 }
 
-/// What no plan of these costs more than.
+/// An upper bound of the cost of a plan.
 fn dearest(choices: &[Vec<Choice>]) -> f64 {
     choices.iter().map(|all| all.iter().map(|it| it.cost).fold(0.0, f64::max)).sum()
 }
 
-/// What a tenant takes of bounds that are there, each as a part of it.
+/// A tenant's use of the bounds, as a fraction of each.
 fn uses_of(
-    question: &PlanRequest,
+    request: &PlanRequest,
     tenant: usize,
     gets: &Allotment,
     most: [Option<f64>; Bound::ALL.len()],
 ) -> PriceOf {
     let part = |(bound, most): (Bound, Option<f64>)| {
-        let taken = question.use_of(tenant, gets, bound);
-        // Of nothing everything is too much.
+        let taken = request.use_of(tenant, gets, bound);
+        // Of a bound of zero any use is too much.
         most.filter(|_| taken > 0.0).map_or(0.0, |most| taken / most)
     };
     let mut uses = Bound::ALL.into_iter().zip(most).map(part);
@@ -136,55 +139,56 @@ fn uses_of(
 /// A number for each of [`Bound::ALL`].
 type PriceOf = [f64; Bound::ALL.len()];
 
-/// What is to be chosen, and what for.
+/// A multiple-choice knapsack.
 struct Knapsack {
     /// By tenant.
     choices: Vec<Vec<Choice>>,
-    /// Which bounds there are.
+    /// The bounds that exist.
     is_bounded: [bool; Bound::ALL.len()],
-    /// What no plan costs more than, within the bounds.
+    /// An upper bound of the cost of a plan within the bounds.
     dearest: f64,
 }
 
 impl Knapsack {
-    /// What makes that least, with all latencies kept.
-    fn of(question: &PlanRequest, objective: Objective) -> Self {
+    /// The knapsack that minimises this objective, with all latencies met.
+    fn of(request: &PlanRequest, objective: Objective) -> Self {
         let least = match objective {
             Objective::Goal(_) => Bound::Cost,
             Objective::Use(bound) => bound,
         };
-        let most = Bound::ALL.map(|bound| question.bounds.get(bound));
+        let most = Bound::ALL.map(|bound| request.bounds.get(bound));
         let do_writes_count =
-            least == Bound::FlashWrites || question.bounds.get(Bound::FlashWrites).is_some();
+            least == Bound::FlashWrites || request.bounds.get(Bound::FlashWrites).is_some();
         let of = |(number, tenant): (usize, &Tenant)| {
             let choice = |gets: Allotment| {
-                let cost = question.use_of(number, &gets, least);
-                Choice { gets, cost, uses: uses_of(question, number, &gets, most) }
+                let cost = request.use_of(number, &gets, least);
+                Choice { gets, cost, uses: uses_of(request, number, &gets, most) }
             };
-            let all = allotments(tenant, question, do_writes_count).into_iter().map(choice);
+            let all = allotments(tenant, request, do_writes_count).into_iter().map(choice);
             all.filter(Choice::is_possible).collect()
         };
-        let choices: Vec<Vec<Choice>> = question.tenants.iter().enumerate().map(of).collect();
-        let bounds = question.bounds;
+        let choices: Vec<Vec<Choice>> = request.tenants.iter().enumerate().map(of).collect();
+        let bounds = request.bounds;
         let all = bounds.dram_bytes.zip(bounds.flash_bytes);
-        let all = all.map(|(dram, flash)| question.prices.cost(dram, flash));
-        let of_bounds = [all.filter(|_| least == Bound::Cost), question.bounds.get(least)];
+        let all = all.map(|(dram, flash)| request.prices.cost(dram, flash));
+        let of_bounds = [all.filter(|_| least == Bound::Cost), request.bounds.get(least)];
         let dearest = of_bounds.into_iter().flatten().fold(dearest(&choices), f64::min);
         Self { choices, is_bounded: most.map(|most| most.is_some()), dearest }
     }
 
-    /// What makes latencies least within a cost, with sizes of these curves; whatever else is bounded, or within all bounds.
-    fn of_pairs(question: &PlanRequest, curves: &[Curve], is_cost_all: bool) -> Self {
+    /// The knapsack that minimises latencies within a cost, with sizes of these curves; ignoring
+    /// other bounds if `is_cost_all`.
+    fn of_pairs(request: &PlanRequest, curves: &[Curve], is_cost_all: bool) -> Self {
         let most = Bound::ALL.map(|bound| {
-            question.bounds.get(bound).filter(|_| !is_cost_all || bound == Bound::Cost)
+            request.bounds.get(bound).filter(|_| !is_cost_all || bound == Bound::Cost)
         });
         let of = |(number, curve): (usize, &Curve)| {
-            let tenant = &question.tenants[number];
+            let tenant = &request.tenants[number];
             let choice = |gets: Allotment| {
                 let cost = gets.latency_us * tenant.requests_per_s;
-                Choice { gets, cost, uses: uses_of(question, number, &gets, most) }
+                Choice { gets, cost, uses: uses_of(request, number, &gets, most) }
             };
-            let mut all = pairs(tenant, curve, question);
+            let mut all = pairs(tenant, curve, request);
             if is_cost_all {
                 keep_trade_offs(&mut all);
             }
@@ -201,7 +205,7 @@ impl Knapsack {
         (0..Bound::ALL.len()).filter(move |at| is_bounded[*at])
     }
 
-    /// What each tenant chooses at these prices, by its place.
+    /// The choice of each tenant at these prices, by its index.
     fn chosen(&self, prices: &PriceOf) -> Vec<usize> {
         let of = |choices: &Vec<Choice>| {
             let worth = |choice: &Choice| (choice.priced(prices), choice.gets.dram_bytes());
@@ -228,7 +232,7 @@ impl Knapsack {
         self.bounds().all(|bound| self.use_of(chosen, bound) <= 1.0 + ROUNDING)
     }
 
-    /// Prices at which all that is chosen fits, or as nearly as can be.
+    /// Prices at which all choices fit, or as nearly as possible.
     fn prices(&self) -> PriceOf {
         let mut prices = [0.0; Bound::ALL.len()];
         for _ in 0..ROUNDS {
@@ -243,7 +247,7 @@ impl Knapsack {
         prices
     }
 
-    /// The least price of a bound at which it is kept, beside those of the others.
+    /// The least price at which a bound is kept, given those of the others.
     fn price(&self, mut prices: PriceOf, bound: usize) -> f64 {
         let mut is_kept_at = |price: f64| {
             prices[bound] = price;
@@ -252,7 +256,7 @@ impl Knapsack {
         if is_kept_at(0.0) {
             return 0.0;
         }
-        // By then it is all that counts.
+        // At this price nothing else counts.
         let (mut low, mut high) = (0.0, self.dearest.max(1.0) * 1e9);
         for _ in 0..HALVINGS {
             // By its logarithm at first, for it may be of any size.
@@ -262,7 +266,7 @@ impl Knapsack {
         high
     }
 
-    /// The cheapest of what fits, changing one tenant's choice at a time.
+    /// The cheapest choices that fit, changing one tenant's at a time.
     fn improved(&self, mut chosen: Vec<usize>) -> Vec<usize> {
         loop {
             let before = self.cost(&chosen);
@@ -286,25 +290,25 @@ impl Knapsack {
 }
 
 impl Choice {
-    /// Whether it is not too large alone, and arithmetic can be done with it.
+    /// Whether it fits alone, with finite numbers.
     fn is_possible(&self) -> bool {
         self.uses.iter().all(|part| *part <= 1.0 + ROUNDING)
     }
 
-    /// Its cost, and what it takes of bounds at these prices.
+    /// Its cost, and its use of bounds at these prices.
     fn priced(&self, prices: &PriceOf) -> f64 {
         self.cost + self.uses.iter().zip(prices).map(|(part, price)| part * price).sum::<f64>()
     }
 }
 
-/// A search through choices, each tenant's in the order in which they are worse at the prices.
+/// A search through choices, each tenant's ordered by how much worse they are at the prices.
 struct Search<'k> {
     knapsack: &'k Knapsack,
-    /// By tenant: how much worse, and which.
+    /// By tenant: how much worse, and the index.
     worse: Vec<Vec<(f64, usize)>>,
-    /// What no plan costs less than.
+    /// A lower bound of the cost of a plan.
     least: f64,
-    /// The least that the tenants from each on take of each bound.
+    /// The least use of each bound by the tenants from each one on.
     rest: Vec<PriceOf>,
     best: Option<(f64, Vec<usize>)>,
     nodes: u64,
@@ -321,7 +325,7 @@ impl<'k> Search<'k> {
             (first, all)
         };
         let (firsts, worse): (Vec<f64>, Vec<_>) = knapsack.choices.iter().map(of).unzip();
-        // A bound may be missed by rounding, which a high price would make much of.
+        // Rounding may exceed a bound slightly, which a high price would magnify.
         let bounds = knapsack.bounds().map(|bound| prices[bound] * (1.0 + ROUNDING)).sum::<f64>();
         let mut rest = vec![[0.0; Bound::ALL.len()]; knapsack.choices.len() + 1];
         for (tenant, choices) in knapsack.choices.iter().enumerate().rev() {
@@ -334,12 +338,13 @@ impl<'k> Search<'k> {
         Self { knapsack, worse, least: firsts.iter().sum::<f64>() - bounds, rest, best, nodes: 0 }
     }
 
-    /// Whether nothing that costs at least so much is worth a look.
+    /// Whether a plan of at least this cost cannot improve on the best.
     fn is_no_better(&self, cost: f64) -> bool {
         self.best.as_ref().is_some_and(|(best, _)| cost >= best - best.abs() * NEAR)
     }
 
-    /// Looks through the choices of all tenants from the next on; the others have chosen, so much worse than first.
+    /// Visits the choices of all tenants from the next on; the others have chosen, with the given
+    /// excess.
     fn go(&mut self, chosen: &mut Vec<usize>, so_far: f64, used: PriceOf) {
         let tenant = chosen.len();
         if tenant == self.knapsack.choices.len() {
@@ -367,38 +372,38 @@ impl<'k> Search<'k> {
     }
 }
 
-/// The plan that keeps what is asked, and of which that is least.
-pub(crate) fn least(question: &PlanRequest, objective: Objective) -> Outcome {
-    Knapsack::of(question, objective).solve(question)
+/// The feasible plan with the least objective.
+pub(crate) fn least(request: &PlanRequest, objective: Objective) -> Outcome {
+    Knapsack::of(request, objective).solve(request)
 }
 
-/// The plan of the least mean latency for a cost, by these points of the curves. Nothing is known where there is no bound of
-/// cost, or there are too many points.
-pub(crate) fn quickest(question: &PlanRequest, curves: &[Curve]) -> Outcome {
+/// The plan of the least mean latency for a cost, over these points of the curves. Unknown without
+/// a bound of cost, or with too many points.
+pub(crate) fn quickest(request: &PlanRequest, curves: &[Curve]) -> Outcome {
     let pairs_of = |curve: &Curve| {
         let points = curve.points().len();
         points.saturating_mul(points + 1) / 2
     };
     let pairs = curves.iter().map(pairs_of).fold(0, usize::saturating_add);
-    if question.bounds.cost.is_none() || pairs > PAIRS_MAX {
+    if request.bounds.cost.is_none() || pairs > PAIRS_MAX {
         return Outcome::Unknown;
     }
-    let outcome = Knapsack::of_pairs(question, curves, true).solve(question);
+    let outcome = Knapsack::of_pairs(request, curves, true).solve(request);
     let is_kept = |plan: &Plan, bound: Bound| {
-        let most = question.bounds.get(bound);
-        most.is_none_or(|most| plan.takes(question, bound) <= most * (1.0 + ROUNDING))
+        let most = request.bounds.get(bound);
+        most.is_none_or(|most| plan.takes(request, bound) <= most * (1.0 + ROUNDING))
     };
     match outcome {
         Outcome::Found(plan) if !Bound::ALL.into_iter().all(|bound| is_kept(&plan, bound)) => {
-            // Another bound is in the way, and what is dearer may take less of it.
-            Knapsack::of_pairs(question, curves, false).solve(question)
+            // Another bound is active, and a more expensive choice may use less of it.
+            Knapsack::of_pairs(request, curves, false).solve(request)
         }
         outcome => outcome,
     }
 }
 
 impl Knapsack {
-    fn solve(&self, question: &PlanRequest) -> Outcome {
+    fn solve(&self, request: &PlanRequest) -> Outcome {
         if self.choices.iter().any(Vec::is_empty) {
             return Outcome::Nothing;
         }
@@ -425,6 +430,6 @@ impl Knapsack {
             let gets = choices[*at].gets;
             (gets.memory_bytes, gets.flash_bytes)
         });
-        Outcome::Found(Plan::of(question, &sizes.collect::<Vec<_>>()))
+        Outcome::Found(Plan::of(request, &sizes.collect::<Vec<_>>()))
     }
 }

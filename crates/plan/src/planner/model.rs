@@ -1,35 +1,36 @@
-//! What caches of DRAM and flash cost, and how long their requests take (ElCached §3).
+//! The cost of caches of DRAM and flash, and the latency of their requests (ElCached §3).
 //!
-//! With `m`, `s` and `db` the times of DRAM, flash and what is behind them, and `mr` the share of
-//! requests that a cache misses:
+//! With `m`, `s` and `db` the times of DRAM, flash and the back end, and `mr` the miss ratio of a
+//! cache:
 //!
 //! ```text
 //! Lat(c_m, c_s)  = m + s · mr(c_m) + db · mr(c_m + c_s)
 //! Cost(c_m, c_s) = p_m · (c_m + i · c_s) + p_s · c_s
 //! ```
 //!
-//! Flash has what DRAM has not: together they are a cache of their sum. `i` is the DRAM that
-//! the index of a byte on flash takes; the paper has none (`i = 0`), but flash is not free of DRAM.
+//! Flash has the objects that DRAM does not have: together they are a cache of their sum. `i` is
+//! the DRAM that the index of a byte on flash takes; the paper has none (`i = 0`), but flash is not
+//! free of DRAM.
 
 use crate::curves::curve::Curve;
 
 /// Bytes of a GiB.
 const GIB: f64 = (1_u64 << 30) as f64;
 
-/// How long it takes to ask each level, in microseconds.
+/// The access latency of each level, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Latencies {
     /// DRAM: `m`.
     pub memory_us: f64,
-    /// Flash, beside DRAM: `s`.
+    /// Flash, in addition to DRAM: `s`.
     pub flash_us: f64,
-    /// What is behind both, beside them: `db`.
+    /// The back end, in addition to both: `db`.
     pub backend_us: f64,
 }
 
-/// Those of [`Latencies`] that are known beforehand.
+/// Those of [`Latencies`] that are configured.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct GivenLatencies {
+pub struct LatencyOverrides {
     /// [`Latencies::memory_us`].
     pub memory_us: Option<f64>,
     /// [`Latencies::flash_us`].
@@ -40,23 +41,23 @@ pub struct GivenLatencies {
 
 impl Latencies {
     /// Ten and a hundred microseconds, and a millisecond: the paper does not state its own.
-    pub const USUAL: Self = Self { memory_us: 10.0, flash_us: 100.0, backend_us: 1_000.0 };
+    pub const DEFAULT: Self = Self { memory_us: 10.0, flash_us: 100.0, backend_us: 1_000.0 };
 
-    /// As they were measured, or usual where they were not: those of a cache that knows without asking
-    /// flash what is not there, so that what is behind takes the less the longer flash takes.
+    /// Measured latencies, or defaults where there are none: of a cache that detects absent keys
+    /// without reading flash, so that the back end's part shrinks as the flash latency grows.
     pub fn measured(
         memory_us: Option<f64>,
         flash_us: Option<f64>,
         backend_us: Option<f64>,
     ) -> Self {
-        let Self { memory_us: memory, flash_us: flash, backend_us: backend } = Self::USUAL;
+        let Self { memory_us: memory, flash_us: flash, backend_us: backend } = Self::DEFAULT;
         let flash_us = flash_us.unwrap_or(flash);
         let backend_us = backend_us.map_or(backend, |backend_us| (backend_us - flash_us).max(0.0));
         Self { memory_us: memory_us.unwrap_or(memory), flash_us, backend_us }
     }
 
-    /// The same, but for what is given.
-    pub fn with(self, given: GivenLatencies) -> Self {
+    /// The same with the configured ones replaced.
+    pub fn with(self, given: LatencyOverrides) -> Self {
         Self {
             memory_us: given.memory_us.unwrap_or(self.memory_us),
             flash_us: given.flash_us.unwrap_or(self.flash_us),
@@ -64,13 +65,14 @@ impl Latencies {
         }
     }
 
-    /// The mean, where DRAM misses so much, and DRAM and flash together so much.
+    /// The mean latency with these miss ratios of DRAM, and of DRAM and flash together, in
+    /// microseconds.
     pub fn mean_us(&self, memory_miss_ratio: f64, miss_ratio: f64) -> f64 {
         self.memory_us + self.flash_us * memory_miss_ratio + self.backend_us * miss_ratio
     }
 }
 
-/// What a GiB costs, in whatever money and for whatever time.
+/// Prices per GiB, in any currency and for any period.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prices {
     /// Of DRAM.
@@ -84,36 +86,36 @@ pub const DEFAULT_FLASH_FOR_DRAM: f64 = 4.0;
 
 impl Prices {
     /// DRAM costs thirteen times as much as flash: the paper does not state its own.
-    pub const USUAL: Self = Self { dram_per_gib: 13.0, flash_per_gib: 1.0 };
+    pub const DEFAULT: Self = Self { dram_per_gib: 13.0, flash_per_gib: 1.0 };
 
-    /// What so many bytes of each cost.
+    /// The cost of this many bytes of each.
     pub fn cost(&self, dram_bytes: u64, flash_bytes: u64) -> f64 {
         (self.dram_per_gib * dram_bytes as f64 + self.flash_per_gib * flash_bytes as f64) / GIB
     }
 }
 
-/// One who has caches of his own.
+/// A tenant with caches of its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tenant {
-    /// What he is called.
+    /// Its name.
     pub name: String,
-    /// What caches of his requests miss; sizes in bytes.
+    /// The miss-ratio curve of its requests; sizes in bytes.
     pub curve: Curve,
-    /// His requests in a second: his weight in the mean of all.
+    /// Its requests per second: its weight in the mean of all.
     pub requests_per_s: f64,
-    /// How long his requests take.
+    /// The latencies of its requests.
     pub latencies: Latencies,
-    /// How long they may take on average, in microseconds.
+    /// Its target of the mean latency, in microseconds.
     pub sla_us: Option<f64>,
-    /// How much flash he can have, in bytes, however much there is.
+    /// The most flash that it can have, in bytes, however much there is.
     pub flash_bytes_max: Option<u64>,
-    /// DRAM that the index of a byte on flash takes, in bytes.
+    /// DRAM that the index takes per byte on flash, in bytes.
     pub index_bytes_per_byte: f64,
-    /// Bytes that are written to flash for a request that DRAM misses: what leaves DRAM for it.
+    /// Bytes written to flash per DRAM miss: the objects evicted for it.
     pub demoted_bytes: f64,
 }
 
-/// What a tenant has, and what comes of it.
+/// The sizes of a tenant, and their consequences.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Allotment {
     /// DRAM for objects, in bytes.
@@ -122,30 +124,30 @@ pub struct Allotment {
     pub index_bytes: u64,
     /// Flash, in bytes.
     pub flash_bytes: u64,
-    /// Of each request, what DRAM misses.
+    /// Misses of DRAM per request.
     pub memory_miss_ratio: f64,
-    /// What both miss.
+    /// Misses of both per request.
     pub miss_ratio: f64,
-    /// The mean of a request, in microseconds.
+    /// The mean latency of a request, in microseconds.
     pub latency_us: f64,
-    /// What all of that costs.
+    /// Their cost.
     pub cost: f64,
 }
 
 impl Allotment {
-    /// DRAM in all, in bytes.
+    /// Total DRAM, in bytes.
     pub fn dram_bytes(&self) -> u64 {
         self.memory_bytes.saturating_add(self.index_bytes)
     }
 }
 
 impl Tenant {
-    /// A tenant who only has a curve: of usual latencies, and with an index of flash that is free.
+    /// A tenant with only a curve: default latencies, and a flash index that is free.
     pub fn new(name: impl Into<String>, curve: Curve) -> Self {
         Self {
             name: name.into(),
             requests_per_s: 1.0,
-            latencies: Latencies::USUAL,
+            latencies: Latencies::DEFAULT,
             sla_us: None,
             flash_bytes_max: None,
             index_bytes_per_byte: 0.0,
@@ -154,7 +156,7 @@ impl Tenant {
         }
     }
 
-    /// What comes of so many bytes of DRAM for objects, and so many of flash.
+    /// The consequences of this many bytes of DRAM for objects, and of flash.
     pub fn allot(&self, memory_bytes: u64, flash_bytes: u64, prices: Prices) -> Allotment {
         let memory_miss_ratio = self.curve.miss_ratio(memory_bytes);
         let miss_ratio = self.curve.miss_ratio(memory_bytes.saturating_add(flash_bytes));
@@ -170,9 +172,9 @@ impl Tenant {
         }
     }
 
-    /// The least that DRAM and flash in that ratio need to be for his latency: what providers do
-    /// that give memory and flash by a fixed rule (ElCached §5: 1 : 4). Nothing where no size will do,
-    /// or nothing is asked.
+    /// The least DRAM and flash in that ratio that meet its latency: the policy of providers that
+    /// give memory and flash by a fixed rule (ElCached §5: 1 : 4). `None` if no size suffices, or
+    /// there is no target.
     pub fn proportional(&self, flash_for_dram: f64, prices: Prices) -> Option<Allotment> {
         let sla_us = self.sla_us?;
         let at = |memory: u64| self.allot(memory, (memory as f64 * flash_for_dram) as u64, prices);
@@ -198,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn latency_and_cost_are_as_the_paper_has_them() {
+    fn latency_and_cost_follow_the_paper() {
         let prices = Prices { dram_per_gib: 13.0, flash_per_gib: 1.0 };
         let tenant = Tenant { index_bytes_per_byte: 0.01, ..tenant() };
         let allotment = tenant.allot(100 << 20, 900 << 20, prices);
@@ -209,19 +211,19 @@ mod tests {
     }
 
     #[test]
-    fn what_flash_has_not_does_not_wait_for_it() {
+    fn misses_detected_without_flash_do_not_wait_for_it() {
         let Latencies { memory_us, flash_us, backend_us } =
             Latencies::measured(Some(2.0), Some(80.0), Some(900.0));
         assert_eq!((memory_us, flash_us, backend_us), (2.0, 80.0, 820.0));
         let latencies = Latencies::measured(None, Some(80.0), Some(50.0));
         assert_eq!((latencies.memory_us, latencies.backend_us), (10.0, 0.0));
-        assert_eq!(Latencies::measured(None, None, None), Latencies::USUAL);
-        let given = GivenLatencies { backend_us: Some(5.0), ..GivenLatencies::default() };
+        assert_eq!(Latencies::measured(None, None, None), Latencies::DEFAULT);
+        let given = LatencyOverrides { backend_us: Some(5.0), ..LatencyOverrides::default() };
         assert_eq!(latencies.with(given), Latencies { backend_us: 5.0, ..latencies });
     }
 
     #[test]
-    fn in_a_fixed_ratio_the_least_that_will_do_is_taken() {
+    fn fixed_ratio_takes_the_least_sufficient_size() {
         let prices = Prices { dram_per_gib: 13.0, flash_per_gib: 1.0 };
         let with = |sla_us| Tenant { sla_us: Some(sla_us), ..tenant() };
         // All misses cost 110 at least.

@@ -1,22 +1,22 @@
-//! What is asked of a plan, and what one is: tenants who share DRAM and flash within bounds.
+//! Plan requests and plans: tenants share DRAM and flash within bounds.
 //!
 //! Pure.
 
 use crate::planner::model::{Allotment, Prices, Tenant};
 
-/// What a latency and a bound may be missed by, as a part: by rounding.
+/// The relative rounding error that a latency and a bound may have.
 pub(crate) const ROUNDING: f64 = 1e-9;
 
-/// What is to be least.
+/// The objective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
-    /// Cost, with every tenant's latency met.
+    /// Least cost, with every tenant's latency met.
     Cost,
-    /// The mean latency of all requests, within a cost.
+    /// Least mean latency of all requests, within a cost.
     Latency,
 }
 
-/// What all tenants together may have.
+/// The bounds of all tenants together.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Bounds {
     /// DRAM, in bytes.
@@ -25,7 +25,7 @@ pub struct Bounds {
     pub flash_bytes: Option<u64>,
     /// Money.
     pub cost: Option<f64>,
-    /// Bytes written to flash in a second.
+    /// Bytes written to flash per second.
     pub flash_writes_bytes_per_s: Option<f64>,
 }
 
@@ -70,31 +70,31 @@ impl Bounds {
     }
 }
 
-/// What is asked.
+/// A plan request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanRequest {
-    /// Who shares.
+    /// The tenants.
     pub tenants: Vec<Tenant>,
-    /// What it costs.
+    /// The prices.
     pub prices: Prices,
-    /// What there is.
+    /// The bounds.
     pub bounds: Bounds,
-    /// What is to be least.
+    /// The objective.
     pub goal: Goal,
 }
 
-/// What each tenant gets, and what comes of it by his own curve.
+/// The sizes of each tenant, and their consequences by its own curve.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// In the order of the question.
+    /// In the order of the request.
     pub tenants: Vec<Allotment>,
-    /// Of all.
+    /// Of all tenants.
     pub cost: f64,
     /// The mean of all requests, in microseconds.
     pub latency_us: f64,
 }
 
-/// What is made least.
+/// The quantity that is minimised.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Objective {
     Goal(Goal),
@@ -102,7 +102,7 @@ pub(crate) enum Objective {
 }
 
 impl PlanRequest {
-    /// How much a tenant takes of what a bound is about, by his place.
+    /// A tenant's use of a bound, by the tenant's index.
     pub(crate) fn use_of(&self, tenant: usize, gets: &Allotment, bound: Bound) -> f64 {
         let tenant = &self.tenants[tenant];
         match bound {
@@ -117,25 +117,25 @@ impl PlanRequest {
 }
 
 impl Plan {
-    /// What comes of these bytes of DRAM for objects, and of flash, for each tenant.
-    pub fn of(question: &PlanRequest, sizes: &[(u64, u64)]) -> Self {
+    /// The plan with these bytes of DRAM for objects, and of flash, for each tenant.
+    pub fn of(request: &PlanRequest, sizes: &[(u64, u64)]) -> Self {
         let allot = |(tenant, (memory, flash)): (&Tenant, &(u64, u64))| {
-            tenant.allot(*memory, *flash, question.prices)
+            tenant.allot(*memory, *flash, request.prices)
         };
-        let tenants: Vec<Allotment> = question.tenants.iter().zip(sizes).map(allot).collect();
-        let weights = || question.tenants.iter().map(|tenant| tenant.requests_per_s);
+        let tenants: Vec<Allotment> = request.tenants.iter().zip(sizes).map(allot).collect();
+        let weights = || request.tenants.iter().map(|tenant| tenant.requests_per_s);
         let latency = |(allotment, weight): (&Allotment, f64)| allotment.latency_us * weight;
         let latency_us = tenants.iter().zip(weights()).map(latency).sum::<f64>();
         let requests = weights().sum::<f64>();
-        // Of no requests there is no mean.
+        // Without requests there is no mean.
         let latency_us = if requests > 0.0 { latency_us / requests } else { 0.0 };
         let cost = tenants.iter().map(|allotment| allotment.cost).sum();
         Self { latency_us, cost, tenants }
     }
 
-    /// How much of what a bound is about this takes.
-    pub fn takes(&self, question: &PlanRequest, bound: Bound) -> f64 {
+    /// The plan's use of a bound.
+    pub fn takes(&self, request: &PlanRequest, bound: Bound) -> f64 {
         let tenants = self.tenants.iter().enumerate();
-        tenants.map(|(number, gets)| question.use_of(number, gets, bound)).sum()
+        tenants.map(|(number, gets)| request.use_of(number, gets, bound)).sum()
     }
 }

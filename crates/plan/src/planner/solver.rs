@@ -1,18 +1,19 @@
-//! How much DRAM and flash each tenant gets: the least cost at which all are answered soon enough, or
-//! the least latency for so much money (ElCached §4).
+//! How much DRAM and flash each tenant gets: the least cost that meets all latencies, or the least
+//! latency for a budget (ElCached §4).
 //!
-//! Twice, and the difference tells something:
+//! Two ways, and their difference is informative:
 //!
-//! * [`plan_on_hull`]: as a linear program, as the paper has it. A curve that is not convex is
-//!   taken for its lower hull, which promises more than there is at sizes between the hull's points.
-//! * [`plan_exactly`]: over the curve's own points. Each size is a point's: with a little less one misses more, and
-//!   what is between two points is paid for nothing (unless flash is bounded: more DRAM could stand in for it). Where latencies are to be kept for the least cost it looks through all
-//!   points ([`crate::planner::choices`]). For the least latency for so much money it looks at [`DEFAULT_POINTS`] of each curve
-//!   first, and then at all that are near what it has found; where there is no bound of cost, as a
-//!   mixed-integer program.
+//! * [`plan_on_hull`]: as a linear program, as in the paper. A curve that is not convex is replaced
+//!   by its lower hull, which is too optimistic at sizes between the hull's points.
+//! * [`plan_exactly`]: over the curve's own points. Each size is a point's: a little less misses
+//!   more, and any size between two points is a waste (unless flash is bounded: more DRAM could
+//!   replace it). For the least cost that meets latencies it searches all points
+//!   ([`crate::planner::choices`]). For the least latency within a budget it searches
+//!   [`DEFAULT_POINTS`] of each curve first, and then all near the solution; without a bound of
+//!   cost, as a mixed-integer program.
 //!
-//! Guarantees: whatever is answered has been held against the curves themselves ([`Plan`]);
-//! what cannot be says which bound is in the way, and what it would have to be ([`Infeasible`]).
+//! Guarantees: every plan has been checked against the curves themselves ([`Plan`]); if there is
+//! none, the error names the bound that prevents it, and the value needed ([`Infeasible`]).
 //!
 //! Pure; the solver is [`microlp`].
 
@@ -23,82 +24,85 @@ use crate::planner::choices::{self, Outcome};
 use crate::planner::model::{Allotment, Tenant};
 use crate::planner::request::{Bound, Bounds, Goal, Objective, Plan, PlanRequest, ROUNDING};
 
-/// Points of a curve with which a plan of the least latency for three tenants takes about a second. Spread by the logarithm of the size they make a
-/// size some per cent larger than it would have to be, until one looks closer.
+/// Points of a curve with which a plan of the least latency for three tenants takes about a second.
+/// Spread by the logarithm of the size they make a size some per cent larger than necessary, until
+/// the search is refined.
 pub const DEFAULT_POINTS: usize = 200;
-/// Points of a curve that are looked at before it is said that there is no plan.
+/// Points of a curve that are searched before a plan is declared impossible.
 const POINTS_LAST: usize = 1_000;
-/// So often it is looked closer at most.
+/// The most refinements.
 const LOOKS_MAX: usize = 4;
-/// What is asked is met if it is missed by less than this part: the solver's own tolerance is less.
+/// A target is met if it is missed by less than this part: the solver's own tolerance is less.
 const TOLERANCE: f64 = 1e-6;
 
-/// Why there is no plan.
+/// The reason why there is no plan.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Infeasible {
-    /// However much a tenant has, his requests take longer than they may.
+    /// A tenant's latency cannot be met with any sizes.
     Sla {
-        /// By his place in the question.
+        /// Its index in the request.
         tenant: usize,
-        /// The least that can be promised him, in microseconds.
+        /// The least latency possible, in microseconds.
         least_us: f64,
     },
-    /// A bound is too narrow: with any one of these at least so wide there is a plan.
+    /// A bound is too narrow: raising any one of these to the given value makes a plan possible.
     Bound(Vec<(Bound, f64)>),
-    /// More than one is: of these the cheapest plan without bounds takes so much.
+    /// Several bounds are too narrow: the cheapest plan without bounds uses this much of each.
     Bounds(Vec<(Bound, f64)>),
-    /// The solver has failed, which says nothing of the question.
+    /// The solver has failed; the request may be feasible.
     Solver(String),
 }
 
 /// The plan as a linear program over the hulls of the curves. Its sizes are those of the program;
-/// what is said to come of them, the curves' own: a promise that a hull does not keep shows there.
+/// its predictions are the curves' own: a target that the hull meets and the curve does not shows
+/// there.
 ///
 /// # Errors
-/// Where there is none.
-pub fn plan_on_hull(question: &PlanRequest) -> Result<Plan, Infeasible> {
-    check(question)?;
-    let curves: Vec<Curve> = question.tenants.iter().map(|tenant| tenant.curve.clone()).collect();
-    let found = solve(question, &curves, Shape::Hull, Objective::Goal(question.goal));
-    found.map_err(|error| refused(question, &curves, Shape::Hull, &error))
+/// When there is none.
+pub fn plan_on_hull(request: &PlanRequest) -> Result<Plan, Infeasible> {
+    check(request)?;
+    let curves: Vec<Curve> = request.tenants.iter().map(|tenant| tenant.curve.clone()).collect();
+    let found = solve(request, &curves, Shape::Hull, Objective::Goal(request.goal));
+    found.map_err(|error| refused(request, &curves, Shape::Hull, &error))
 }
 
-/// The plan by the curves' own points. For the least latency it looks at about `points_max` of each curve at a time: with
-/// curves that have no more, it is the best there is; [`DEFAULT_POINTS`] is close to that, and quick. For the
-/// least cost it looks at all of them, however many there are.
+/// The plan over the curves' own points. For the least latency it searches about `points_max` of
+/// each curve at a time: with curves that have no more, it is optimal; [`DEFAULT_POINTS`] is close
+/// to that, and fast. For the least cost it searches all of them, however many there are.
 ///
 /// # Errors
-/// Where there is none.
-pub fn plan_exactly(question: &PlanRequest, points_max: usize) -> Result<Plan, Infeasible> {
-    check(question)?;
-    let goal = Objective::Goal(question.goal);
-    if question.goal == Goal::Cost {
-        match choices::least(question, goal) {
+/// When there is none.
+pub fn plan_exactly(request: &PlanRequest, points_max: usize) -> Result<Plan, Infeasible> {
+    check(request)?;
+    let goal = Objective::Goal(request.goal);
+    if request.goal == Goal::Cost {
+        match choices::least(request, goal) {
             Outcome::Found(plan) => return Ok(plan),
             Outcome::Nothing => {
-                return Err(narrow(question, &thinned(question, points_max), Shape::Points));
+                return Err(narrow(request, &thinned(request, points_max), Shape::Points));
             }
             Outcome::Unknown => {}
         }
     }
-    let mut curves = thinned(question, points_max);
-    let mut found = by_points(question, &curves, goal);
+    let mut curves = thinned(request, points_max);
+    let mut found = by_points(request, &curves, goal);
     for _ in 0..LOOKS_MAX {
         let near = match &found {
             Ok(plan) => plan.clone(),
-            // What is thinned may have lost the only sizes that will do: they are near those of the hull.
-            Err(microlp::Error::Infeasible) => match plan_on_hull(question) {
+            // Thinning may have dropped the only sizes that suffice: they are near those of the
+            // hull.
+            Err(microlp::Error::Infeasible) => match plan_on_hull(request) {
                 Ok(plan) => plan,
                 Err(_) => break,
             },
             Err(error) => return Err(Infeasible::Solver(error.to_string())),
         };
-        let closer = closer(question, &near, &curves, points_max);
+        let closer = closer(request, &near, &curves, points_max);
         if closer == curves {
             break;
         }
         curves = closer;
-        found = match (found, by_points(question, &curves, goal)) {
+        found = match (found, by_points(request, &curves, goal)) {
             (before, Err(error)) if before.is_err() => Err(error),
             // It has all the points of before.
             (before, Err(_)) => before,
@@ -106,62 +110,62 @@ pub fn plan_exactly(question: &PlanRequest, points_max: usize) -> Result<Plan, I
         };
     }
     if let Err(microlp::Error::Infeasible) = found {
-        // What has been left out may be what would do.
-        curves = thinned(question, points_max.max(POINTS_LAST));
-        found = by_points(question, &curves, goal);
+        // A dropped point may be the one that suffices.
+        curves = thinned(request, points_max.max(POINTS_LAST));
+        found = by_points(request, &curves, goal);
     }
-    // For the least cost all points have been asked already.
+    // For the least cost all points have been searched already.
     if let Err(microlp::Error::Infeasible) = found
-        && question.goal == Goal::Latency
-        && let Outcome::Found(near) = choices::least(question, Objective::Goal(Goal::Cost))
+        && request.goal == Goal::Latency
+        && let Outcome::Found(near) = choices::least(request, Objective::Goal(Goal::Cost))
     {
-        // All points know one.
-        curves = closer(question, &near, &curves, points_max);
-        found = by_points(question, &curves, goal).or(Ok(near));
+        // The search of all points found a plan.
+        curves = closer(request, &near, &curves, points_max);
+        found = by_points(request, &curves, goal).or(Ok(near));
     }
-    found.map_err(|error| refused(question, &curves, Shape::Points, &error))
+    found.map_err(|error| refused(request, &curves, Shape::Points, &error))
 }
 
 /// The curves with more points near the sizes of a plan.
-fn closer(question: &PlanRequest, near: &Plan, coarse: &[Curve], points_max: usize) -> Vec<Curve> {
+fn closer(request: &PlanRequest, near: &Plan, coarse: &[Curve], points_max: usize) -> Vec<Curve> {
     let of = |((tenant, gets), coarse): ((&Tenant, &Allotment), &Curve)| {
         let sizes = [gets.memory_bytes, gets.memory_bytes.saturating_add(gets.flash_bytes)];
         tenant.curve.closer(coarse, &sizes, points_max)
     };
-    question.tenants.iter().zip(&near.tenants).zip(coarse).map(of).collect()
+    request.tenants.iter().zip(&near.tenants).zip(coarse).map(of).collect()
 }
 
-/// The best plan by these points of the curves.
+/// The best plan over these points of the curves.
 fn by_points(
-    question: &PlanRequest,
+    request: &PlanRequest,
     curves: &[Curve],
     goal: Objective,
 ) -> Result<Plan, microlp::Error> {
     let outcome = match goal {
-        Objective::Goal(Goal::Latency) => choices::quickest(question, curves),
+        Objective::Goal(Goal::Latency) => choices::quickest(request, curves),
         _ => Outcome::Unknown,
     };
     match outcome {
         Outcome::Found(plan) => Ok(plan),
         Outcome::Nothing => Err(microlp::Error::Infeasible),
-        Outcome::Unknown => solve(question, curves, Shape::Points, goal),
+        Outcome::Unknown => solve(request, curves, Shape::Points, goal),
     }
 }
 
-/// The curves of all tenants, of at most so many points.
-fn thinned(question: &PlanRequest, points_max: usize) -> Vec<Curve> {
-    question.tenants.iter().map(|tenant| tenant.curve.thinned(points_max)).collect()
+/// The curves of all tenants, with at most this many points.
+fn thinned(request: &PlanRequest, points_max: usize) -> Vec<Curve> {
+    request.tenants.iter().map(|tenant| tenant.curve.thinned(points_max)).collect()
 }
 
-/// What another GiB of `bound` would make of a plan: how much less what is to be least would be.
-/// Nothing where there is no such bound, or no plan.
-pub fn worth_of_one_more(
-    question: &PlanRequest,
+/// The marginal value of another GiB of `bound`: the decrease of the objective. `None` if there is
+/// no such bound, or no plan.
+pub fn marginal_value(
+    request: &PlanRequest,
     plan: &Plan,
     bound: Bound,
     amount: f64,
 ) -> Option<f64> {
-    let mut more = question.clone();
+    let mut more = request.clone();
     let bounds = &mut more.bounds;
     let raised = |value: u64| value.saturating_add(amount as u64);
     match bound {
@@ -173,22 +177,22 @@ pub fn worth_of_one_more(
         }
     }
     let better = plan_exactly(&more, DEFAULT_POINTS).ok()?;
-    Some(match question.goal {
+    Some(match request.goal {
         Goal::Cost => plan.cost - better.cost,
         Goal::Latency => plan.latency_us - better.latency_us,
     })
 }
 
-/// How a curve is put to the solver.
+/// The encoding of a curve for the solver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Hull,
     Points,
 }
 
-/// Says whose latency cannot be promised, if anybody's.
-fn check(question: &PlanRequest) -> Result<(), Infeasible> {
-    for (number, tenant) in question.tenants.iter().enumerate() {
+/// Returns an error for a tenant whose latency cannot be met.
+fn check(request: &PlanRequest) -> Result<(), Infeasible> {
+    for (number, tenant) in request.tenants.iter().enumerate() {
         let least = tenant.curve.points().last().map_or(1.0, |point| point.miss_ratio);
         let least_us = tenant.latencies.mean_us(least, least);
         if tenant.sla_us.is_some_and(|sla_us| least_us > sla_us * (1.0 + ROUNDING)) {
@@ -198,54 +202,55 @@ fn check(question: &PlanRequest) -> Result<(), Infeasible> {
     Ok(())
 }
 
-/// Why the solver has found nothing.
+/// The reason why the solver has found no plan.
 fn refused(
-    question: &PlanRequest,
+    request: &PlanRequest,
     curves: &[Curve],
     shape: Shape,
     error: &microlp::Error,
 ) -> Infeasible {
     match error {
-        microlp::Error::Infeasible => narrow(question, curves, shape),
+        microlp::Error::Infeasible => narrow(request, curves, shape),
         error => Infeasible::Solver(error.to_string()),
     }
 }
 
-/// The plan of which that is least, with all latencies kept; by points it is looked for among all choices first.
+/// The plan that minimises this objective, with all latencies met; over points, all choices are
+/// searched first.
 fn least(
-    question: &PlanRequest,
+    request: &PlanRequest,
     curves: &[Curve],
     shape: Shape,
     objective: Objective,
 ) -> Result<Plan, microlp::Error> {
     if shape == Shape::Hull {
-        return solve(question, curves, shape, objective);
+        return solve(request, curves, shape, objective);
     }
-    match choices::least(question, objective) {
+    match choices::least(request, objective) {
         Outcome::Found(plan) => Ok(plan),
         Outcome::Nothing => Err(microlp::Error::Infeasible),
-        Outcome::Unknown => solve(question, curves, shape, objective),
+        Outcome::Unknown => solve(request, curves, shape, objective),
     }
 }
 
-/// Which bounds are too narrow.
-fn narrow(question: &PlanRequest, curves: &[Curve], shape: Shape) -> Infeasible {
+/// The bounds that are too narrow.
+fn narrow(request: &PlanRequest, curves: &[Curve], shape: Shape) -> Infeasible {
     let alone = |bound: Bound| {
-        question.bounds.get(bound)?;
-        let question = PlanRequest { bounds: question.bounds.without(bound), ..question.clone() };
-        let plan = least(&question, curves, shape, Objective::Use(bound)).ok()?;
-        Some((bound, plan.takes(&question, bound)))
+        request.bounds.get(bound)?;
+        let request = PlanRequest { bounds: request.bounds.without(bound), ..request.clone() };
+        let plan = least(&request, curves, shape, Objective::Use(bound)).ok()?;
+        Some((bound, plan.takes(&request, bound)))
     };
     let each: Vec<(Bound, f64)> = Bound::ALL.into_iter().filter_map(alone).collect();
     if !each.is_empty() {
         return Infeasible::Bound(each);
     }
-    let free = PlanRequest { bounds: Bounds::default(), ..question.clone() };
+    let free = PlanRequest { bounds: Bounds::default(), ..request.clone() };
     match least(&free, curves, shape, Objective::Goal(Goal::Cost)) {
         Err(error) => Infeasible::Solver(error.to_string()),
         Ok(plan) => {
             let takes = Bound::ALL.into_iter().filter_map(|bound| {
-                let most = question.bounds.get(bound)?;
+                let most = request.bounds.get(bound)?;
                 Some((bound, plan.takes(&free, bound))).filter(|(_, takes)| *takes > most)
             });
             Infeasible::Bounds(takes.collect())
@@ -253,7 +258,7 @@ fn narrow(question: &PlanRequest, curves: &[Curve], shape: Shape) -> Infeasible 
     }
 }
 
-/// What a tenant is to the solver; sizes in parts of his largest.
+/// The solver's variables of a tenant; sizes as fractions of its largest.
 struct Variables {
     unit: f64,
     /// DRAM for objects, and that with flash.
@@ -261,7 +266,7 @@ struct Variables {
     all: Level,
 }
 
-/// A size, and what it misses: on the curve.
+/// A size, and its miss ratio: on the curve.
 struct Level {
     size: Variable,
     misses: Variable,
@@ -280,7 +285,7 @@ impl Level {
                 let hull: Vec<(f64, f64)> = curve.hull().iter().map(scaled).collect();
                 for pair in hull.windows(2) {
                     let ((from, high), (to, low)) = (pair[0], pair[1]);
-                    // Above the line through both; steep ones by the size that is needed.
+                    // Above the line through both; for steep ones, expressed by the size needed.
                     let (run, fall) = (to - from, high - low);
                     let scale = run.max(fall);
                     let line = [(misses, run / scale), (size, fall / scale)];
@@ -308,7 +313,7 @@ impl Level {
         Self { size, misses, is_here }
     }
 
-    /// The size that a solution means, in bytes.
+    /// The size in a solution, in bytes.
     fn bytes(&self, curve: &Curve, unit: f64, solution: &Solution) -> u64 {
         let here = |variable: &Variable| solution.var_value(*variable);
         let places = self.is_here.iter().zip(curve.points());
@@ -330,23 +335,23 @@ impl Variables {
     }
 }
 
-/// A sum of variables, each so many times.
+/// A weighted sum of variables.
 type Sum = Vec<(Variable, f64)>;
 
-/// The best plan, with these for the curves of the tenants: of the same, but fewer points perhaps.
+/// The best plan, with these as the curves of the tenants: the same or thinned.
 fn solve(
-    question: &PlanRequest,
+    request: &PlanRequest,
     curves: &[Curve],
     shape: Shape,
     objective: Objective,
 ) -> Result<Plan, microlp::Error> {
     let mut problem = Problem::new(OptimizationDirection::Minimize);
     let mut tenants = Vec::new();
-    for (tenant, curve) in question.tenants.iter().zip(curves) {
+    for (tenant, curve) in request.tenants.iter().zip(curves) {
         let variables = Variables::new(&mut problem, curve, shape);
         if let Some(sla_us) = tenant.sla_us {
             let (latency, fixed) = latency(tenant, &variables);
-            // In parts of the longest latency there is.
+            // As fractions of the longest latency.
             let longest = tenant.latencies.mean_us(1.0, 1.0).max(f64::MIN_POSITIVE);
             let latency = latency.into_iter().map(|(variable, us)| (variable, us / longest));
             let most = (sla_us * (1.0 + TOLERANCE) - fixed) / longest;
@@ -359,24 +364,24 @@ fn solve(
         tenants.push(variables);
     }
     for bound in Bound::ALL {
-        if let Some(most) = question.bounds.get(bound) {
-            let (sum, scale) = scaled(takes(question, &tenants, bound));
+        if let Some(most) = request.bounds.get(bound) {
+            let (sum, scale) = scaled(takes(request, &tenants, bound));
             problem.add_constraint(sum, ComparisonOp::Le, most * (1.0 + TOLERANCE) / scale);
         }
     }
     let (least, _) = scaled(match objective {
-        Objective::Use(bound) => takes(question, &tenants, bound),
-        Objective::Goal(Goal::Cost) => takes(question, &tenants, Bound::Cost),
+        Objective::Use(bound) => takes(request, &tenants, bound),
+        Objective::Goal(Goal::Cost) => takes(request, &tenants, Bound::Cost),
         Objective::Goal(Goal::Latency) => {
-            let weigh = |(tenant, variables): (&Tenant, &Variables)| {
+            let choose = |(tenant, variables): (&Tenant, &Variables)| {
                 let weight = tenant.requests_per_s;
                 let (latency, _) = latency(tenant, variables);
                 latency.into_iter().map(move |(variable, us)| (variable, us * weight))
             };
-            question.tenants.iter().zip(&tenants).flat_map(weigh).collect()
+            request.tenants.iter().zip(&tenants).flat_map(choose).collect()
         }
     });
-    // The solver has objectives with their variables: one that is what is to be least.
+    // The solver attaches objectives to variables: add one for the objective.
     let value = problem.add_var(1.0, (f64::NEG_INFINITY, f64::INFINITY));
     let sum = least.into_iter().chain([(value, -1.0)]);
     problem.add_constraint(sum.collect::<Sum>(), ComparisonOp::Eq, 0.0);
@@ -387,17 +392,17 @@ fn solve(
         let all = variables.all.bytes(curve, variables.unit, &solution).max(memory);
         (memory, all - memory)
     });
-    let plan = Plan::of(question, &sizes.collect::<Vec<_>>());
+    let plan = Plan::of(request, &sizes.collect::<Vec<_>>());
     match shape {
-        Shape::Points if !keeps(question, &plan) => {
+        Shape::Points if !keeps(request, &plan) => {
             Err(microlp::Error::InternalError("its answer breaks a bound".into()))
         }
         _ => Ok(plan),
     }
 }
 
-/// Whether a plan is what was asked for, but for what a solver may miss it by.
-fn keeps(question: &PlanRequest, plan: &Plan) -> bool {
+/// Whether a plan meets the request, up to the solver's tolerance.
+fn keeps(request: &PlanRequest, plan: &Plan) -> bool {
     let most = |value: f64| value * (1.0 + 10.0 * TOLERANCE);
     let suits = |(tenant, gets): (&Tenant, &Allotment)| {
         tenant.sla_us.is_none_or(|sla_us| gets.latency_us <= most(sla_us))
@@ -406,13 +411,13 @@ fn keeps(question: &PlanRequest, plan: &Plan) -> bool {
                 .is_none_or(|bytes| gets.flash_bytes as f64 <= most(bytes as f64) + 1.0)
     };
     let within = |bound: Bound| {
-        let value = question.bounds.get(bound);
-        value.is_none_or(|value| plan.takes(question, bound) <= most(value) + 1.0)
+        let value = request.bounds.get(bound);
+        value.is_none_or(|value| plan.takes(request, bound) <= most(value) + 1.0)
     };
-    question.tenants.iter().zip(&plan.tenants).all(suits) && Bound::ALL.into_iter().all(within)
+    request.tenants.iter().zip(&plan.tenants).all(suits) && Bound::ALL.into_iter().all(within)
 }
 
-/// The latency of a tenant in microseconds: a sum, and what comes to it in any case.
+/// The latency of a tenant in microseconds: a sum, and a constant.
 fn latency(tenant: &Tenant, variables: &Variables) -> (Sum, f64) {
     let latencies = tenant.latencies;
     let sum = vec![
@@ -422,9 +427,9 @@ fn latency(tenant: &Tenant, variables: &Variables) -> (Sum, f64) {
     (sum, latencies.memory_us)
 }
 
-/// How much all tenants take of what a bound is about, in its unit.
-fn takes(question: &PlanRequest, tenants: &[Variables], bound: Bound) -> Sum {
-    let prices = question.prices;
+/// The use of a bound by all tenants, in its unit.
+fn takes(request: &PlanRequest, tenants: &[Variables], bound: Bound) -> Sum {
+    let prices = request.prices;
     let of = |(tenant, variables): (&Tenant, &Variables)| {
         let unit = variables.unit;
         let (memory, all) = (variables.memory.size, variables.all.size);
@@ -443,10 +448,10 @@ fn takes(question: &PlanRequest, tenants: &[Variables], bound: Bound) -> Sum {
             }
         }
     };
-    question.tenants.iter().zip(tenants).flat_map(of).collect()
+    request.tenants.iter().zip(tenants).flat_map(of).collect()
 }
 
-/// The same in parts of its largest factor, and that.
+/// The same as fractions of its largest factor, and that factor.
 fn scaled(sum: Sum) -> (Sum, f64) {
     let largest = sum.iter().map(|(_, factor)| factor.abs()).fold(0.0, f64::max);
     let scale = if largest > 0.0 { largest } else { 1.0 };

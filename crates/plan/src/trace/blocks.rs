@@ -1,5 +1,5 @@
-//! Traces of disks by MSR Cambridge: `time,host,disk,Read or Write,offset,size,latency`, times in
-//! steps of 100 ns. A request of a disk is one for each block that it touches.
+//! Disk traces by MSR Cambridge: `time,host,disk,Read or Write,offset,size,latency`, times in steps
+//! of 100 ns. A disk request becomes one request for each block that it touches.
 
 use std::io::{BufRead, Read};
 
@@ -7,7 +7,7 @@ use super::request::{Fault, Kind, Parts, Request, Requests};
 
 const COLUMNS: usize = 7;
 const BLOCK_BYTES: u64 = 4 << 10;
-/// A request that is longer is none of a disk.
+/// A longer request is invalid.
 const SIZE_MAX: u64 = 256 << 20;
 const LINE_BYTES_MAX: u64 = 4 << 10;
 /// Steps of the clock in a second.
@@ -20,7 +20,7 @@ pub(super) struct Lines<R> {
     text: Vec<u8>,
 }
 
-/// Whether a line looks like one of these.
+/// Whether a line has this format.
 pub(super) fn is_line(line: &str) -> bool {
     let fields: Vec<&str> = line.split(',').collect();
     fields.len() == COLUMNS && kind_of(fields[3]).is_some()

@@ -1,4 +1,4 @@
-//! What commands of the Redis protocol ask a store for.
+//! The requests of Redis commands.
 //!
 //! A field of a hash is a key of its own: the hash's, a zero byte and the field's name.
 
@@ -17,17 +17,17 @@ impl From<&[u8]> for Word {
     }
 }
 
-/// What is kept of a word: as much as a key may have.
+/// The bytes kept of a word: the length limit of a key.
 pub(super) const KEPT_BYTES_MAX: u64 = 64 << 10;
 
-/// A command whose keys come to more is left out; nobody writes such a one but to do harm.
+/// A command with more bytes of keys is skipped; only an attacker would write one.
 const EXPANDED_BYTES_MAX: u64 = 256 << 20;
 
-/// Bytes of a number as Redis writes it, about.
+/// Approximate bytes of a number as Redis writes it.
 const NUMBER_BYTES: u64 = 8;
 
-/// The requests of a command; none where it names no key that we know of. A command with too
-/// few words asks for nothing, as a server would refuse it.
+/// The requests of a command; none for a command without a known key. A command with too few words
+/// has none, as a server would refuse it.
 pub(super) fn requests(words: &[Word]) -> Requests {
     let Some((name, rest)) = words.split_first() else { return Requests::new() };
     if expanded_bytes(rest) > EXPANDED_BYTES_MAX {
@@ -91,14 +91,14 @@ pub(super) fn requests(words: &[Word]) -> Requests {
     }
 }
 
-/// Bytes of all keys that a command could stand for: each of a hash's fields has its key.
+/// Bytes of all keys of a command: each of a hash's fields has its key.
 fn expanded_bytes(words: &[Word]) -> u64 {
     let first = words.first().map_or(0, |word| word.begin.len() as u64);
     let fields: u64 = words.iter().map(|word| word.begin.len() as u64).sum();
     first * words.len() as u64 + fields
 }
 
-/// What `SET` says of how long its value lives.
+/// The time to live in the options of `SET`.
 fn ttl(options: &[Word]) -> Option<u64> {
     options.windows(2).find_map(|pair| match &*pair[0].begin.to_ascii_uppercase() {
         b"EX" => number(&pair[1]),

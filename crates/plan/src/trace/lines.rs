@@ -1,4 +1,4 @@
-//! Lines with columns between commas.
+//! Lines of comma-separated columns.
 
 use std::io::{self, BufRead, Read};
 
@@ -9,7 +9,7 @@ use super::request::{Fault, Kind, Parts, Request, Requests};
 /// Columns of Twitter's format: `timestamp,key,key size,value size,client id,operation,TTL`.
 pub(super) const TWITTER_COLUMNS: usize = 7;
 
-/// Where a column stands, by what it holds.
+/// The index of each column.
 #[derive(Debug, Clone, Copy, Default)]
 struct Columns {
     key: usize,
@@ -31,7 +31,7 @@ const OF_TWITTER: Columns = Columns {
     count: None,
 };
 
-/// What columns are called, in small letters.
+/// Column names, in lower case.
 const KEY: &[&str] = &["key", "cachekey", "obj_id", "object", "id"];
 const OPERATION: &[&str] = &["op", "operation", "command"];
 const VALUE_BYTES: &[&str] = &["value_size", "value_bytes", "size", "obj_size", "objectsize"];
@@ -40,21 +40,21 @@ const TTL: &[&str] = &["ttl"];
 const ENTRIES: &[&str] = &["entries", "limit", "count"];
 const COUNT: &[&str] = &["op_count"];
 
-/// A line stands for no more requests than that.
+/// The most requests of a line.
 const COUNT_MAX: f64 = 1e6;
-/// Of these about so many bytes are made at a time.
+/// They are produced in batches of about this many bytes.
 const COPIES_BYTES: usize = 1 << 20;
-/// No object is larger.
+/// The largest object, in bytes.
 const SIZE_MAX: f64 = (1_u64 << 44) as f64;
 
-/// Whether a line names columns, one of them the key.
+/// Whether a line is a header with a key column.
 pub(super) fn is_header(line: &str) -> bool {
     columns(line.split(',')).is_some()
 }
 
 fn columns<'a>(names: impl Iterator<Item = &'a str>) -> Option<Columns> {
     let names: Vec<String> = names.map(|name| name.trim().to_ascii_lowercase()).collect();
-    // Of several names that there are the first of `known`: `key` before a mere `id`.
+    // Of several matching names the first of `known`: `key` before a mere `id`.
     let at = |known: &[&str]| known.iter().find_map(|it| names.iter().position(|name| name == it));
     Some(Columns {
         key: at(KEY)?,
@@ -71,12 +71,12 @@ pub(super) struct Lines<R> {
     reader: csv::Reader<Bounded<R>>,
     record: ByteRecord,
     columns: Columns,
-    /// What the last line stands for still.
+    /// The remaining requests of the last line.
     rest: Option<(Request, usize)>,
 }
 
 impl<R: BufRead> Lines<R> {
-    /// Columns as the first line names them.
+    /// Reads a header, then lines with its columns.
     pub(super) fn with_header(input: R) -> Result<Self, Fault> {
         let mut reader = reader().from_reader(Bounded::new(input));
         let header = reader.byte_headers().map_err(|error| fault(error, 1))?;
@@ -94,7 +94,7 @@ impl<R: BufRead> Lines<R> {
         Self { reader, record: ByteRecord::new(), columns: OF_TWITTER, rest: None }
     }
 
-    /// The request of a line, and how often it was made.
+    /// The request of a line, and its number of repetitions.
     fn request(&self) -> Result<Option<(Request, usize)>, String> {
         let field = |at: usize| self.record.get(at).ok_or_else(|| format!("no column {}", at + 1));
         let number = |at: Option<usize>, what: &str| -> Result<Option<f64>, String> {
@@ -127,7 +127,7 @@ impl<R: BufRead> Lines<R> {
         let request = Request {
             value_bytes: whole(size),
             seconds: number(seconds, "time")?,
-            // 0 stands for a value that lives for ever.
+            // 0 means that the value lives for ever.
             ttl_seconds: whole(number(ttl, "time to live")?).filter(|ttl| *ttl > 0),
             entries: whole(number(entries, "number of entries")?),
             ..Request::new(kind, field(key)?)
@@ -137,7 +137,7 @@ impl<R: BufRead> Lines<R> {
 }
 
 impl<R> Lines<R> {
-    /// The next of the requests that the last line stands for, some at a time.
+    /// The next requests of the last line, in batches.
     fn copies(&mut self) -> Option<Requests> {
         let (request, times) = self.rest.take().filter(|(_, times)| *times > 0)?;
         let bytes_each = size_of::<Request>() + request.key.len();
@@ -148,7 +148,7 @@ impl<R> Lines<R> {
     }
 }
 
-/// What an operation asks for; inside `None`: nothing that a store is asked for by key.
+/// The kind of an operation; an inner `None` for operations without a key request.
 fn kind_of(name: &[u8]) -> Option<Option<Kind>> {
     Some(match &*name.to_ascii_lowercase() {
         b"get" | b"gets" | b"get_lease" | b"read" => Some(Kind::Get),
@@ -167,11 +167,10 @@ fn reader() -> ReaderBuilder {
     builder
 }
 
-/// Bytes that one record may have, about.
+/// The largest record, in bytes, approximately.
 const RECORD_BYTES_MAX: usize = 16 << 20;
 
-/// An input that ends in an error where one record goes on and on, as behind a quote that has
-/// no other.
+/// An input that ends in an error if a record is endless, as after a quote that is never closed.
 struct Bounded<R> {
     input: R,
     left: usize,

@@ -1,4 +1,4 @@
-//! What `MONITOR` prints: `1339518083.107412 [0 127.0.0.1:60866] "set" "key" "a\x00value"`.
+//! The output of `MONITOR`: `1339518083.107412 [0 127.0.0.1:60866] "set" "key" "a\x00value"`.
 
 use std::io::BufRead;
 
@@ -45,12 +45,12 @@ impl<R: BufRead> Parts for Lines<R> {
     }
 }
 
-/// Whether a line looks like one of these.
+/// Whether a line has this format.
 pub(super) fn is_line(line: &str) -> bool {
     line == "OK" || parts(line).is_some()
 }
 
-/// The time, and the words as they are written.
+/// The time, and the raw words.
 fn parts(line: &str) -> Option<(f64, &str)> {
     let (time, rest) = line.split_once(" [")?;
     let (_, words) = rest.split_once("] ")?;

@@ -12,21 +12,21 @@
 //! 0..4    0..4    0..4        seconds
 //! 4..12   4..12   4..12       object
 //! 12..16  12..16  12..20      its size in bytes
-//!         16      20          the operation; 0, where none is said, is a get
+//!         16      20          the operation; 0, unspecified, is a get
 //!         17..20  21..24      tenant (not read)
 //!                 24..28      the time to live in seconds
 //! 16..24  20..28  28..36      number of the next request for it (not read)
 //!                 36..        of 4 to 8, one, two, four, eight or sixteen features of 4 bytes (not read)
 //! ```
 //!
-//! An lcs begins with a head of 8192 bytes: a mark in its first and in its last 8 bytes, the version in bytes 8 to 16, and
-//! statistics, which are not read.
+//! An lcs begins with a header of 8192 bytes: a magic number in its first and in its last 8 bytes,
+//! the version in bytes 8 to 16, and statistics, which are not read.
 
 use std::io::{BufRead, ErrorKind};
 
 use super::request::{Fault, Kind, Parts, Request, Requests};
 
-/// What a record looks like.
+/// The layout of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layout {
     Oracle,
@@ -59,10 +59,10 @@ impl Layout {
 
 /// Of an lcs with sixteen features.
 const RECORD_BYTES_MAX: usize = 36 + 4 * 16;
-/// What stands before the records of an lcs, and at both ends of that.
+/// The header of an lcs, with the magic number at both ends.
 const LCS_HEAD_BYTES: usize = 8 << 10;
 const LCS_MARK: [u8; 8] = 0x1234_5678_9abc_def0_u64.to_le_bytes();
-/// Records of the beginning that are looked at.
+/// Records at the beginning that are checked for detection.
 const LOOKED_AT: usize = 8;
 
 const VALUE_BITS: u32 = 22;
@@ -83,7 +83,7 @@ fn number_32(record: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(number(record, at))
 }
 
-/// Whether bytes look like records of [`Layout::Oracle`]: times that rise, and no text.
+/// Whether bytes look like records of [`Layout::Oracle`]: rising times, and no text.
 pub(super) fn is_oracle(head: &[u8]) -> bool {
     let record_bytes = Layout::Oracle.record_bytes();
     let records: Vec<&[u8]> = head.chunks_exact(record_bytes).take(LOOKED_AT).collect();
@@ -97,7 +97,7 @@ pub(super) fn is_lcs(head: &[u8]) -> bool {
     head.starts_with(&LCS_MARK)
 }
 
-/// The version of the lcs that begins so.
+/// The version in this lcs header.
 fn lcs_version(head: &[u8; LCS_HEAD_BYTES]) -> Result<LcsVersion, String> {
     if !is_lcs(head) || !head.ends_with(&LCS_MARK) {
         return Err("these are not the first 8192 bytes of an lcs".to_owned());
@@ -111,8 +111,8 @@ fn lcs_version(head: &[u8; LCS_HEAD_BYTES]) -> Result<LcsVersion, String> {
     }
 }
 
-/// What an operation of twr asks for: get, gets, set, add, cas, replace, append, prepend, delete,
-/// incr, decr, from 1.
+/// The kind of a twr operation: get, gets, set, add, cas, replace, append, prepend, delete, incr,
+/// decr, from 1.
 fn kind_of(operation: u32) -> Option<Kind> {
     match operation {
         1 | 2 => Some(Kind::Get),
@@ -122,7 +122,7 @@ fn kind_of(operation: u32) -> Option<Kind> {
     }
 }
 
-/// What an operation of lcs asks for: those of twr, none, and read, write and update of a block.
+/// The kind of an lcs operation: those of twr, none, and read, write and update of a block.
 fn kind_of_lcs(operation: u8) -> Option<Kind> {
     match operation {
         0 | 12 => Some(Kind::Get),
@@ -157,7 +157,7 @@ fn request(layout: Layout, record: &[u8]) -> Result<Request, String> {
     };
     Ok(Request {
         seconds,
-        // Of the key there is only a number: what else it had is taken for a part of the value.
+        // Only a number remains of the key: the rest of it counts as part of the value.
         value_bytes: Some(size.saturating_sub(object.len() as u64)),
         ttl_seconds: Some(u64::from(ttl)).filter(|ttl| *ttl > 0),
         ..Request::new(kind, object)
@@ -169,10 +169,10 @@ impl<R: BufRead> Records<R> {
         Self { layout, input, count: 0, is_over: false }
     }
 
-    /// Those of an lcs, behind its head.
+    /// The records of an lcs, after its header.
     ///
     /// # Errors
-    /// Where it cannot be read, or is not that of an lcs whose version is known.
+    /// When it cannot be read, or has no valid header of a known version.
     pub(super) fn of_lcs(mut input: R) -> Result<Self, Fault> {
         let mut head = [0; LCS_HEAD_BYTES];
         input.read_exact(&mut head).map_err(|error| match error.kind() {
@@ -185,7 +185,7 @@ impl<R: BufRead> Records<R> {
         Ok(Self::new(Layout::Lcs(version), input))
     }
 
-    /// Nothing comes behind that.
+    /// Ends the trace with this fault.
     fn end(&mut self, fault: Fault) -> Option<Result<Requests, Fault>> {
         self.is_over = true;
         Some(Err(fault))

@@ -1,55 +1,55 @@
-//! What a trace is made of, and how a format takes one apart.
+//! Requests of a trace, and the interface of a format's parser.
 
 use std::{fmt, io};
 
-/// What a request asks for.
+/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A value by its key.
+    /// Reads a value by its key.
     Get,
-    /// A new value.
+    /// Writes a value.
     Put,
-    /// That there be no value.
+    /// Deletes a value.
     Delete,
-    /// The entries that follow a key.
+    /// Reads the entries that follow a key.
     Scan,
 }
 
 /// One request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// What it asks for.
+    /// Its kind.
     pub kind: Kind,
-    /// Of what; where a scan begins.
+    /// Its key; the start of a scan.
     pub key: Vec<u8>,
-    /// Bytes of the value, where the trace says.
+    /// Bytes of the value, if the trace records them.
     pub value_bytes: Option<u64>,
-    /// Seconds from a beginning of the trace's own.
+    /// Seconds from an arbitrary start of the trace.
     pub seconds: Option<f64>,
-    /// Seconds that a new value lives, where it does not live for ever.
+    /// Time to live of a new value in seconds; `None` for ever.
     pub ttl_seconds: Option<u64>,
-    /// Entries that a scan asks for.
+    /// Entries requested by a scan.
     pub entries: Option<u64>,
 }
 
 impl Request {
-    /// One that says nothing but what it must.
+    /// A request with only a kind and a key.
     pub fn new(kind: Kind, key: impl Into<Vec<u8>>) -> Self {
         let (value_bytes, seconds, ttl_seconds, entries) = Default::default();
         Self { kind, key: key.into(), value_bytes, seconds, ttl_seconds, entries }
     }
 }
 
-/// Why there is no request.
+/// The reason why there is no request.
 #[derive(Debug)]
 pub enum Fault {
     /// The trace could not be read further.
     Io(io::Error),
-    /// A line, or a command of RESP by its number, that is none.
+    /// An invalid line, or RESP command by its number.
     Broken {
         /// From 1.
         line: u64,
-        /// What is wrong with it.
+        /// The error.
         what: String,
     },
 }
@@ -65,12 +65,11 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// What one line or command holds: no request where it is left out, several where it names
-/// several keys.
+/// The requests of one line or command: none if it is skipped, several if it has several keys.
 pub(super) type Requests = Vec<Request>;
 
-/// Takes a trace apart.
+/// Parses a trace.
 pub(super) trait Parts {
-    /// The next line or command; `None`: there are no more, or none that can be told apart.
+    /// The next line or command; `None` at the end, or if the rest cannot be parsed.
     fn next_part(&mut self) -> Option<Result<Requests, Fault>>;
 }

@@ -1,12 +1,12 @@
-//! Commands of the Redis protocol, as arrays of bulk strings (what clients send, and what an
-//! append-only file holds).
+//! Commands of the Redis protocol, as arrays of bulk strings (as clients send them, and as an
+//! append-only file contains them).
 
 use std::io::{self, BufRead, Read};
 
 use super::command::{KEPT_BYTES_MAX, Word, requests};
 use super::request::{Fault, Parts, Requests};
 
-/// Redis takes no longer ones.
+/// Redis accepts no longer ones.
 const WORDS_MAX: u64 = 1 << 20;
 const WORD_BYTES_MAX: u64 = 512 << 20;
 /// `*`, a number and the end of a line.
@@ -24,7 +24,7 @@ impl<R: BufRead> Commands<R> {
         Self { input, count: 0, is_broken: false }
     }
 
-    /// The number behind `mark`; `None`: the trace ends here.
+    /// The number after `mark`; `None` at the end of the trace.
     fn head(&mut self, mark: u8) -> Result<Option<u64>, Trouble> {
         let mut line = Vec::new();
         loop {
@@ -51,7 +51,7 @@ impl<R: BufRead> Commands<R> {
         }
         let mut words = Vec::new();
         for _ in 0..count {
-            let bytes = self.head(b'$')?.ok_or_else(cut_off)?;
+            let bytes = self.head(b'$')?.ok_or_else(truncate)?;
             if bytes > WORD_BYTES_MAX {
                 return Err(Trouble::Broken(format!("a word of {bytes} bytes is too long")));
             }
@@ -70,20 +70,20 @@ impl<R: BufRead> Commands<R> {
     }
 }
 
-/// What is wrong, before it is known with which command.
+/// A fault, before the number of its command is known.
 enum Trouble {
     Io(io::Error),
     Broken(String),
 }
 
-fn cut_off() -> Trouble {
+fn truncate() -> Trouble {
     Trouble::Broken("it is cut off".to_owned())
 }
 
 impl From<io::Error> for Trouble {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::UnexpectedEof => cut_off(),
+            io::ErrorKind::UnexpectedEof => truncate(),
             _ => Self::Io(error),
         }
     }

@@ -17,7 +17,7 @@ fn read(format: Format, text: &[u8]) -> (Vec<Request>, Vec<String>, u64) {
             Err(fault) => faults.push(fault.to_string()),
         }
     }
-    (requests, faults, reader.left_out())
+    (requests, faults, reader.skipped())
 }
 
 fn brief(requests: &[Request]) -> Vec<(Kind, &str, Option<u64>)> {
@@ -29,11 +29,11 @@ fn brief(requests: &[Request]) -> Vec<(Kind, &str, Option<u64>)> {
 }
 
 #[test]
-fn columns_are_found_by_name_and_broken_lines_named() {
+fn columns_are_found_by_name_and_broken_lines_reported() {
     let text = b"time,op,KEY,value_size,ttl,entries\n\
                  1.5,get,a,,,\n2,put,\"b,c\",100,60,\n3,scan,d,,,50\n4,touch,a,,,\n5,fly,a,,,\n\
                  6,put,a,many,,\n7,delete,a,,0,\nx\n";
-    let (requests, faults, left_out) = read(Format::Csv, text);
+    let (requests, faults, skipped) = read(Format::Csv, text);
     assert_eq!(
         brief(&requests),
         [
@@ -53,7 +53,7 @@ fn columns_are_found_by_name_and_broken_lines_named() {
             "line 9: no column 2",
         ]
     );
-    assert_eq!(left_out, 1);
+    assert_eq!(skipped, 1);
     let (requests, ..) = read(Format::Csv, b"id,size,op,key,value_size\n1,9,get,a,20\n");
     assert_eq!(brief(&requests), [(Kind::Get, "a", Some(20))]);
     let (_, faults, _) = read(Format::Csv, b"time,op\n1,get\n");
@@ -61,7 +61,7 @@ fn columns_are_found_by_name_and_broken_lines_named() {
 }
 
 #[test]
-fn twitter_s_columns_have_their_places() {
+fn twitter_columns_have_fixed_positions() {
     let text = b"0,q:q:1:8WTfjZU14ee,17,213,4,get,0\n0,yDqF,12,1024,2,set,3600\n0,short\n";
     let (requests, faults, _) = read(Format::Twitter, text);
     assert_eq!(
@@ -99,7 +99,7 @@ fn commands_of_redis_become_requests() {
         &[b"SETEX", b"e", b"10", b"xy"],
         &[b"GET"],
     ]);
-    let (requests, faults, left_out) = read(Format::Resp, &text);
+    let (requests, faults, skipped) = read(Format::Resp, &text);
     assert_eq!(
         brief(&requests),
         [
@@ -117,11 +117,11 @@ fn commands_of_redis_become_requests() {
         ]
     );
     assert_eq!((requests[0].ttl_seconds, requests[10].ttl_seconds), (Some(2), Some(10)));
-    assert_eq!((faults.len(), left_out), (0, 2));
+    assert_eq!((faults.len(), skipped), (0, 2));
 }
 
 #[test]
-fn a_trace_of_commands_that_is_cut_off_ends_there_and_says_so() {
+fn truncated_command_trace_ends_with_a_fault() {
     let whole = resp(&[&[b"GET", b"a"], &[b"SET", b"b", b"value"]]);
     let first = resp(&[&[b"GET", b"a"]]).len();
     for end in 1..whole.len() {
@@ -143,7 +143,7 @@ fn a_trace_of_commands_that_is_cut_off_ends_there_and_says_so() {
 }
 
 #[test]
-fn times_between_commands_are_passed_by_and_what_is_behind_a_broken_one_is_said_not_to_be_read() {
+fn timestamps_between_commands_are_skipped_and_a_broken_command_ends_the_trace() {
     let one = resp(&[&[b"GET", b"a"]]);
     let text = [b"#TS:1700000000\r\n", &one[..], b"#TS:1700000001\r\n", &one[..]].concat();
     let (requests, faults, _) = read(Format::Resp, &text);
@@ -153,19 +153,19 @@ fn times_between_commands_are_passed_by_and_what_is_behind_a_broken_one_is_said_
 }
 
 #[test]
-fn a_command_that_would_fill_the_memory_is_left_out() {
+fn oversized_command_is_skipped() {
     let (hash, field) = (vec![b'h'; 60_000], &b"f"[..]);
     let command = |fields: usize| {
         let head = [&b"HMGET"[..], &hash].into_iter();
         let words: Vec<&[u8]> = head.chain(vec![field; fields]).collect();
-        let (requests, _, left_out) = read(Format::Resp, &resp(&[&words]));
-        (requests.len(), left_out)
+        let (requests, _, skipped) = read(Format::Resp, &resp(&[&words]));
+        (requests.len(), skipped)
     };
     assert_eq!((command(10), command(5000)), ((10, 0), (0, 1)));
 }
 
 #[test]
-fn quotes_swallow_no_lines() {
+fn unbalanced_quotes_swallow_no_lines() {
     let line = |at: usize| format!("{at},\"key{at},4,10,1,get,0\n");
     let text: String = (0..3).map(line).collect();
     let (requests, faults, _) = read(Format::Twitter, text.as_bytes());
@@ -177,7 +177,7 @@ fn quotes_swallow_no_lines() {
 }
 
 #[test]
-fn what_monitor_prints_is_read_with_its_escapes() {
+fn monitor_output_is_read_with_its_escapes() {
     let text = br#"OK
 1339518083.107412 [0 127.0.0.1:60866] "keys" "*"
 1339518087.877697 [0 127.0.0.1:60866] "set" "a\x41\"" "va\nlue"
@@ -185,11 +185,11 @@ fn what_monitor_prints_is_read_with_its_escapes() {
 1339518089 [0 127.0.0.1:1] "get" "no end
 nonsense
 "#;
-    let (requests, faults, left_out) = read(Format::Monitor, text);
+    let (requests, faults, skipped) = read(Format::Monitor, text);
     assert_eq!(brief(&requests), [(Kind::Put, "aA\"", Some(6)), (Kind::Get, "b", None)]);
     assert_eq!(requests[1].seconds, Some(1_339_518_088.877_697));
     assert!(faults.len() == 2 && faults[0].starts_with("line 5: "), "{faults:?}");
-    assert_eq!(left_out, 2);
+    assert_eq!(skipped, 2);
 }
 
 /// Records of seconds, object and size.
@@ -202,7 +202,7 @@ fn oracle(records: &[(u32, u64, u32)]) -> Vec<u8> {
 }
 
 #[test]
-fn binary_records_are_read_until_one_is_cut_off() {
+fn binary_records_are_read_until_one_is_truncated() {
     let bytes = oracle(&[(1, 7, 100), (3, 8, 4)]);
     let (requests, faults, _) = read(Format::Oracle, &bytes[..47]);
     assert_eq!(faults, ["line 2: the record is cut off"]);
@@ -215,7 +215,7 @@ fn binary_records_are_read_until_one_is_cut_off() {
     let (requests, faults, _) = read(Format::Oracle, &bytes);
     assert_eq!((requests.len(), faults.len(), requests[1].value_bytes), (2, 0, Some(0)));
 
-    // A set of 20 + 300 bytes that lives for an hour, a get, a delete, and what is no operation.
+    // A set of 20 + 300 bytes that lives for an hour, a get, a delete, and an invalid operation.
     let sizes = 20_u32 << 22 | 300;
     let twr = |operation: u32, ttl: u32| {
         let last = (operation << 24 | ttl).to_le_bytes();
@@ -233,13 +233,13 @@ fn binary_records_are_read_until_one_is_cut_off() {
 /// An lcs of that version with these records.
 fn lcs(version: u64, records: &[Vec<u8>]) -> Vec<u8> {
     let mark = 0x1234_5678_9abc_def0_u64.to_le_bytes();
-    // What has been counted of it is not looked at.
+    // The statistics are ignored.
     let statistics = vec![0xff; (8 << 10) - 3 * 8];
     [&mark[..], &version.to_le_bytes(), &statistics, &mark, &records.concat()].concat()
 }
 
 #[test]
-fn each_version_of_lcs_is_read_as_its_head_says() {
+fn each_lcs_version_is_read_by_its_header() {
     let next = 9_i64.to_le_bytes();
     let first = oracle(&[(4, 7, 100)]);
     // An operation, and tenant 258.
@@ -296,7 +296,7 @@ fn each_version_of_lcs_is_read_as_its_head_says() {
 }
 
 #[test]
-fn what_is_no_head_of_an_lcs_is_said_before_anything_is_read() {
+fn invalid_lcs_header_is_refused() {
     let fault = |bytes: &[u8]| match Reader::new(Format::Lcs, std::io::Cursor::new(bytes.to_vec()))
     {
         Err(fault) => fault.to_string(),
@@ -313,7 +313,7 @@ fn what_is_no_head_of_an_lcs_is_said_before_anything_is_read() {
 }
 
 #[test]
-fn a_request_of_a_disk_is_one_for_each_block() {
+fn disk_request_becomes_one_for_each_block() {
     let text = "128166372003061629,hm,1,Read,8192,4096,1\n\
         128166372013061629,hm,1,Write,4095,4098,1\n128166372013061629,hm,1,Trim,0,1,1\n\
         128166372013061629,hm,1,Read,18446744073709551615,4096,1\nshort\n";
@@ -327,7 +327,7 @@ fn a_request_of_a_disk_is_one_for_each_block() {
 }
 
 #[test]
-fn the_caches_of_meta_are_read_by_their_headers() {
+fn meta_traces_are_read_by_their_headers() {
     let kv = "op_time,key,key_size,op,op_count,size,cache_hits,ttl\n\
         10,a,1,GET,3,120,3,0\n11,b,1,SET,1,80,0,600\n12,a,1,GET_LEASE,1,120,0,0\n";
     let (requests, faults, _) = read(Format::Csv, kv.as_bytes());
@@ -343,7 +343,7 @@ fn the_caches_of_meta_are_read_by_their_headers() {
 }
 
 #[test]
-fn formats_are_told_by_their_beginning() {
+fn formats_are_detected_by_their_beginning() {
     for (head, format) in [
         (&b"key\na\n"[..], Some(Format::Csv)),
         (b"timestamp, operation, Key, size\n", Some(Format::Csv)),
@@ -362,7 +362,7 @@ fn formats_are_told_by_their_beginning() {
 }
 
 #[test]
-fn bytes_that_are_no_trace_end_in_faults_and_never_in_a_panic() {
+fn random_bytes_end_in_faults_and_never_in_a_panic() {
     let mut state = 1u64;
     for round in 0..2000 {
         let mut bytes: Vec<u8> = (0..round % 97)

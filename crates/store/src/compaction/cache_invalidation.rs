@@ -1,12 +1,11 @@
-//! What the point cache is told of a merge: new versions of keys by a flush, entries
-//! that move by a compaction.
+//! Updates of the point cache during a merge: new versions of keys in a flush, moved entries in a
+//! compaction.
 //!
-//! A flush tells of each key at once what its newest version is; where it stands is
-//! known when its block is written, and told when the flush is about to be published
-//! ([`redirect`]). A compaction first looks which entries of its inputs pointers lead to,
-//! follows these, and tells when its outputs are published ([`follow`]): until then the
-//! old places are right, and afterwards a pointer that was not followed leads to a table
-//! that is not there any more.
+//! A flush reports the newest version of each key at once; the location is known when its block is
+//! written, and reported when the flush is about to be published ([`redirect`]). A compaction first
+//! collects the pointers to entries of its inputs, tracks these, and reports the new locations when
+//! its outputs are published ([`relocate`]): until then the old locations are correct, and
+//! afterwards a pointer that was not tracked refers to a table that no longer exists.
 
 use std::cmp::Ordering;
 
@@ -20,52 +19,53 @@ use crate::format::entry_location::{EntryLocation, RelocatedEntry, Tag};
 use crate::format::key::{Kind, SEQUENCE_MAX, Trailer};
 use crate::format::range_tombstones::RangeTombstones;
 
-/// How the entries of a merge concern the point cache.
+/// The effect of a merge's entries on the point cache.
 #[derive(Debug)]
 pub(crate) enum CacheInvalidation<'a> {
-    /// Not at all.
+    /// No effect.
     None,
-    /// The first of each key is its newest version.
+    /// The first entry of each key is its newest version.
     NewVersions(NewVersions<'a>),
-    /// They stand elsewhere from now on.
-    Moves { ahead: Ahead<'a>, point: &'a PointCache, keyspace: u32 },
+    /// They move to new locations.
+    Relocations { remaining: RemainingPointers<'a>, point: &'a PointCache, keyspace: u32 },
 }
 
-/// Tells of new versions.
+/// Reports new versions.
 #[derive(Debug)]
 pub(crate) struct NewVersions<'a> {
     point: &'a PointCache,
     keyspace: u32,
-    /// What is known of a key becomes its newest version; else it goes.
+    /// Whether cached entries of a key are updated to its newest version; otherwise they are
+    /// removed.
     renews: bool,
-    /// Of what is flushed.
+    /// Tombstones of the flushed memtables.
     tombstones: &'a RangeTombstones,
-    /// The key that was told of last; none is empty.
+    /// The last reported key; none is empty.
     key: Vec<u8>,
 }
 
-/// A pointer that is followed through a compaction takes about 128 bytes meanwhile; all
-/// together take a sixteenth of the caches' budget.
+/// A tracked pointer takes about 128 bytes during a compaction; all together take a sixteenth of
+/// the caches' budget.
 pub(crate) const BUDGET_PER_POINTER: usize = 16 * 128;
 
-/// Entries that pointers lead to.
+/// Pointers to entries of a compaction's inputs.
 #[derive(Debug, Default)]
-pub(crate) struct Moves {
-    /// Pointers and what they are found by, ordered by place.
+pub(crate) struct TrackedPointers {
+    /// Pointers with their hashes, ordered by location.
     pointers: Vec<(Pointer, u64)>,
 }
 
-/// Of [`Moves`], those that lead to entries which a merge has not come to yet: entries of
-/// one table come in their order.
+/// The [`TrackedPointers`] to entries that a merge has not reached yet: entries of one table are
+/// merged in their order.
 #[derive(Debug)]
-pub(crate) struct Ahead<'a> {
-    /// By the numbers of the tables, ascending: they are looked up for every entry.
+pub(crate) struct RemainingPointers<'a> {
+    /// By table number, ascending: looked up for every entry.
     tables: Vec<(u64, &'a [(Pointer, u64)])>,
 }
 
-impl Moves {
-    /// Of the tables that are `inputs`, at most `pointers_max` of them: whatever is not
-    /// followed leads nowhere afterwards.
+impl TrackedPointers {
+    /// The pointers into the tables `inputs`, at most `pointers_max` of them: pointers that are not
+    /// tracked become invalid.
     pub(crate) fn of(point: &PointCache, inputs: &[u64], pointers_max: usize) -> Self {
         if !point.holds_entries() {
             return Self::default();
@@ -77,13 +77,13 @@ impl Moves {
     }
 }
 
-impl<'a> Ahead<'a> {
-    fn new(moves: &'a Moves) -> Self {
-        let of_tables = moves.pointers.chunk_by(|(a, _), (b, _)| a.table == b.table);
+impl<'a> RemainingPointers<'a> {
+    fn new(pointers: &'a TrackedPointers) -> Self {
+        let of_tables = pointers.pointers.chunk_by(|(a, _), (b, _)| a.table == b.table);
         Self { tables: of_tables.map(|of_table| (of_table[0].0.table, of_table)).collect() }
     }
 
-    /// How to tag the entry that stands there.
+    /// The tag of the entry at that location, if a pointer refers to it.
     fn tag(&mut self, place: EntryLocation) -> Option<Tag> {
         let found = self.tables.binary_search_by_key(&place.table, |(table, _)| *table);
         let (_, pointers) = &mut self.tables[found.ok()?];
@@ -99,36 +99,43 @@ impl<'a> Ahead<'a> {
 }
 
 impl<'a> CacheInvalidation<'a> {
-    /// Of a flush of the keyspace. What caches know of its keys is brought up to date if it
-    /// `renews`, or goes.
+    /// For a flush of the keyspace. Cached entries of its keys are updated if it `renews`,
+    /// otherwise removed.
     pub(crate) fn new_versions(
         point: &'a PointCache,
         keyspace: u32,
         renews: bool,
         tombstones: &'a RangeTombstones,
     ) -> Self {
-        // What comes in from here on was found by readers who have seen the memtables.
+        // Entries cached from here on were found by readers who have seen the memtables.
         if point.is_empty() {
             return Self::None;
         }
         Self::NewVersions(NewVersions { point, keyspace, renews, tombstones, key: Vec::new() })
     }
 
-    /// Of a compaction of the keyspace.
-    pub(crate) fn moves(moves: &'a Moves, point: &'a PointCache, keyspace: u32) -> Self {
+    /// For a compaction of the keyspace.
+    pub(crate) fn relocations(
+        pointers: &'a TrackedPointers,
+        point: &'a PointCache,
+        keyspace: u32,
+    ) -> Self {
         match point.holds_entries() {
-            true => Self::Moves { ahead: Ahead::new(moves), point, keyspace },
+            true => {
+                Self::Relocations { remaining: RemainingPointers::new(pointers), point, keyspace }
+            }
             false => Self::None,
         }
     }
 
-    /// Whether it matters where entries stand.
-    pub(crate) fn wants_places(&self) -> bool {
-        matches!(self, Self::Moves { ahead, .. } if !ahead.tables.is_empty())
+    /// Whether the locations of entries are needed.
+    pub(crate) fn wants_locations(&self) -> bool {
+        matches!(self, Self::Relocations { remaining, .. } if !remaining.tables.is_empty())
     }
 
-    /// The next entry of the merge, which had the trailer `was`, is `kept` with another,
-    /// or dropped; how to tag it. `place`: where it stood, if it is kept and that matters.
+    /// Handles the next entry of the merge, which had the trailer `was` and is `kept` with another,
+    /// or dropped; returns its tag. `place`: its previous location, if it is kept and the location
+    /// is needed.
     #[inline]
     pub(crate) fn entry(
         &mut self,
@@ -141,14 +148,14 @@ impl<'a> CacheInvalidation<'a> {
         match self {
             Self::None => None,
             Self::NewVersions(new) => new.entry(key, kept, payload),
-            Self::Moves { ahead, point, keyspace } => {
+            Self::Relocations { remaining, point, keyspace } => {
                 let is_expiring = |trailer: Trailer| trailer.kind() == Kind::Expiring;
                 if is_expiring(was) && !kept.is_some_and(is_expiring) {
                     // It has expired, and stays so even if clocks go back.
                     let name = Name { keyspace: *keyspace, key };
                     point.update(name_hash(name), name, None);
                 }
-                ahead.tag(place?)
+                remaining.tag(place?)
             }
         }
     }
@@ -164,7 +171,7 @@ impl NewVersions<'_> {
         let name = Name { keyspace: self.keyspace, key };
         let hash = name_hash(name);
         let is_value = |t: &Trailer| matches!(t.kind(), Kind::Value | Kind::Expiring);
-        // What is kept for a snapshot alone is not the newest version.
+        // An entry that is kept only for a snapshot is not the newest version.
         let covered = self.tombstones.newest_over(key, SEQUENCE_MAX);
         let is_newest = |t: &Trailer| is_value(t) && t.sequence() > covered;
         let renewed = kept.filter(|trailer| self.renews && is_newest(trailer));
@@ -174,14 +181,14 @@ impl NewVersions<'_> {
     }
 }
 
-/// The newest versions of keys stand on level 0 as soon as its new table is published.
+/// Points the newest versions of keys to level 0; called when the new table is published.
 pub(crate) fn redirect(point: &PointCache, placed: &[RelocatedEntry]) {
     for RelocatedEntry { tag, to } in placed {
         point.redirect(tag.hash, KpEntry { pointer: *to, level: 0 });
     }
 }
 
-/// Entries stand on `level` elsewhere now.
+/// Points entries to their new locations on `level`.
 pub(crate) fn relocate(point: &PointCache, placed: &[RelocatedEntry], level: usize) {
     for RelocatedEntry { tag, to } in placed {
         if let Some(from) = tag.from {

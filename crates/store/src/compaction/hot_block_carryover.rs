@@ -1,28 +1,26 @@
-//! How hot is what a compaction reads, so that what it writes can stay in memory.
+//! Measures the hotness of a compaction's inputs, so that hot outputs stay in memory.
 //!
-//! After a compaction nobody asks for the blocks of its inputs any more; what they held
-//! stands in other blocks, and whoever wants it next would read from storage what was in
-//! memory a moment ago. So hot blocks go into the cache as they are written, with no
-//! read:
+//! After a compaction the blocks of its inputs are never read again; their entries are in other
+//! blocks, and the next access would read from storage data that was in memory a moment ago. Hot
+//! blocks therefore go into the cache as they are written, without a read:
 //!
-//! 1. Of a block that is in the cache and was asked for t times lately, each of its n
-//!    entries has a heat of t/n; so it has of its partition's index block and filter
-//!    block. A block that is not in the cache has none.
-//! 2. A new block has the heat of its entries together. One that is likely to be asked
-//!    for again goes into the cache as if it had been asked for that often: whether there
-//!    is a place for it, the cache decides as for any other.
+//! 1. If a cached block had t recent accesses, each of its n entries has a heat of t/n; the same
+//!    holds for its partition's index block and filter block. A block that is not in the cache has
+//!    no heat.
+//! 2. The heat of a new block is the sum over its entries. A block that is likely to be accessed
+//!    again goes into the cache as if it had been accessed that often: the cache decides on its
+//!    admission as for any other block.
 //!
-//! The blocks of the inputs leave the cache when nobody holds their tables any more.
+//! The blocks of the inputs are evicted when the last holder of their tables is gone.
 //!
-//! **What we changed.** AC-Key (section 4.1.3) has each cached block give way to the
-//! output block with the largest overlap of keys. Overlap is not heat: of a block of a
-//! small level whose entries go to ten blocks of a large one, none is as hot as it was.
-//! LSbM (Teng et al., ICDCS 2017) found repair by overlap worse than none. Under the
-//! policy `ac-key` it is as in the paper: the block into which the middle entry of a cached
-//! one goes takes its place. (Where one overlaps by more than half, that is the largest
-//! overlap; where many overlap equally, it is one of them.)
+//! **What we changed.** AC-Key (section 4.1.3) replaces each cached block by the output block with
+//! the largest overlap of keys. Overlap is not heat: if the entries of a block of a small level go
+//! to ten blocks of a large one, none is as hot as it was. LSbM (Teng et al., ICDCS 2017) found
+//! repair by overlap worse than none. The policy `ac-key` follows the paper: the block that
+//! receives the middle entry of a cached one replaces it. (If one block overlaps by more than half,
+//! that is the largest overlap; if many overlap equally, it is one of them.)
 //!
-//! For one thread at a time.
+//! Used by one thread at a time.
 
 use std::sync::Arc;
 
@@ -33,25 +31,25 @@ use crate::sst::block::BlockRef;
 use crate::sst::table::{EntryHeat, HEAT_MIN};
 use crate::version::levels::TableHandle;
 
-/// Which blocks take the places of others.
+/// The rule that selects replacement blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// Hot ones.
+    /// Hot blocks.
     HotBlockCarryover,
-    /// Of each that is in the cache, the one that has most of it.
+    /// For each cached block, the one with the largest overlap.
     Overlap,
 }
 
-/// The heat of a block that is to take the place of another, whatever its other entries.
-const HEIR: f32 = 2.0;
-const _: () = assert!(HEIR >= HEAT_MIN);
+/// The heat of a block that replaces another, whatever its other entries.
+const REPLACEMENT_HEAT: f32 = 2.0;
+const _: () = assert!(REPLACEMENT_HEAT >= HEAT_MIN);
 
 /// A partition of a table.
 #[derive(Debug)]
 struct Partition {
-    /// Its data blocks stand before here.
+    /// The offset after its data blocks.
     end: u64,
-    /// How often its index block and its filter block were asked for.
+    /// Access count of its index block and its filter block.
     index: u8,
     filter: u8,
 }
@@ -61,35 +59,34 @@ struct Partition {
 struct Input {
     table: u64,
     partitions: Vec<Partition>,
-    /// Of a partition, on average.
+    /// Entries of a partition, on average.
     entries: f32,
-    /// By heat: the data block that the last entry stood in, and the heat of each of its
-    /// entries.
+    /// By heat: the data block of the last entry, and the heat of each of its entries.
     block: Option<u64>,
     heat: EntryHeat,
-    /// By overlap: the partition that the last entry stood in, and how many of it have come.
+    /// By overlap: the partition of the last entry, and the number of its entries so far.
     seen: (usize, u32),
 }
 
-/// How hot the entries of tables are.
+/// The heat of the entries of tables.
 #[derive(Debug)]
 pub(crate) struct HotBlockCarryover<'a> {
     cache: &'a BlockCache<BlockRef>,
-    /// Those that are warm, by the numbers of their tables, ascending; not empty.
+    /// The warm inputs, by table number, ascending; not empty.
     inputs: Vec<Input>,
-    /// The one that the last entry came from: many come from one after another.
+    /// The input of the last entry: successive entries often come from the same one.
     last: usize,
     rule: Rule,
 }
 
 impl<'a> HotBlockCarryover<'a> {
-    /// Of the entries of `tables`; nothing where all are cold.
+    /// For the entries of `tables`; `None` if all are cold.
     pub(crate) fn new<'t>(
         cache: &'a BlockCache<BlockRef>,
         tables: impl Iterator<Item = &'t Arc<TableHandle>>,
         rule: Rule,
     ) -> Option<Self> {
-        // What was read at all was found by an index block, which stays longer.
+        // Every read uses an index block, which stays in the cache longer.
         let is_warm = |input: &Input| input.partitions.iter().any(|p| p.index > 0);
         let inputs = tables.map(|table| Input::new(cache, table)).filter(is_warm);
         let mut inputs: Vec<Input> = inputs.collect();
@@ -97,7 +94,7 @@ impl<'a> HotBlockCarryover<'a> {
         (!inputs.is_empty()).then_some(Self { cache, inputs, last: 0, rule })
     }
 
-    /// Of the entry that stands there; nothing where all of its table is cold.
+    /// The heat of the entry at that location; zero if its whole table is cold.
     #[inline]
     pub(crate) fn of(&mut self, place: EntryLocation) -> Option<EntryHeat> {
         if self.inputs[self.last].table != place.table {
@@ -106,7 +103,7 @@ impl<'a> HotBlockCarryover<'a> {
         let input = &mut self.inputs[self.last];
         Some(match self.rule {
             Rule::HotBlockCarryover => input.heat_of(place, self.cache),
-            Rule::Overlap => input.in_the_middle(place, self.cache),
+            Rule::Overlap => input.middle_entry_heat(place, self.cache),
         })
     }
 }
@@ -129,13 +126,17 @@ impl Input {
         Self { table, partitions, entries: entries.max(1.0), block, heat, seen: (0, 0) }
     }
 
-    /// Hot is the middle entry of what is in the cache, and no other.
-    fn in_the_middle(&mut self, place: EntryLocation, cache: &BlockCache<BlockRef>) -> EntryHeat {
+    /// Only the middle entry of a cached block is hot.
+    fn middle_entry_heat(
+        &mut self,
+        place: EntryLocation,
+        cache: &BlockCache<BlockRef>,
+    ) -> EntryHeat {
         let EntryLocation { table, offset, position, entries } = place;
         let at = self.partitions.partition_point(|partition| partition.end <= offset);
         let seen = if self.seen.0 == at { self.seen.1 + 1 } else { 1 };
         self.seen = (at, seen);
-        let heir = |times: u8| if times > 0 { HEIR } else { 0.0 };
+        let heir = |times: u8| if times > 0 { REPLACEMENT_HEAT } else { 0.0 };
         let mut heat = EntryHeat::default();
         if position == entries / 2 {
             heat.data = heir(cache.heat(BlockId { table, offset }));

@@ -1,48 +1,46 @@
-//! When writers rest, and how much may then be read to put level 0 in order.
+//! Detects when writers rest, and bounds the reads of compactions of level 0 at such times.
 //!
-//! Under load level 0 is left to grow, for each merge of it rewrites much of the
-//! base level. What stands there when writing ends would slow reads for as long as
-//! nothing is written: so once nothing has come to level 0 for [`QUIET`], the engine
-//! merges it (`picker::pick_idle` says with what), as far as the guarantee lets
-//! it.
+//! Under load level 0 may grow, because each merge of it rewrites a large part of the base level.
+//! Its tables would slow reads for as long as nothing is written after a load: so once level 0 has
+//! not changed for [`QUIET`], the engine merges it (`picker::pick_idle` selects the inputs), within
+//! the guarantee.
 //!
-//! Guarantee: such merges read no more than [`SPARE_PER_BYTE`] bytes for each byte
-//! that came to level 0 by a flush or from an earlier life of the store.
-//! So writers that pause ever so often cannot have it rewritten over and over.
+//! Guarantee: such merges read no more than [`SPARE_PER_BYTE`] bytes for each byte that reached
+//! level 0 by a flush or in a previous run of the process. Writers that pause again and again
+//! therefore cannot make it rewrite its tables over and over.
 //!
-//! Pure: the engine tells the time and does the work.
+//! Pure: the engine passes the time and does the work.
 
 use std::time::Duration;
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Nobody has written in earnest for so long: flushes under load come many times
-/// as often.
+/// Level 0 counts as idle after this time: flushes under load are many times more frequent.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// Bytes that merges in the quiet may read for each byte that came to level 0.
+/// Bytes that idle merges may read for each byte that reached level 0.
 const SPARE_PER_BYTE: u64 = 2;
 
-/// When level 0 was last written to, and what merging it may cost.
+/// Time of the last change of level 0, and the read budget of idle merges.
 #[derive(Debug, Default)]
 pub(crate) struct IdleCompaction {
-    /// Somebody will look.
+    /// A check is scheduled.
     is_watched: AtomicBool,
     changed_at_ns: AtomicU64,
     spare_bytes: AtomicU64,
 }
 
 impl IdleCompaction {
-    /// Notes that level 0 has changed, and that `bytes` have come to it. Returns when
-    /// to look whether it has become quiet, unless somebody will anyway.
+    /// Records that level 0 has changed and `bytes` were added. Returns the delay until the next
+    /// check, unless one is already scheduled.
     pub(crate) fn note_change(&self, bytes: u64, now_ns: u64) -> Option<Duration> {
         self.changed_at_ns.store(now_ns, Ordering::Relaxed);
         self.spare_bytes.fetch_add(bytes.saturating_mul(SPARE_PER_BYTE), Ordering::Relaxed);
         (!self.is_watched.swap(true, Ordering::AcqRel)).then_some(QUIET)
     }
 
-    /// When to look again; `None`: it is quiet, and the next change asks for another
-    /// look.
+    /// The delay until the next check; `None`: level 0 is idle, and the next change schedules
+    /// another check.
     pub(crate) fn look(&self, now_ns: u64) -> Option<Duration> {
         let since = self.changed_at_ns.load(Ordering::Relaxed);
         let passed = Duration::from_nanos(now_ns.saturating_sub(since));
@@ -53,13 +51,13 @@ impl IdleCompaction {
         None
     }
 
-    /// What merges may read now.
+    /// Bytes that merges may read now.
     pub(crate) fn spare_bytes(&self) -> u64 {
         self.spare_bytes.load(Ordering::Relaxed)
     }
 
-    /// A merge reads `bytes`, no more than were to spare. One after another, each with
-    /// its look at [`IdleCompaction::spare_bytes`].
+    /// Spends `bytes` of the budget, at most the available amount. Merges run one after another,
+    /// each after its call of [`IdleCompaction::spare_bytes`].
     pub(crate) fn spend(&self, bytes: u64) {
         self.spare_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -70,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_quiet_once_the_last_change_is_long_ago() {
+    fn level0_is_idle_some_time_after_its_last_change() {
         let quiet = IdleCompaction::default();
         let at_ms = |ms: u64| ms * 1_000_000;
         assert_eq!(quiet.note_change(10, at_ms(1000)), Some(QUIET));

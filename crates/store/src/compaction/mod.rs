@@ -1,8 +1,8 @@
-//! Compaction: tables of one level are merged into the next, so that reads
-//! look in few places and old versions go.
+//! Compaction: merges tables of one level into the next, so that reads search few tables and old
+//! versions are removed.
 //!
-//! [`picker`] decides what is next (pure), [`output`] writes tables, [`merge_tables`]
-//! is the loop between them, used by flushes as well.
+//! [`picker`] selects the next compaction (pure), [`output`] writes tables, [`merge_tables`] is the
+//! loop between them, also used by flushes.
 
 pub(crate) mod idle;
 pub(crate) mod retain;
@@ -28,17 +28,17 @@ use crate::sst::cursor::{Cursor, Target};
 use crate::version::levels::{TableHandle, Version};
 use output::{Output, Outputs};
 
-/// So much of a key stands in an error.
+/// Bytes of a key that an error shows.
 const KEY_BYTES_SHOWN: usize = 64;
 
-/// Which older data lies below the level that is written: keys ascend, so a
-/// finger in each level moves forward.
+/// The tables below the level that is written: keys ascend, so a position in each level only moves
+/// forward.
 pub(crate) struct LevelsBelow {
     levels: Vec<(Vec<Arc<TableHandle>>, usize)>,
 }
 
 impl LevelsBelow {
-    /// Of `version`, the levels below `level`.
+    /// The levels of `version` below `level`.
     pub(crate) fn new(version: &Version, level: usize) -> Self {
         let levels = (level + 1..LEVELS)
             .filter(|&below| !version.level(below).is_empty())
@@ -47,8 +47,7 @@ impl LevelsBelow {
         Self { levels }
     }
 
-    /// Whether no level below may hold `key`. Keys must ascend from call to
-    /// call.
+    /// Whether no level below may hold `key`. Keys must ascend from call to call.
     fn is_free_of(&mut self, key: &[u8]) -> bool {
         self.levels.iter_mut().all(|(tables, finger)| {
             while tables.get(*finger).is_some_and(|table| table.ends_before(key)) {
@@ -66,25 +65,25 @@ impl LevelsBelow {
     }
 }
 
-/// What a flush or compaction works under.
+/// The settings and inputs of a flush or compaction.
 pub(crate) struct MergePlan<'a> {
     /// Ascending.
     pub(crate) snapshots: &'a [Sequence],
     pub(crate) now_ms: u64,
     /// All range tombstones of the inputs.
     pub(crate) tombstones: &'a RangeTombstones,
-    /// Part of the keys: first included, end excluded; `None`: open.
+    /// Restricts the keys: start included, end excluded; `None`: open.
     pub(crate) start: Option<&'a [u8]>,
     pub(crate) end: Option<&'a [u8]>,
-    /// Where older data may be; `None`: everywhere (a flush).
+    /// The levels that may hold older data; `None`: all (a flush).
     pub(crate) below: Option<LevelsBelow>,
-    /// What the point cache is told.
-    pub(crate) notice: CacheInvalidation<'a>,
-    /// How hot the entries are, if any is.
+    /// Updates of the point cache.
+    pub(crate) invalidation: CacheInvalidation<'a>,
+    /// Heat of the entries, if any is hot.
     pub(crate) heat: Option<HotBlockCarryover<'a>>,
 }
 
-/// What a merge did.
+/// Statistics of a merge.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct MergeCounts {
     pub(crate) entries_read: u64,
@@ -92,7 +91,7 @@ pub(crate) struct MergeCounts {
     pub(crate) entries_expired: u64,
 }
 
-/// Merges the entries of `cursor` into tables, without those nobody can see.
+/// Merges the entries of `cursor` into tables, without those that no reader can see.
 pub(crate) fn merge_tables(
     mut cursor: MergingCursor,
     mut plan: MergePlan<'_>,
@@ -105,7 +104,7 @@ pub(crate) fn merge_tables(
     outputs.set_tombstones(tombstones, plan.start, plan.end);
     let mut retention = Retention::new(plan.snapshots, plan.now_ms, plan.tombstones);
     let mut counts = MergeCounts::default();
-    let wants_places = plan.notice.wants_places() || plan.heat.is_some();
+    let wants_locations = plan.invalidation.wants_locations() || plan.heat.is_some();
     match plan.start {
         Some(start) => cursor.seek(Target::AtOrAfter(start, Trailer(u64::MAX)))?,
         None => cursor.seek(Target::First)?,
@@ -124,21 +123,21 @@ pub(crate) fn merge_tables(
             Decision::Keep(kept) => Some(kept),
             _ => None,
         };
-        let place = kept.filter(|_| wants_places).and_then(|_| cursor.place());
-        let tag = plan.notice.entry(key, trailer, kept, payload, place);
+        let location = kept.filter(|_| wants_locations).and_then(|_| cursor.location());
+        let tag = plan.invalidation.entry(key, trailer, kept, payload, location);
         match verdict {
             Decision::Keep(kept) => {
                 let payload =
                     if kept.kind() == crate::format::key::Kind::Delete { &[] } else { payload };
                 outputs.add(key, kept, payload, tag, clock)?;
-                if let (Some(heat), Some(place)) = (&mut plan.heat, place)
-                    && let Some(heat) = heat.of(place)
+                if let (Some(heat), Some(location)) = (&mut plan.heat, location)
+                    && let Some(heat) = heat.of(location)
                 {
                     outputs.warm(heat);
                 }
             }
             Decision::Drop => counts.entries_dropped += 1,
-            Decision::Misplaced => return Err(out_of_order(key)),
+            Decision::OutOfOrder => return Err(out_of_order(key)),
         }
         cursor.next()?;
     }
@@ -146,8 +145,7 @@ pub(crate) fn merge_tables(
     Ok((outputs.finish()?, counts))
 }
 
-/// What is wrong with tables whose entries are not in order though their checksums
-/// agree.
+/// The error of tables whose entries are out of order although their checksums agree.
 fn out_of_order(key: &[u8]) -> Error {
     let key = key[..key.len().min(KEY_BYTES_SHOWN)].escape_ascii();
     Error::new(ErrorKind::Corrupt, format!("an entry is out of order, its key begins \"{key}\""))

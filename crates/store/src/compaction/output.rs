@@ -1,12 +1,11 @@
 //! The tables that a flush or compaction writes: cut at their target size,
 //! each with its part of the range tombstones.
 //!
-//! Guarantees: tables are cut between user keys, so all versions of a key
-//! stand in one table of the level; range tombstones are clipped at the cuts,
-//! so tables do not overlap. The files' bytes are durable when
-//! [`Outputs::finish`] returns; their names are once the owner has synced the
-//! directory. Until they are in the manifest they count for nothing, and a
-//! failed merge leaves them for the owner to remove.
+//! Guarantees: tables are cut between user keys, so all versions of a key are in one table of the
+//! level; range tombstones are clipped at the cuts, so tables do not overlap. The files' bytes are
+//! durable when [`Outputs::finish`] returns; their names are once the owner has synced the
+//! directory. Until they are in the manifest they are not part of the store, and the owner removes
+//! the files of a failed merge.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,18 +26,17 @@ use crate::version::manifest::TableMeta;
 #[derive(Debug, Clone)]
 pub(crate) struct Output {
     pub(crate) meta: TableMeta,
-    /// Where its tagged entries stand.
+    /// The locations of its tagged entries.
     pub(crate) placed: Vec<RelocatedEntry>,
 }
 
-/// Writes are gathered into pieces of this size: large enough for any device,
-/// small beside the smallest budget.
+/// Size of buffered writes: large enough for any device, small compared with the smallest budget.
 const WRITE_BYTES: usize = 256 << 10;
 
 /// First key and end (exclusive) of a table's range tombstones.
-type Stretch = (Box<[u8]>, Box<[u8]>);
+type KeyRange = (Box<[u8]>, Box<[u8]>);
 
-/// Keeps compactions under a rate of bytes per second.
+/// Limits compactions to a rate of bytes per second.
 #[derive(Debug)]
 pub(crate) struct Pacer {
     bytes_per_s: Option<u64>,
@@ -51,7 +49,7 @@ impl Pacer {
         Self { bytes_per_s, started_ns: clock.monotonic_ns(), bytes: 0 }
     }
 
-    /// Waits until `bytes` more are due.
+    /// Waits until `bytes` more may be written.
     fn spend(&mut self, bytes: u64, clock: &dyn Clock) {
         let wait = self.wait_for(bytes, clock);
         if !wait.is_zero() {
@@ -59,7 +57,7 @@ impl Pacer {
         }
     }
 
-    /// How long to wait until `bytes` more are due.
+    /// The time to wait until `bytes` more may be written.
     pub(crate) fn wait_for(&mut self, bytes: u64, clock: &dyn Clock) -> Duration {
         let Some(rate) = self.bytes_per_s else { return Duration::ZERO };
         self.bytes += bytes;
@@ -69,21 +67,21 @@ impl Pacer {
     }
 }
 
-/// Where and how tables are written.
+/// Destination and settings of the written tables.
 pub(crate) struct OutputOptions<'a> {
     pub(crate) storage: &'a Arc<dyn Storage>,
-    /// Writes pieces while the next ones are made.
+    /// Writes buffers while the next ones are filled.
     pub(crate) executor: &'a Arc<dyn Executor>,
     pub(crate) access: Access,
-    /// A number and a path for the next table.
+    /// Returns a number and a path for the next table.
     pub(crate) next_table: &'a dyn Fn() -> (u64, PathBuf),
-    /// All but the id.
+    /// All settings but the id.
     pub(crate) table: TableOptions,
     pub(crate) table_bytes: u64,
-    /// Ascending, of the level below the output.
+    /// Tables of the level below the output, ascending.
     pub(crate) grandparents: Vec<Arc<TableHandle>>,
     pub(crate) pacer: Pacer,
-    /// Where hot blocks go as they are written.
+    /// Destination of hot blocks, as they are written.
     pub(crate) blocks: &'a Blocks,
 }
 
@@ -98,7 +96,7 @@ pub(crate) struct Outputs<'a> {
     open: Option<Open>,
     finished: Vec<Output>,
     last_key: Vec<u8>,
-    /// Ascending by start; those before the first were written or clipped away.
+    /// Ascending by start; tombstones before the first were written or clipped away.
     tombstones: std::collections::VecDeque<RangeTombstone>,
     grandparent: usize,
     bytes_spent: u64,
@@ -117,7 +115,7 @@ impl<'a> Outputs<'a> {
         }
     }
 
-    /// The range tombstones to write along, clipped to `[start, end)`.
+    /// Sets the range tombstones to write, clipped to `[start, end)`.
     pub(crate) fn set_tombstones(
         &mut self,
         tombstones: Vec<RangeTombstone>,
@@ -172,15 +170,15 @@ impl<'a> Outputs<'a> {
         Ok(())
     }
 
-    /// The blocks that hold the entry that was added last are asked for that often more.
+    /// Adds to the access frequency of the blocks that hold the most recently added entry.
     pub(crate) fn warm(&mut self, heat: EntryHeat) {
         if let Some(open) = &mut self.open {
             open.builder.warm(heat);
         }
     }
 
-    /// At the target size; or at a border of the level below when the table is
-    /// nearly full, so that the next compaction has fewer tables to merge with.
+    /// Whether to cut: at the target size, or at a table boundary of the level below when the table
+    /// is nearly full, so that the next compaction has fewer tables to merge with.
     fn should_cut_before(&mut self, key: &[u8]) -> bool {
         let mut crossed = false;
         let grandparents = &self.options.grandparents;
@@ -205,7 +203,7 @@ impl<'a> Outputs<'a> {
     /// Ends the open table; the next one begins at `cut`.
     fn finish_table(&mut self, cut: Option<&[u8]>) -> Result<()> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
-        let mut range: Option<Stretch> = None;
+        let mut range: Option<KeyRange> = None;
         let mut later = Vec::new();
         while let Some(mut tombstone) = self.tombstones.pop_front() {
             if cut.is_some_and(|cut| *tombstone.start >= *cut) {
@@ -230,8 +228,7 @@ impl<'a> Outputs<'a> {
         Ok(())
     }
 
-    /// Ends the last table. Range tombstones that no entry carried get a table
-    /// of their own.
+    /// Ends the last table. Range tombstones without entries get a table of their own.
     pub(crate) fn finish(mut self) -> Result<Vec<Output>> {
         if self.open.is_none() && !self.tombstones.is_empty() {
             self.open = Some(self.begin_table()?);
@@ -241,15 +238,14 @@ impl<'a> Outputs<'a> {
     }
 }
 
-/// Keeps a hot block of a table in memory. Nobody reads the table yet: its blocks are as
-/// cold as any until it is published, and if it never is, they leave as cold ones do.
+/// Caches a hot block of a table. The table is not readable yet: its blocks are as cold as any
+/// until it is published, and if it never is, they are evicted like cold ones.
 fn keep(options: &OutputOptions<'_>, table: u64, hot: HotBlock) {
     options.blocks.keep(table, options.table.keyspace, hot);
 }
 
-/// What the manifest will say of a table; `range` is what its range tombstones
-/// span.
-pub(crate) fn meta_of(id: u64, properties: &TableProperties, range: Option<Stretch>) -> TableMeta {
+/// The manifest's record of a table; `range` is the span of its range tombstones.
+pub(crate) fn meta_of(id: u64, properties: &TableProperties, range: Option<KeyRange>) -> TableMeta {
     let has_entries = properties.entries > 0;
     let mut smallest = properties.smallest_key.clone();
     let mut largest = properties.largest_key.clone();

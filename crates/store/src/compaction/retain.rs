@@ -1,47 +1,45 @@
-//! What a flush or a compaction keeps of the entries it reads.
+//! Decides which input entries a flush or a compaction keeps.
 //!
-//! Entries come in internal order: for each user key the newest first. An
-//! entry is kept unless no reader, now or at any snapshot, can see it:
+//! Entries arrive in internal order: for each user key the newest first. An entry is kept unless no
+//! reader, now or at any snapshot, can see it:
 //!
-//! 1. Snapshots cut the sequences into *stripes*: stripe i holds what the i-th
-//!    oldest snapshot sees and the one before it does not; the last stripe is
-//!    for readers of the present. Of several versions of a key in one stripe
-//!    only the newest is seen.
+//! 1. Snapshots cut the sequences into *stripes*: stripe i holds the sequences that the i-th oldest
+//!    snapshot sees and the one before it does not; the last stripe is for readers of the present.
+//!    Of several versions of a key in one stripe only the newest is visible.
 //! 2. A range tombstone of the same stripe hides older versions.
 //! 3. An entry whose deadline has passed is a deletion.
 //! 4. A deletion in the oldest stripe is not needed when no older level may
 //!    hold the key.
-//! 5. In the oldest stripe, when no older level may hold the key, the sequence
-//!    number says nothing any more: it becomes 0, which is stored in one byte.
-//!    Unless a range tombstone of the inputs covers the key: if it is kept, for
-//!    other keys of its range, it would hide the entry.
+//! 5. In the oldest stripe, when no older level may hold the key, the sequence number is no longer
+//!    needed: it becomes 0, which is stored in one byte. Exception: a range tombstone of the inputs
+//!    covers the key; if it is kept, for other keys of its range, it would hide the entry.
 //!
-//! Pure: time, snapshots and the levels below are handed in.
+//! Pure: the caller passes time, snapshots and the levels below.
 
 use std::cmp::Ordering;
 
 use crate::format::key::{Kind, Sequence, Trailer, split_deadline};
 use crate::format::range_tombstones::{Fragment, RangeTombstone, RangeTombstones};
 
-/// What becomes of an entry.
+/// The decision on an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decision {
     /// It is kept, with this trailer; a deletion has no payload.
     Keep(Trailer),
-    /// Nobody can see it.
+    /// No reader can see it.
     Drop,
-    /// It does not come behind the entry before: what it was read from is damaged.
-    Misplaced,
+    /// It is not after the previous entry: the input is damaged.
+    OutOfOrder,
 }
 
-/// Judges the entries of one flush or compaction, in their order.
+/// Decides on the entries of one flush or compaction, in their order.
 #[derive(Debug)]
 pub(crate) struct Retention<'a> {
     /// Ascending.
     snapshots: &'a [Sequence],
     now_ms: u64,
     tombstones: &'a RangeTombstones,
-    /// The entry before this one; none is in front of the empty key.
+    /// The previous entry; initially the empty key, which precedes all others.
     key: Vec<u8>,
     trailer: Trailer,
     /// The stripe of the newest version of `key` so far.
@@ -71,9 +69,9 @@ impl<'a> Retention<'a> {
         stripe_of(self.snapshots, sequence)
     }
 
-    /// Judges the next entry. `is_base(key)` says whether no older level may
-    /// hold the key; it is asked at most once an entry, with ascending keys.
-    /// (An entry that is there twice is dropped the second time.)
+    /// Decides on the next entry. `is_base(key)` returns whether no older level may hold the key;
+    /// it is called at most once per entry, with ascending keys. (The second copy of a duplicate
+    /// entry is dropped.)
     pub(crate) fn decide(
         &mut self,
         key: &[u8],
@@ -89,7 +87,7 @@ impl<'a> Retention<'a> {
                 false
             }
             Ordering::Equal if trailer <= self.trailer => true,
-            Ordering::Equal | Ordering::Greater => return Decision::Misplaced,
+            Ordering::Equal | Ordering::Greater => return Decision::OutOfOrder,
         };
         self.trailer = trailer;
         if is_same_key && stripe == self.stripe {
@@ -114,7 +112,7 @@ impl<'a> Retention<'a> {
     }
 
     fn is_covered(&self, key: &[u8], sequence: Sequence, stripe: usize) -> bool {
-        // The newest tombstone of this stripe: none newer than its snapshot.
+        // The newest tombstone of this stripe: not newer than its snapshot.
         let top = self.snapshots.get(stripe).copied().unwrap_or(Sequence::MAX);
         !self.tombstones.is_empty() && self.tombstones.newest_over(key, top) > sequence
     }
@@ -129,9 +127,9 @@ fn stripe_of(snapshots: &[Sequence], sequence: Sequence) -> usize {
     snapshots.partition_point(|&s| s < sequence)
 }
 
-/// The range tombstones that a flush or compaction keeps, as fragments: of
-/// each stripe the newest, and none of the oldest where `is_base(start, end)`
-/// says that no older level holds a key of the range.
+/// The range tombstones that a flush or compaction keeps, as fragments: of each stripe the newest,
+/// and none of the oldest where `is_base(start, end)` returns that no older level holds a key of
+/// the range.
 pub(crate) fn retained_tombstones(
     tombstones: &RangeTombstones,
     snapshots: &[Sequence],

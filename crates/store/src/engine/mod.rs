@@ -40,7 +40,7 @@ use crate::sst::table::Table;
 use crate::stats::{Counter, Histogram};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{ArcSwap, Condvar, Mutex, RwLock, RwLockReadGuard};
-use crate::version::levels::{TableHandle, Trash};
+use crate::version::levels::{ObsoleteTables, TableHandle};
 use crate::version::manifest::{Manifest, TableMeta};
 use crate::version::tree::Tree;
 use crate::wal::LogWriter;
@@ -204,7 +204,7 @@ pub(crate) struct Engine {
     pub(crate) visible: AtomicU64,
     pub(crate) snapshots: Mutex<BTreeMap<Sequence, usize>>,
     pub(crate) structure: Mutex<Structure>,
-    pub(crate) trash: Arc<Trash>,
+    pub(crate) trash: Arc<ObsoleteTables>,
     pub(crate) memory_bytes: AtomicU64,
     /// The most that caches may take of it.
     pub(crate) cache_bytes_max: AtomicU64,
@@ -339,7 +339,7 @@ impl Engine {
             .values()
             .map(|tree| tree.view().version.tables().map(|t| t.table().charge()).sum::<usize>())
             .sum();
-        let metadata = metadata + self.blocks.unlearning().charge();
+        let metadata = metadata + self.blocks.filter_repair().charge();
         self.metadata_bytes.store(metadata, Ordering::Relaxed);
         self.share_memory_out();
     }
@@ -404,7 +404,7 @@ pub(crate) fn open_table(
     directory: &std::path::Path,
     access: Access,
     meta: TableMeta,
-    trash: &Arc<Trash>,
+    trash: &Arc<ObsoleteTables>,
 ) -> Result<Arc<TableHandle>> {
     let path = table_path(directory, meta.id);
     let file = storage.open_read(&path, access).map_err(|error| match error.kind() {

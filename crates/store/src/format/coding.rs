@@ -1,9 +1,9 @@
 //! Little-endian integers and LEB128 varints, and [`Reader`], which takes them
 //! from untrusted bytes: it never panics and never allocates.
 
-/// No counter of a store gets here (sequences, file numbers, entries): at 10⁹
-/// counts a second it takes a year. Where a file says more it is damaged, so
-/// whoever counts on from a number that was read stays in range.
+/// No counter of a store reaches this value (sequences, file numbers, entries): at 10⁹ increments a
+/// second it takes a year. A file with a larger number is damaged; this check keeps code that
+/// increments a number from a file in range.
 pub(crate) const COUNT_MAX: u64 = 1 << 55;
 
 /// Appends `value` as a LEB128 varint (1–10 bytes).
@@ -21,8 +21,7 @@ pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Takes values off the front of a byte string; `None` when it does not hold
-/// what was asked for.
+/// Takes values off the front of a byte string; `None` when the string is too short or malformed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
@@ -97,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn varints_come_back_and_overlong_ones_are_refused() {
+    fn varints_round_trip_and_overlong_ones_are_refused() {
         for value in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
             let mut out = Vec::new();
             put_varint(&mut out, value);
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn byte_strings_never_reach_past_the_end() {
+    fn byte_strings_never_read_past_the_end() {
         let mut out = Vec::new();
         put_bytes(&mut out, b"abc");
         assert_eq!(Reader::new(&out).bytes(), Some(&b"abc"[..]));

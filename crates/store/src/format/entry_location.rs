@@ -1,31 +1,31 @@
-//! Where entries stand in tables, and where they come to stand when tables are written:
-//! what pointers of the point cache are kept right by.
+//! Locations of entries in tables, and their new locations when tables are rewritten: the input
+//! that keeps pointers of the point cache correct.
 
 use tidekv_cache::Pointer;
 
-/// Where an entry stands.
+/// The location of an entry in a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct EntryLocation {
     pub(crate) table: u64,
-    /// Where its block begins.
+    /// The offset of its block in the table.
     pub(crate) offset: u64,
-    /// Entries before it in the block.
+    /// The number of entries before it in the block.
     pub(crate) position: u32,
-    /// Entries of the block.
+    /// The number of entries in the block.
     pub(crate) entries: u32,
 }
 
-/// An entry that is being written and that a pointer leads to, or should.
+/// An entry that is being written and that a pointer refers to, or should.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tag {
-    /// What the pointer is found by.
+    /// The hash that identifies the pointer.
     pub(crate) hash: u64,
-    /// What the pointer must be if it is about this entry; `None`: whatever it is, this
-    /// entry is newer.
+    /// The pointer's expected value if it refers to this entry; `None`: this entry is newer than
+    /// any pointer.
     pub(crate) from: Option<Pointer>,
 }
 
-/// A tagged entry that was written.
+/// A tagged entry after it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RelocatedEntry {
     pub(crate) tag: Tag,

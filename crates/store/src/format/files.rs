@@ -2,17 +2,17 @@
 //!
 //! ```text
 //! LOCK              held by the process that has the store open
-//! CURRENT           which manifest counts
-//! HOT               what the caches held when the store was closed
-//! LEARNED           what filters had unlearned when the store was closed
-//! MANIFEST-000007   what the store consists of
+//! CURRENT           names the current manifest
+//! HOT               contents of the caches when the store was closed
+//! FILTER-REPAIRS    repairs of filters when the store was closed
+//! MANIFEST-000007   the tables, logs and keyspaces of the store
 //! 000012.log        write-ahead log
 //! 000013.table      sorted table
 //! *.tmp             unfinished, removed at the next opening
 //! ```
 //!
-//! Numbers come from one counter and are never used twice, except that the file of a
-//! log that counts no more is renamed to be a later one (recycled).
+//! Numbers come from one counter and are never used twice. One exception: the file of an obsolete
+//! log is renamed to become a later log (recycled).
 
 use std::path::{Path, PathBuf};
 
@@ -24,10 +24,10 @@ use crate::format::coding::COUNT_MAX;
 pub(crate) const LOCK: &str = "LOCK";
 pub(crate) const CURRENT: &str = "CURRENT";
 pub(crate) const HOT: &str = "HOT";
-pub(crate) const LEARNED: &str = "LEARNED";
+pub(crate) const FILTER_REPAIRS: &str = "FILTER-REPAIRS";
 pub(crate) const CURRENT_TEMPORARY: &str = "CURRENT.tmp";
 
-/// What a file name says.
+/// The parsed name of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileName {
     Lock,
@@ -49,7 +49,7 @@ impl FileName {
         }
     }
 
-    /// `None` for a file that is not ours.
+    /// `None` for a file that is not part of a store.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let number = |digits: &str| -> Option<u64> {
             (digits.len() >= 6 && digits.bytes().all(|b| b.is_ascii_digit()))
@@ -60,7 +60,7 @@ impl FileName {
             LOCK => return Some(Self::Lock),
             CURRENT => return Some(Self::Current),
             HOT => return Some(Self::HotList),
-            LEARNED => return Some(Self::RepairList),
+            FILTER_REPAIRS => return Some(Self::RepairList),
             CURRENT_TEMPORARY => return Some(Self::Temporary),
             _ => {}
         }
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_apart() {
+    fn file_names_are_parsed() {
         let dir = Path::new("/d");
         let name = |p: PathBuf| p.file_name().unwrap().to_str().unwrap().to_owned();
         assert_eq!(FileName::parse(&name(log_path(dir, 12))), Some(FileName::Log(12)));
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(FileName::parse(&manifest_name(3)), Some(FileName::Manifest(3)));
         assert_eq!(FileName::parse("LOCK"), Some(FileName::Lock));
         assert_eq!(FileName::parse("HOT"), Some(FileName::HotList));
-        assert_eq!(FileName::parse("LEARNED"), Some(FileName::RepairList));
+        assert_eq!(FileName::parse("FILTER-REPAIRS"), Some(FileName::RepairList));
         for other in ["notes.txt", "12.log", "MANIFEST-", "000001.table.bak", "+00001.log", ".log"]
         {
             assert_eq!(FileName::parse(other), None, "{other}");

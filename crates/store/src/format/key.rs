@@ -22,19 +22,19 @@ pub const KEY_BYTES_MAX: usize = 64 << 10;
 /// Longest value in bytes.
 pub const VALUE_BYTES_MAX: usize = 256 << 20;
 
-/// What an entry says about its key. Values on disk: do not change.
+/// The kind of an entry. Values on disk: do not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// The key is not there.
+    /// The key was deleted.
     Delete = 0,
     /// The value follows.
     Value = 1,
     /// Eight bytes of deadline (little-endian milliseconds since 1970), then
     /// the value.
     Expiring = 2,
-    /// All keys from this one up to the value (exclusive) are gone. Only in
-    /// batches and the log; tables keep these apart.
+    /// All keys from this one up to the value (exclusive) are deleted. Only in batches and the log;
+    /// tables store these separately.
     RangeDelete = 3,
 }
 
@@ -60,8 +60,8 @@ impl Trailer {
         Self(sequence << 8 | kind as u64)
     }
 
-    /// The trailer that sorts before every entry a reader at `sequence` may
-    /// see, and after every newer one.
+    /// The trailer that sorts before every entry that a reader at `sequence` may see, and after
+    /// every newer one.
     pub(crate) fn seek(sequence: Sequence) -> Self {
         Self(sequence << 8 | 0xff)
     }
@@ -70,7 +70,7 @@ impl Trailer {
         self.0 >> 8
     }
 
-    /// `None` when the byte on disk is no kind.
+    /// `None` when the byte on disk is not a valid kind.
     pub(crate) fn checked_kind(self) -> Option<Kind> {
         Kind::from_u8(self.0 as u8)
     }
@@ -86,12 +86,12 @@ pub(crate) fn compare(a: (&[u8], Trailer), b: (&[u8], Trailer)) -> Ordering {
     a.0.cmp(b.0).then(b.1.cmp(&a.1))
 }
 
-/// A user key prepared for a point read: its hash is taken once.
+/// A user key prepared for a point read: its hash is computed once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LookupKey<'a> {
     pub(crate) user_key: &'a [u8],
     pub(crate) hash: u64,
-    /// Entries newer than this are not seen.
+    /// Entries newer than this are invisible.
     pub(crate) sequence: Sequence,
 }
 
@@ -110,13 +110,13 @@ pub(crate) fn split_deadline(payload: &[u8]) -> Option<(u64, &[u8])> {
 /// Takes the deadline off the payload of an [`Kind::Expiring`] entry.
 pub(crate) fn take_deadline(payload: &mut Bytes) -> Option<u64> {
     let (deadline, _) = split_deadline(payload)?;
-    // A slice of bytes that nobody shares yet would allocate.
+    // A slice of unshared bytes would allocate.
     payload.advance(size_of::<u64>());
     Some(deadline)
 }
 
-/// The first key behind all that begin with `prefix`; `None` when there is none,
-/// because the prefix is empty or all 0xff.
+/// The first key after all keys that begin with `prefix`; `None` when no such key exists, because
+/// the prefix is empty or all 0xff.
 pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|&byte| byte < 0xff)?;
     let mut end = prefix[..=last].to_vec();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn separators_lie_between_their_keys() {
+    fn separators_are_between_their_keys() {
         let cases: [(&[u8], &[u8]); 6] = [
             (b"abc", b"abe"),
             (b"abc", b"abd"),

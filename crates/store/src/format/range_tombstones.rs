@@ -1,5 +1,4 @@
-//! Range tombstones, cut into fragments so that a point or a cursor finds what
-//! covers it by one binary search.
+//! Range tombstones, cut into fragments so that one binary search finds the tombstones over a key.
 //!
 //! A tombstone `[start, end) @ sequence` hides every entry of its keys whose
 //! sequence is smaller. Overlapping tombstones are fragmented: the fragments
@@ -13,11 +12,11 @@ use crate::format::key::{SEQUENCE_MAX, Sequence};
 /// One deletion of a range of keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RangeTombstone {
-    /// First key that is gone.
+    /// First deleted key.
     pub(crate) start: Box<[u8]>,
-    /// First key after `start` that is not.
+    /// First key after `start` that is not deleted.
     pub(crate) end: Box<[u8]>,
-    /// Entries older than this are gone.
+    /// Entries older than this are deleted.
     pub(crate) sequence: Sequence,
 }
 
@@ -45,15 +44,14 @@ pub(crate) struct RangeTombstones {
 impl RangeTombstones {
     /// The set of `tombstones`, in any order. Empty ranges are dropped.
     ///
-    /// Of ranges that lie within one another this takes memory by the square of their
-    /// number: see [`Self::newest`].
+    /// For nested ranges the memory grows with the square of their number: see [`Self::newest`].
     pub(crate) fn new(tombstones: &[RangeTombstone]) -> Self {
         Self::swept(tombstones, |sequence| sequence.checked_sub(1))
     }
 
-    /// Like [`Self::new`], but for readers of the present and of `snapshots`, ascending:
-    /// of tombstones between which none of them stands, the newest is enough. So there
-    /// are no more sequences in a fragment than snapshots, and one.
+    /// Like [`Self::new`], but for readers of the present and of `snapshots`, ascending. Of several
+    /// tombstones without a snapshot between them, only the newest is kept. A fragment therefore
+    /// has at most one sequence more than there are snapshots.
     pub(crate) fn newest(tombstones: &[RangeTombstone], snapshots: &[Sequence]) -> Self {
         Self::swept(tombstones, |sequence| {
             let older = snapshots.partition_point(|&snapshot| snapshot < sequence);
@@ -61,8 +59,8 @@ impl RangeTombstones {
         })
     }
 
-    /// Goes over the keys from left to right, with the tombstones that are open. Behind
-    /// one that is kept the next is that which a reader at `next_reader` of it sees.
+    /// Sweeps over the keys from left to right and tracks the open tombstones. After each kept
+    /// tombstone, the next kept one is the one that a reader at `next_reader` of it sees.
     fn swept(
         tombstones: &[RangeTombstone],
         next_reader: impl Fn(Sequence) -> Option<Sequence>,
@@ -76,7 +74,7 @@ impl RangeTombstones {
         edges.sort_unstable();
         edges.dedup();
         let (mut starting, mut ending) = (by_start.iter().peekable(), by_end.iter().peekable());
-        // How many of each sequence.
+        // Number of open tombstones of each sequence.
         let mut open: BTreeMap<Sequence, usize> = BTreeMap::new();
         let mut fragments = Vec::new();
         for pair in edges.windows(2) {
@@ -132,8 +130,8 @@ impl RangeTombstones {
         (key < &*fragment.end).then_some(fragment)
     }
 
-    /// The newest tombstone over `key` that a reader at `at` sees; 0 when
-    /// there is none (no write has sequence 0).
+    /// The newest tombstone over `key` that a reader at `at` sees; 0 if there is none (no write has
+    /// sequence 0).
     pub(crate) fn newest_over(&self, key: &[u8], at: Sequence) -> Sequence {
         self.fragment_of(key).map_or(0, |f| f.newest_at(at))
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tidekv_cache::Ablation;
 use tidekv_io::Priority;
 
-use crate::compaction::cache_invalidation::{self, CacheInvalidation, Moves};
+use crate::compaction::cache_invalidation::{self, CacheInvalidation, TrackedPointers};
 use crate::compaction::hot_block_carryover::{HotBlockCarryover, Rule};
 use crate::compaction::output::{Output, OutputOptions, Outputs};
 use crate::compaction::picker::{self, Compaction, PickerOptions};
@@ -46,7 +46,7 @@ struct Parts {
     tree: Arc<Tree>,
     snapshots: Vec<Sequence>,
     tombstones: RangeTombstones,
-    moves: Moves,
+    moves: TrackedPointers,
     borders: Vec<Box<[u8]>>,
     /// By part; `None` until it has ended.
     outcomes: Mutex<Vec<Option<Merged>>>,
@@ -242,13 +242,13 @@ impl Engine {
             .flat_map(|t| t.range_tombstones().tombstones().collect::<Vec<_>>())
             .collect();
         let borders = if compaction.is_move { Vec::new() } else { self.borders(&compaction) };
-        let follows = !compaction.is_move && !self.caches.policy().lacks(Ablation::Repair);
+        let follows = !compaction.is_move && !self.caches.policy().disables(Ablation::Repair);
         let moves = match follows {
-            false => Moves::default(),
+            false => TrackedPointers::default(),
             true => {
                 let inputs: Vec<u64> = compaction.tables().map(|t| t.meta().id).collect();
                 let pointers_max = self.caches.budget() / cache_invalidation::BUDGET_PER_POINTER;
-                Moves::of(self.caches.point(), &inputs, pointers_max)
+                TrackedPointers::of(self.caches.point(), &inputs, pointers_max)
             }
         };
         Parts {
@@ -333,7 +333,11 @@ impl Engine {
             start,
             end,
             below: Some(LevelsBelow::new(&parts.tree.version(), compaction.output_level)),
-            notice: CacheInvalidation::moves(&parts.moves, self.caches.point(), parts.tree.id),
+            invalidation: CacheInvalidation::relocations(
+                &parts.moves,
+                self.caches.point(),
+                parts.tree.id,
+            ),
             heat: self.heat_rule().and_then(|rule| {
                 HotBlockCarryover::new(self.caches.blocks(), compaction.tables(), rule)
             }),
@@ -357,7 +361,7 @@ impl Engine {
     fn heat_rule(&self) -> Option<Rule> {
         match self.caches.policy() {
             policy if policy.is_of_ac_key() => Some(Rule::Overlap),
-            policy if policy.is_of_blocks() || policy.lacks(Ablation::Repair) => None,
+            policy if policy.is_of_blocks() || policy.disables(Ablation::Repair) => None,
             _ => Some(Rule::HotBlockCarryover),
         }
     }
@@ -395,9 +399,9 @@ impl Engine {
             });
             added.push((level, self.open_table(output.meta)?));
         }
-        compaction.hand_on_seek_bytes(&added.iter().map(|(_, table)| table).collect::<Vec<_>>());
+        compaction.transfer_seek_bytes(&added.iter().map(|(_, table)| table).collect::<Vec<_>>());
         self.install_edit(parts, edit, &added, &placed)?;
-        if self.caches.policy().lacks(Ablation::Repair) {
+        if self.caches.policy().disables(Ablation::Repair) {
             let is_gone = |id| compaction.tables().any(|table| table.meta().id == id);
             self.caches.point().forget(|_| false, is_gone);
         }

@@ -15,7 +15,7 @@ use tidekv_io::{Access, Priority};
 
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::format::files::LEARNED;
+use crate::format::files::FILTER_REPAIRS;
 use crate::jobs::background::guarded;
 use crate::sst::filter_repair::FalsePositive;
 use crate::sst::table::{RepairOutcome, Table};
@@ -33,61 +33,61 @@ impl Engine {
     /// A read has ended: has somebody repair what waits for it, if it is time.
     #[inline]
     pub(crate) fn schedule_filter_repair(self: &Arc<Self>) {
-        if self.blocks.unlearning().begin(|| self.clock.monotonic_ns()) {
-            self.begin_unlearning();
+        if self.blocks.filter_repair().begin(|| self.clock.monotonic_ns()) {
+            self.start_filter_repair();
         }
     }
 
     #[cold]
-    fn begin_unlearning(self: &Arc<Self>) {
+    fn start_filter_repair(self: &Arc<Self>) {
         // Who repairs does not keep a store open.
         let engine = Arc::downgrade(self);
         let work = move || {
             if let Some(engine) = engine.upgrade() {
-                engine.unlearn_some();
+                engine.repair_filters();
             }
         };
         self.executor.execute(Priority::Low, Box::new(work));
     }
 
-    fn unlearn_some(&self) {
-        let unlearning = self.blocks.unlearning();
-        let waiting = unlearning.take();
-        let before = unlearning.counts.repairs.get();
+    fn repair_filters(&self) {
+        let filter_repair = self.blocks.filter_repair();
+        let waiting = filter_repair.take();
+        let before = filter_repair.counts.repairs.get();
         for found in &waiting {
             // What is closed is written down already, and its files are somebody else's.
             if self.is_closed.load(Ordering::Acquire) {
                 return;
             }
-            match guarded(|| self.unlearn(found)) {
-                Ok(RepairOutcome::Known) => {}
-                Ok(RepairOutcome::Repaired(buckets)) => unlearning.counts.repairs.add(buckets),
-                Ok(RepairOutcome::Hopeless) => {
-                    unlearning.counts.hopeless.add(1);
-                    unlearning.give_up(found);
+            match guarded(|| self.repair_filter(found)) {
+                Ok(RepairOutcome::NotNeeded) => {}
+                Ok(RepairOutcome::Repaired(buckets)) => filter_repair.counts.repairs.add(buckets),
+                Ok(RepairOutcome::Impossible) => {
+                    filter_repair.counts.impossible.add(1);
+                    filter_repair.give_up(found);
                 }
                 Err(error) => {
-                    unlearning.counts.failures.add(1);
-                    unlearning.give_up(found);
+                    filter_repair.counts.failures.add(1);
+                    filter_repair.give_up(found);
                     tracing::warn!(%error, table = found.table, "a filter was not repaired");
                 }
             }
         }
         let steps = |repairs: u64| repairs.div_ceil(REPAIRS_PER_STEP);
-        let has_grown = steps(before) != steps(unlearning.counts.repairs.get());
-        if unlearning.take_is_new() || has_grown {
+        let has_grown = steps(before) != steps(filter_repair.counts.repairs.get());
+        if filter_repair.take_is_new() || has_grown {
             let _structure = self.structure.lock();
             if !self.is_closed.load(Ordering::Acquire) {
                 self.rebalance_memory();
             }
         }
-        unlearning.end(waiting.len(), self.clock.monotonic_ns());
+        filter_repair.end(waiting.len(), self.clock.monotonic_ns());
     }
 
-    fn unlearn(&self, found: &FalsePositive) -> Result<RepairOutcome> {
+    fn repair_filter(&self, found: &FalsePositive) -> Result<RepairOutcome> {
         match self.table_of(found.keyspace, found.table) {
-            Some(table) => table.unlearn(&self.blocks, found.partition, found.hash),
-            None => Ok(RepairOutcome::Known),
+            Some(table) => table.repair_filter(&self.blocks, found.partition, found.hash),
+            None => Ok(RepairOutcome::NotNeeded),
         }
     }
 
@@ -102,47 +102,47 @@ impl Engine {
 
     /// Writes down what filters have unlearned, in the place of what an earlier life has. Once
     /// background work has ended.
-    pub(crate) fn write_learned(&self) -> Result<()> {
+    pub(crate) fn write_filter_repairs(&self) -> Result<()> {
         if self.options.read_only {
             return Ok(());
         }
         if !self.options.warm_start {
-            return self.put_list(LEARNED, None);
+            return self.put_list(FILTER_REPAIRS, None);
         }
         let store = self.structure.lock().manifest.state().store;
         let tables = self.open_tables().filter_map(|table| {
             let partitions =
-                table.learned().all().map(|(at, repairs)| (at as u64, repairs.to_vec()));
+                table.filter_repairs().all().map(|(at, repairs)| (at as u64, repairs.to_vec()));
             let partitions: Vec<_> = partitions.collect();
             let id = identity_of(&table)?;
             (!partitions.is_empty()).then_some(RepairedTable { id, partitions })
         });
         let list = RepairList { store, tables: tables.collect() };
         let list = (!list.tables.is_empty()).then(|| list.encode());
-        self.put_list(LEARNED, list.as_deref())
+        self.put_list(FILTER_REPAIRS, list.as_deref())
     }
 
     /// Has filters know what they had unlearned in an earlier life. When the tables are open,
     /// before anybody reads.
-    pub(crate) fn restore_learned(&self) {
-        let list = self.options.warm_start.then(|| self.read_learned()).flatten();
+    pub(crate) fn restore_filter_repairs(&self) {
+        let list = self.options.warm_start.then(|| self.read_filter_repairs()).flatten();
         let Some(list) = list else { return };
         if list.store != self.structure.lock().manifest.state().store {
             return;
         }
-        let mut learned: HashMap<TableIdentity, _> =
+        let mut repairs: HashMap<TableIdentity, _> =
             list.tables.into_iter().map(|of| (of.id, of.partitions)).collect();
         for table in self.open_tables() {
-            let found = identity_of(&table).and_then(|id| learned.remove(&id));
+            let found = identity_of(&table).and_then(|id| repairs.remove(&id));
             for (partition, repairs) in found.into_iter().flatten() {
-                table.learned().restore(partition as usize, repairs);
+                table.filter_repairs().restore(partition as usize, repairs);
             }
         }
     }
 
     /// The list that an earlier life has left; nothing where that cannot be read.
-    fn read_learned(&self) -> Option<RepairList> {
-        let path = self.directory.join(LEARNED);
+    fn read_filter_repairs(&self) -> Option<RepairList> {
+        let path = self.directory.join(FILTER_REPAIRS);
         let file = self.storage.open_read(&path, Access::Buffered).ok()?;
         let bytes = file.len().ok()?;
         let max = self.memory_bytes.load(Ordering::Relaxed) / LIST_MEMORY_SHARE;

@@ -144,7 +144,7 @@ impl Engine {
             };
             point.forget(is_covered, |_| false);
         }
-        let renews = !self.caches.policy().lacks(Ablation::Sync);
+        let renews = !self.caches.policy().disables(Ablation::Sync);
         let plan = MergePlan {
             snapshots,
             now_ms: self.clock.unix_ms(),
@@ -152,7 +152,7 @@ impl Engine {
             start: None,
             end: None,
             below: None,
-            notice: CacheInvalidation::new_versions(point, tree.id, renews, &tombstones),
+            invalidation: CacheInvalidation::new_versions(point, tree.id, renews, &tombstones),
             heat: None,
         };
         let next_table = || self.new_table(made);

@@ -219,7 +219,7 @@ impl Engine {
     /// In ascending order, and the room that they leave.
     fn hot_blocks(&self, room: usize) -> (Vec<HotBlockId>, usize) {
         let mut hottest = Hottest::new(room);
-        self.caches.blocks().look_at_all(|id, times| {
+        self.caches.blocks().for_each_block(|id, times| {
             hottest.offer(f32::from(times), LISTED_BLOCK_BYTES, || HotBlockId { id, times });
         });
         let (mut blocks, left) = hottest.finish();
@@ -237,14 +237,14 @@ impl Engine {
     ) -> usize {
         let point = self.caches.point();
         let mut wanted = Wanted::default();
-        point.look_at_values(shard, |entry, _| {
+        point.for_each_value(shard, |entry, _| {
             wanted.names += HotKey::bytes_of_name(entry.name.key);
             wanted.values += HotKey::bytes_of_value(entry.value);
         });
-        point.look_at_pointers(shard, |_, _, _| wanted.pointers += HotPointer::BYTES);
+        point.for_each_pointer(shard, |_, _, _| wanted.pointers += HotPointer::BYTES);
         let mut of_shard = OfShard::new(room, wanted);
-        point.look_at_values(shard, |entry, times| of_shard.offer_entry(&entry, times, tables));
-        point.look_at_pointers(shard, |hash, entry, times| {
+        point.for_each_value(shard, |entry, times| of_shard.offer_entry(&entry, times, tables));
+        point.for_each_pointer(shard, |hash, entry, times| {
             // Into a table, not one that came to nothing.
             if tables.traits.contains_key(&entry.pointer.table) {
                 of_shard.offer_pointer(HotPointer { hash, entry, times });

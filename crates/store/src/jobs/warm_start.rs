@@ -172,7 +172,7 @@ impl Engine {
             let HotValue { trailer, level, payload } = &**value;
             let entry = KvEntry { name, stamp: trailer.0, value: payload, level: *level };
             let hash = name_hash(name);
-            point.remember(hash, *times);
+            point.restore_frequency(hash, *times);
             let is_back = point.restore_value(hash, entry);
             self.stats.warm_values.add(u64::from(is_back));
             !is_back
@@ -186,7 +186,7 @@ impl Engine {
             return;
         }
         for HotPointer { hash, entry, times } in pointers {
-            point.remember(*hash, *times);
+            point.restore_frequency(*hash, *times);
             point.restore_pointer(*hash, *entry);
             self.stats.warm_pointers.add(1);
         }
@@ -254,7 +254,7 @@ impl Engine {
         let count = of_table.take(BLOCKS_PER_JOB).count();
         let mut next = take_last(&mut list.blocks, count);
         next.reverse();
-        next.iter().for_each(|block| blocks.remember(block.id, block.times));
+        next.iter().for_each(|block| blocks.restore_frequency(block.id, block.times));
         let addresses = self.addresses_of(&next);
         let read = self.blocks.try_read_many(&addresses);
         self.stats.warm_blocks.add(read.iter().filter(|block| block.is_ok()).count() as u64);
@@ -319,7 +319,7 @@ impl Engine {
         let view = tree.view();
         let reader = Reader { tree, sequence: self.visible(), known, is_at_snapshot: false };
         let reads = keys.iter().zip(hashes).zip(epochs).map(|((hot, hash), epoch)| {
-            point.remember(hash, hot.times);
+            point.restore_frequency(hash, hot.times);
             let key = LookupKey::new(&hot.key, reader.sequence);
             PointRead::new(PointLookup::new(&view, key, reader), Some(epoch)).remembered()
         });

@@ -43,7 +43,7 @@ impl Handle {
             tracing::warn!(%error, "what was hot is not remembered");
         }
         if finished.is_ok()
-            && let Err(error) = engine.write_learned()
+            && let Err(error) = engine.write_filter_repairs()
         {
             tracing::warn!(%error, "what filters have unlearned is not remembered");
         }

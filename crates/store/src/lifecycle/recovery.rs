@@ -53,7 +53,7 @@ use crate::sst::filter_repair::FilterRepair;
 use crate::sst::seeks::SeekWork;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{ArcSwap, Condvar, Mutex, RwLock};
-use crate::version::levels::{TableHandle, Trash, Version};
+use crate::version::levels::{ObsoleteTables, TableHandle, Version};
 use crate::version::manifest::{self, Change, Edit, Manifest, State};
 use crate::version::tree::Tree;
 use crate::version::view::View;
@@ -193,10 +193,10 @@ fn build_caches(
     caches.set_level0_tables(LEVEL0_TRIGGER as u8);
     let caches = Arc::new(caches);
     let seek_work = SeekWork::of_tables(options.table_bytes);
-    let unlearning = FilterRepair::of_cache(budget);
-    let blocks = Blocks::new(Arc::clone(storage), Arc::clone(&caches), seek_work, unlearning);
+    let filter_repair = FilterRepair::of_cache(budget);
+    let blocks = Blocks::new(Arc::clone(storage), Arc::clone(&caches), seek_work, filter_repair);
     let blocks = match &options.environment.tier {
-        Some(tier) => blocks.over(BlockTier::new(Arc::clone(tier), store)),
+        Some(tier) => blocks.with_tier(BlockTier::new(Arc::clone(tier), store)),
         None => blocks,
     };
     let blocks = match options.cross_check {
@@ -253,7 +253,7 @@ fn build_engine(
         last_sequence: AtomicU64::new(last_sequence),
         visible: AtomicU64::new(last_sequence),
         snapshots: Mutex::new(BTreeMap::new()),
-        trash: Arc::new(Trash::default()),
+        trash: Arc::new(ObsoleteTables::default()),
         memory_bytes: AtomicU64::new(memory),
         cache_bytes_max: AtomicU64::new(cache_bytes_max),
         shares: ArcSwap::from_pointee(shares),
@@ -291,7 +291,7 @@ impl Engine {
             self.structure.lock().manifest.commit(Edit::default())?;
         }
         self.open_trees()?;
-        self.restore_learned();
+        self.restore_filter_repairs();
         let hot_list = self.take_hot_list();
         let made = Mutex::new(Vec::new());
         // Else each opening of a full disk would fill it further.

@@ -374,12 +374,12 @@ impl Engine {
             ("memory.cache_bytes_max", self.caches.budget() as u64),
         ];
         counters.extend(self.blocks.counters());
-        let (mut filters, mut learned) = (0, self.blocks.unlearning().charge() as u64);
+        let (mut filters, mut learned) = (0, self.blocks.filter_repair().charge() as u64);
         for table in self.open_tables() {
             filters += table.filter_bytes();
-            learned += table.learned().charge() as u64;
+            learned += table.filter_repairs().charge() as u64;
         }
-        counters.extend([("filter.bytes", filters), ("filter.learned_bytes", learned)]);
+        counters.extend([("filter.bytes", filters), ("filter.repair_bytes", learned)]);
         for (level, (tables, bytes)) in LEVEL_NAMES.iter().enumerate() {
             let versions: Vec<_> = self.all_trees().iter().map(|tree| tree.version()).collect();
             counters.push((tables, versions.iter().map(|v| v.level(level).len() as u64).sum()));

@@ -1,12 +1,11 @@
-//! The memory of a memtable: bytes are handed out from large chunks and all
-//! given back at once, when the arena is dropped.
+//! The memory of a memtable: allocations come from large chunks, and all memory is freed at once
+//! when the arena is dropped.
 //!
-//! Guarantees: memory handed out is aligned to 8 bytes, never moves and lives as
-//! long as the arena; what it holds is for its owner to write first. Any thread
-//! may allocate at any time. [`Arena::charge`] is what was taken from the
-//! allocator, unused tails included.
+//! Guarantees: allocated memory is aligned to 8 bytes, never moves and lives as long as the arena;
+//! its owner must write it before reading it. Any thread may allocate at any time.
+//! [`Arena::charge`] is the memory that the arena took from the allocator, unused tails included.
 //!
-//! `unsafe` here is confined to taking and giving back chunks.
+//! `unsafe` here is confined to allocating and freeing chunks.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -14,21 +13,21 @@ use std::ptr::NonNull;
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::{AccessTracker, Mutex};
 
-/// The first chunk is small, because a store may have many quiet keyspaces;
-/// later ones double up to [`CHUNK_BYTES_DOUBLED`].
+/// The first chunk is small, because a store may have many idle keyspaces; later ones double up to
+/// [`CHUNK_BYTES_DOUBLED`].
 const CHUNK_BYTES_MIN: usize = 512;
 
 /// Chunks as large as these suit an arena of a MiB.
 const CHUNK_BYTES_DOUBLED: usize = 64 << 10;
 
-/// Larger arenas get chunks of one part in so many of what they have, for the
-/// unused tail of the last chunk counts as if it were filled.
+/// Larger arenas get chunks of one part in this many of their size, because the unused tail of the
+/// last chunk is charged as if it were filled.
 const CHUNK_SHARE: usize = 16;
 
-/// No chunk of many requests is larger: there is nothing to gain.
+/// Maximum size of a chunk for several requests: larger ones have no benefit.
 const CHUNK_BYTES_MAX: usize = 1 << 20;
 
-/// All memory is aligned to this, which is what the entries and pages of a sorted list need.
+/// The alignment of all memory, which the entries and pages of a sorted list need.
 pub(crate) const ALIGNMENT: usize = 8;
 
 #[derive(Debug)]
@@ -36,8 +35,8 @@ struct Chunk {
     memory: NonNull<u8>,
     bytes: usize,
     used: AtomicUsize,
-    /// Of the fields above that are no atomics.
-    witness: AccessTracker,
+    /// Tracks the fields above that are not atomics.
+    tracker: AccessTracker,
 }
 
 // SAFETY: a chunk owns its memory, and `used` decides by atomic additions
@@ -52,20 +51,20 @@ impl Chunk {
         // SAFETY: the layout has a size above zero (callers ask for ≥ 1 byte).
         let memory = unsafe { alloc(layout) };
         let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
-        let witness = AccessTracker::new();
-        witness.write();
-        Box::new(Self { memory, bytes, used: AtomicUsize::new(0), witness })
+        let tracker = AccessTracker::new();
+        tracker.write();
+        Box::new(Self { memory, bytes, used: AtomicUsize::new(0), tracker })
     }
 
     fn layout(bytes: usize) -> Layout {
         Layout::from_size_align(bytes, ALIGNMENT).expect("chunks are far smaller than isize::MAX")
     }
 
-    /// `len` (a multiple of the alignment) bytes, if they are left.
+    /// `len` (a multiple of the alignment) bytes, if the chunk has them.
     fn take(&self, len: usize) -> Option<NonNull<u8>> {
-        self.witness.read();
-        // A cheap look first keeps `used` from running away when many threads
-        // find the chunk full.
+        self.tracker.read();
+        // A cheap check first keeps `used` from growing without bound when many threads find the
+        // chunk full.
         if self.used.load(Ordering::Relaxed) + len > self.bytes {
             return None;
         }
@@ -94,8 +93,8 @@ pub(crate) struct Arena {
     charge: AtomicUsize,
 }
 
-/// An owned chunk. A raw pointer rather than a `Box`, because `current` points
-/// to it while it stands in the list.
+/// An owned chunk. A raw pointer rather than a `Box`, because `current` points to it while it is in
+/// the list.
 #[derive(Debug)]
 struct NonNullChunk(NonNull<Chunk>);
 
@@ -129,8 +128,7 @@ impl Arena {
         }
     }
 
-    /// `len` bytes of any content that stay where they are until the arena is
-    /// dropped.
+    /// `len` uninitialised bytes that do not move until the arena is dropped.
     pub(crate) fn allocate(&self, len: usize) -> NonNull<u8> {
         let len = len.max(1).next_multiple_of(ALIGNMENT);
         let current = self.current.load(Ordering::Acquire);
@@ -152,8 +150,8 @@ impl Arena {
         }
         let doubled = (CHUNK_BYTES_MIN << chunks.len().min(16)).min(CHUNK_BYTES_DOUBLED);
         let regular = (self.charge() / CHUNK_SHARE).min(CHUNK_BYTES_MAX).max(doubled);
-        // Large requests get a chunk of their own, so that they do not throw
-        // away the rest of the current one.
+        // Large requests get a chunk of their own, so that they do not waste the rest of the
+        // current one.
         let own = len > regular / 4;
         let chunk = NonNullChunk::new(if own { len } else { regular });
         self.charge.fetch_add(chunk.chunk().bytes, Ordering::Relaxed);
@@ -179,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_aligned_apart_and_charged() {
+    fn allocations_are_aligned_disjoint_and_charged() {
         let arena = Arena::new();
         let mut taken: Vec<(usize, usize)> = Vec::new();
         let mut bytes = 0;
@@ -198,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn little_is_charged_that_is_not_handed_out() {
+    fn unused_memory_is_a_small_share_of_the_charge() {
         let (arena, mut bytes) = (Arena::new(), 0);
         while bytes < 8 << 20 {
             arena.allocate(1 << 10);
@@ -209,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_never_share_bytes() {
+    fn allocations_of_threads_are_disjoint() {
         let arena = Arena::new();
         let rounds = if cfg!(miri) { 20 } else { 2000 };
         std::thread::scope(|scope| {

@@ -1,13 +1,13 @@
-//! The memtable: what was written last, sorted, in memory, until it is flushed.
+//! The memtable: recent writes, sorted, in memory, until they are flushed.
 //!
-//! Guarantees: reads never block and run beside insertions; an entry is found
-//! by every read that starts after its insertion returned. A get for a key
-//! that is not here costs one cache line of the whole-key filter.
+//! Guarantees: reads never block and run concurrently with insertions; every read that starts after
+//! an insertion returned finds the entry. A get for an absent key costs one cache line of the
+//! whole-key filter.
 //!
 //! Relies on: insertions come from the commit pipeline, which owns the
 //! [`Splice`]; a reader's sequence is published only after the insertion.
 //!
-//! Expired entries are returned as they are; the reader judges the deadline.
+//! Expired entries are returned as they are; the reader checks the deadline.
 
 pub(crate) mod arena;
 pub(crate) mod sorted_list;
@@ -24,14 +24,14 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, OnceLock, RwLock};
 use crate::wal::LogPosition;
 
-/// One filter byte for so many bytes of memtable: 16 bits for an entry of
-/// about 130 bytes with its node, so one absent key in a few hundred passes.
+/// One filter byte for this many bytes of memtable: 16 bits for an entry of about 130 bytes with
+/// its node, so one absent key in a few hundred passes.
 const BYTES_PER_FILTER_BYTE: usize = 64;
 
 /// Eight words are one cache line, the unit of the filter.
 const WORDS_PER_LINE: usize = 8;
 
-/// A Bloom filter over whole keys, one cache line a key.
+/// A Bloom filter over whole keys, with one cache line per key.
 #[derive(Debug)]
 struct KeyFilter {
     words: Box<[AtomicU64]>,
@@ -43,8 +43,7 @@ impl KeyFilter {
         Self { words: (0..lines * WORDS_PER_LINE).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Word and mask of the four bits of `hash`, two in each of two words of
-    /// one line.
+    /// Word and mask of the four bits of `hash`: two bits in each of two words of one line.
     fn bits(&self, hash: u64) -> [(usize, u64); 2] {
         let lines = self.words.len() / WORDS_PER_LINE;
         let line = ((u128::from(hash) * lines as u128) >> 64) as usize * WORDS_PER_LINE;
@@ -68,7 +67,7 @@ impl KeyFilter {
     }
 }
 
-/// What a memtable says about a key.
+/// A memtable's newest entry of a key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Found<'a> {
     pub(crate) trailer: Trailer,
@@ -85,18 +84,18 @@ pub(crate) struct Memtable {
     entries: AtomicUsize,
     /// The log that holds its first write; 0 while it is empty.
     first_log: AtomicU64,
-    /// Its writes stand in the logs from here on.
+    /// Start of its writes in the logs.
     begins_at: LogPosition,
     /// Writes up to this one are in older memtables or tables.
     created_at: Sequence,
 }
 
-/// With so many tombstones a memtable is full: all readers may be there, so each fragment
-/// has every sequence over it, and all are made anew for the first read behind a new one.
-/// (Writers look once in a while, and a batch is not taken apart: it may bring more.)
+/// A memtable with this many tombstones is full: each fragment may hold every sequence over it, for
+/// readers at all sequences, and the first read after a new tombstone rebuilds all fragments.
+/// (Writers check this occasionally, and a batch is not split: it may add more.)
 const TOMBSTONES_MAX: usize = 512;
 
-/// Range tombstones as they come, and their fragments, made when first read.
+/// Range tombstones in the order of insertion, and their fragments, built at the first read.
 #[derive(Debug, Default)]
 struct Tombstones {
     any: AtomicBool,
@@ -106,8 +105,8 @@ struct Tombstones {
 }
 
 impl Memtable {
-    /// An empty memtable that is meant to grow to `target_bytes`; writes up to
-    /// `created_at` stand elsewhere.
+    /// An empty memtable with a target size of `target_bytes`; older memtables or tables hold the
+    /// writes up to `created_at`.
     pub(crate) fn new(target_bytes: usize, created_at: Sequence) -> Self {
         Self {
             list: SortedList::new(),
@@ -121,7 +120,7 @@ impl Memtable {
         }
     }
 
-    /// The same, for writes that will stand in the logs from `position` on.
+    /// The same, for writes that start at `position` in the logs.
     #[must_use]
     pub(crate) fn beginning_at(mut self, position: LogPosition) -> Self {
         self.begins_at = position;
@@ -149,8 +148,8 @@ impl Memtable {
         self.entries.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A filter of the entries so far. Small memtables do without: searching
-    /// them is cheap, and a store may have many.
+    /// A filter of the entries so far. Small memtables have none: searching them is cheap, and a
+    /// store may have many.
     fn new_filter(&self) -> KeyFilter {
         let filter = KeyFilter::new(self.filter_bytes);
         let mut node = self.list.first();
@@ -175,8 +174,8 @@ impl Memtable {
         }
     }
 
-    /// The newest entry of the key that a reader at `key.sequence` sees. Range
-    /// tombstones are not weighed in: see [`Self::tombstone_over`].
+    /// The newest entry of the key that a reader at `key.sequence` sees. Ignores range tombstones:
+    /// see [`Self::tombstone_over`].
     pub(crate) fn get(&self, key: &LookupKey<'_>) -> Option<Found<'_>> {
         let is_absent = || self.filter.get().is_some_and(|filter| !filter.may_contain(key.hash));
         if self.list.first().is_null() || is_absent() {
@@ -192,8 +191,8 @@ impl Memtable {
         }
     }
 
-    /// The sequence of the newest write that touches the key, range deletions
-    /// included; 0 when there is none.
+    /// The sequence of the newest write that touches the key, including range deletions; 0 if there
+    /// is none.
     pub(crate) fn newest_write(&self, key: &[u8]) -> Sequence {
         let lookup = LookupKey::new(key, crate::format::key::SEQUENCE_MAX);
         let entry = self.get(&lookup).map_or(0, |found| found.trailer.sequence());
@@ -213,7 +212,7 @@ impl Memtable {
         if !self.tombstones.any.load(Ordering::Acquire) {
             return Arc::default();
         }
-        // Taken first: fragments of at least this many are what we must see.
+        // Read first: the fragments must cover at least this many.
         let count = self.tombstones.list.lock().len();
         {
             let fragments = self.tombstones.fragments.read();
@@ -229,23 +228,23 @@ impl Memtable {
         Arc::clone(&fragments.1)
     }
 
-    /// The range tombstones so far, as they came.
+    /// The range tombstones so far, in the order of insertion.
     pub(crate) fn listed_tombstones(&self) -> Vec<RangeTombstone> {
         self.tombstones.list.lock().clone()
     }
 
-    /// Whether it is to be put aside when it may take `bytes`.
+    /// Whether it must be rotated, with a limit of `bytes`.
     pub(crate) fn is_full(&self, bytes: u64) -> bool {
         let is_long = || self.tombstones.list.lock().len() >= TOMBSTONES_MAX;
         self.charge() as u64 >= bytes || self.tombstones.any.load(Ordering::Relaxed) && is_long()
     }
 
-    /// Whether nothing was ever written to it.
+    /// Whether it never received a write.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries() == 0 && !self.tombstones.any.load(Ordering::Acquire)
     }
 
-    /// Entries, all versions counted.
+    /// Number of entries, counting all versions.
     pub(crate) fn entries(&self) -> usize {
         self.entries.load(Ordering::Relaxed)
     }
@@ -255,17 +254,17 @@ impl Memtable {
         Some(self.first_log.load(Ordering::Relaxed)).filter(|&log| log != 0)
     }
 
-    /// Its writes stand in the logs from here on.
+    /// Start of its writes in the logs.
     pub(crate) fn begins_at(&self) -> LogPosition {
         self.begins_at
     }
 
-    /// As near before its first write as is known; `None` while empty.
+    /// The best known position before its first write; `None` while empty.
     pub(crate) fn first_write_at(&self) -> Option<LogPosition> {
         Some(self.begins_at.max(LogPosition { log: self.first_log()?, offset: 0 }))
     }
 
-    /// Writes up to this one stand elsewhere.
+    /// Older memtables or tables hold the writes up to this one.
     pub(crate) fn created_at(&self) -> Sequence {
         self.created_at
     }
@@ -306,7 +305,7 @@ impl Memtable {
     }
 }
 
-/// A walk over a memtable's entries; insertions made meanwhile may show up.
+/// A cursor over a memtable's entries; concurrent insertions may become visible.
 #[derive(Debug)]
 pub(crate) struct MemtableCursor {
     memtable: Arc<Memtable>,
@@ -379,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_see_what_their_sequence_allows() {
+    fn readers_see_entries_up_to_their_sequence() {
         let memtable = Memtable::new(1 << 16, 0);
         assert!(memtable.is_empty() && memtable.first_log().is_none());
         put(&memtable, b"k", 5, b"five");
@@ -401,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn the_filter_never_hides_a_key_and_seldom_passes_another() {
+    fn filter_never_hides_a_key_and_rarely_passes_an_absent_one() {
         let filter = KeyFilter::new(1 << 12);
         let keys = (1usize << 12) * 8 / 16;
         for i in 0..keys {
@@ -415,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn cursors_walk_both_ways() {
+    fn cursors_move_in_both_directions() {
         let memtable = Arc::new(Memtable::new(1 << 16, 0));
         for i in 0..50u8 {
             put(&memtable, &[i], u64::from(i) + 1, &[i]);

@@ -1,46 +1,44 @@
-//! A sorted, insert-only list of internal entries over an arena, with an index
-//! over it that is only ever a hint.
+//! A sorted, insert-only list of internal entries over an arena, with an index over it that serves
+//! only as a hint.
 //!
 //! Guarantees:
-//! 1. One thread inserts at a time; any number read meanwhile. Nobody blocks.
-//! 2. Once [`SortedList::insert`] has returned, every later search finds the
-//!    entry; a search that runs meanwhile finds it or not.
-//! 3. Entries never move and are never removed before the list is dropped, so a
-//!    `&[u8]` into one lives as long as the list.
+//! 1. One thread inserts at a time; any number of threads read concurrently. No thread blocks.
+//! 2. Once [`SortedList::insert`] has returned, every later search finds the entry; a concurrent
+//!    search may or may not find it.
+//! 3. Entries never move and are never removed before the list is dropped, so a `&[u8]` into one
+//!    lives as long as the list.
 //!
 //! Relies on: no two entries with the same user key and trailer (every write
 //! has its own sequence).
 //!
 //! # The list is the truth
 //!
-//! All entries are linked in order; an entry is in the list from the moment at
-//! which its predecessor's link leads to it (`Release`), and links are followed
-//! with `Acquire`. A search needs some entry before its target to start from;
-//! the closer, the shorter its walk. Where it starts decides how long it takes
-//! and never what it finds.
+//! All entries are linked in order; an entry is in the list from the moment at which its
+//! predecessor's link points to it (`Release`), and links are followed with `Acquire`. A search
+//! needs some entry before its target to start from; the closer, the shorter its walk. The start
+//! affects the duration of a search and never its result.
 //!
 //! # The index is a hint
 //!
-//! A B+ tree of fixed pages: a leaf holds up to [`SLOTS`] entries, an inner page
-//! as many children, each under the first entry of its range. Beside them stand
-//! eight bytes of each key (behind those that all keys of the page share) in an
-//! array of their own, so that a search touches two or three cache lines a page
-//! where a skip list touches one an entry. Pages split to the right; where the
-//! range of a page begins never changes.
+//! A B+ tree of fixed pages: a leaf holds up to [`SLOTS`] entries, an inner page as many children,
+//! each under the first entry of its range. Pages also store eight bytes of each key (after those
+//! that all keys of the page share) in a separate array, so that a search touches two or three
+//! cache lines per page where a skip list touches one per entry. Pages split to the right; the
+//! start of a page's range never changes.
 //!
-//! Readers look at pages while the writer changes them. Why they still come to
-//! an entry before their target:
-//! 1. What a slot leads to only ever moves left, and so does its prefix: an
-//!    insertion shifts the slots behind it to the right, so a slot takes over
-//!    what stood before it; after a split the slots that were given up take over
-//!    what stands before the new page. What a slot leads to is stored before its
-//!    prefix and read after it. So who finds a slot whose prefix (or entry) is
-//!    before the target is led to something before the target.
-//! 2. A page is whole before it can be found, and can be found before its half
-//!    is forgotten in the page it was split from.
-//! 3. Who was led too far left, beyond the end of a page's range, finds that all
-//!    of the page is before the target, whatever the prefixes seem to say there;
-//!    the walk along the list is longer, that is all. The same holds for a target
+//! Readers read pages while the writer changes them. They still reach an entry before their target,
+//! for these reasons:
+//! 1. The target of a slot only ever moves left, and so does its prefix: an insertion shifts the
+//!    slots after it to the right, so a slot takes over the contents of its predecessor; after a
+//!    split the unused slots take over entries before the new page. The target of a slot is stored
+//!    before its prefix and read after it. A reader that finds a slot whose prefix (or entry) is
+//!    before the target is therefore led to an entry before the target.
+//! 2. A page is complete before it can be found, and can be found before its half is removed from
+//!    the page it was split from.
+//! 3. A reader that was led too far left, beyond the end of a page's range, finds that all of the
+//!    page is before the target, regardless of the prefixes there; only the walk along the list
+//!    gets longer. The same holds for a target after all keys of a page that does not share their
+//!    first bytes.
 //!    behind all keys of a page that does not share their first bytes.
 
 use std::cmp::Ordering as Order;
@@ -51,12 +49,12 @@ use crate::memtable::arena::Arena;
 use crate::sync::AccessTracker;
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-/// Entries of a leaf, and children of an inner page. In unit tests pages are so
-/// small that models see them split.
+/// Entries of a leaf, and children of an inner page. In unit tests pages are small enough that
+/// models see them split.
 const SLOTS: usize = if cfg!(test) { 4 } else { 32 };
 
-/// Levels of pages. With pages half full (of four slots in tests) this is room
-/// for far more entries than memory.
+/// Levels of pages. With pages half full (of four slots in tests) this allows far more entries than
+/// memory can hold.
 const LEVELS_MAX: usize = if cfg!(test) { 24 } else { 10 };
 
 #[derive(Debug)]
@@ -66,13 +64,13 @@ struct Header {
     trailer: Trailer,
     value_len: u32,
     key_len: u32,
-    /// Of all bytes of the entry but its link.
-    witness: AccessTracker,
+    /// Tracks all bytes of the entry but its link.
+    tracker: AccessTracker,
 }
 
 const HEADER_BYTES: usize = size_of::<Header>();
 
-/// An entry, by address; null where there is none.
+/// The address of an entry, or null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Node(*mut Header);
 
@@ -94,7 +92,7 @@ impl Node {
     unsafe fn header<'a>(self) -> &'a Header {
         // SAFETY: the caller's promise; entries are aligned to 8.
         let header = unsafe { &*self.0 };
-        header.witness.read();
+        header.tracker.read();
         header
     }
 
@@ -136,7 +134,7 @@ impl Node {
     }
 }
 
-/// What is searched for.
+/// The target of a search.
 #[derive(Clone, Copy)]
 struct Probe<'a> {
     key: &'a [u8],
@@ -169,8 +167,8 @@ impl Probe<'_> {
     }
 }
 
-/// The eight bytes of `key` behind the first `skip`, big-endian, zero-padded:
-/// where two of them differ, so do the keys; where they do not, the keys decide.
+/// The eight bytes of `key` after the first `skip`, big-endian, zero-padded: if two of them differ,
+/// so do the keys; if they are equal, the keys must be compared.
 fn prefix_of(key: &[u8], skip: usize) -> u64 {
     let rest = key.get(skip..).unwrap_or_default();
     match rest.first_chunk::<8>() {
@@ -187,34 +185,34 @@ fn common_len(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// A leaf or an inner page of the index. Changed by the writer alone.
+/// A leaf or an inner page of the index. Only the writer changes it.
 #[derive(Debug)]
 #[repr(C)]
 struct Page {
     /// 0 for a leaf.
     level: u32,
-    /// So many first bytes are the same in all its keys.
+    /// Length of the prefix that all its keys share.
     skip: u32,
     count: AtomicU32,
     /// The first entry of its range; null for the first page of a level.
     low: Node,
-    /// The first entry behind its range; null for the last page of a level. Here
-    /// and in the next only the writer looks.
+    /// The first entry after its range; null for the last page of a level. Only the writer reads
+    /// this field and the next.
     high: AtomicPtr<Header>,
-    /// What comes between its last key and `high` may begin otherwise.
+    /// Keys between its last key and `high` may not share the prefix.
     is_skip_guessed: AtomicBool,
     prefixes: [AtomicU64; SLOTS],
     /// Entries in a leaf, pages in an inner page.
     targets: [AtomicPtr<u8>; SLOTS],
-    /// Of what is above and no atomic.
-    witness: AccessTracker,
+    /// Tracks the fields above that are not atomics.
+    tracker: AccessTracker,
 }
 
 impl Page {
     /// An empty page.
     fn new(level: u32, skip: usize, low: Node, high: Node) -> Self {
-        let witness = AccessTracker::new();
-        witness.write();
+        let tracker = AccessTracker::new();
+        tracker.write();
         Self {
             level,
             skip: skip as u32,
@@ -224,7 +222,7 @@ impl Page {
             is_skip_guessed: AtomicBool::new(high.is_null()),
             prefixes: std::array::from_fn(|_| AtomicU64::new(0)),
             targets: std::array::from_fn(|_| AtomicPtr::new(null_mut())),
-            witness,
+            tracker,
         }
     }
 
@@ -245,13 +243,13 @@ impl Page {
     unsafe fn child<'a>(&self, slot: usize) -> &'a Page {
         // SAFETY: the caller's promise: the slot leads to a page.
         let page = unsafe { &*self.target(slot).cast::<Page>() };
-        page.witness.read();
+        page.tracker.read();
         page.fetch();
         page
     }
 
-    /// Has the processor fetch the lines that a search may need of the page all at
-    /// once, instead of one after another as it halves them.
+    /// Prefetches all lines of the page that a search may need at once, instead of one after
+    /// another during the binary search.
     #[inline(always)]
     fn fetch(&self) {
         #[cfg(all(target_arch = "x86_64", not(any(test, miri))))]
@@ -262,7 +260,7 @@ impl Page {
         }
     }
 
-    /// The entry that `slot` stands for; null for the first child of a level.
+    /// The entry of `slot`; null for the first child of a level.
     ///
     /// # Safety
     /// `slot` was counted, and the list is alive.
@@ -274,7 +272,7 @@ impl Page {
         }
     }
 
-    /// How many slots stand for entries before the probe.
+    /// The number of slots whose entries are before the probe.
     ///
     /// # Safety
     /// The list is alive.
@@ -292,8 +290,8 @@ impl Page {
         from
     }
 
-    /// Whether `key`, which belongs into the range of this page, has the first
-    /// bytes that all keys of the page have. If not it comes behind all of them.
+    /// Whether `key`, which belongs into the range of this page, has the prefix that all keys of
+    /// the page share. If not, it sorts after all of them.
     ///
     /// # Safety
     /// The list is alive.
@@ -305,7 +303,7 @@ impl Page {
             || key.get(..skip) == unsafe { self.low.key() }.get(..skip)
     }
 
-    /// The range ends at `high` from now on.
+    /// Sets the end of the range to `high`.
     ///
     /// # Safety
     /// Only the writer.
@@ -317,7 +315,7 @@ impl Page {
         self.is_skip_guessed.store(is_guessed, Ordering::Relaxed);
     }
 
-    /// Puts a slot in at `at`; there must be room.
+    /// Inserts a slot at `at`; there must be room.
     fn insert_at(&self, at: usize, prefix: u64, target: *mut u8) {
         let count = self.count();
         for slot in (at..count).rev() {
@@ -332,12 +330,12 @@ impl Page {
     }
 }
 
-/// Where the last insertion took place: the next one looks there first, which
-/// makes ascending insertions cheap. Whoever holds it is the one who inserts.
+/// The position of the last insertion: the next one checks it first, which makes ascending
+/// insertions cheap. Its holder is the only inserter.
 #[derive(Debug)]
 pub(crate) struct Splice {
     entry: Node,
-    /// The leaf that holds it, and its slot.
+    /// The leaf that holds the entry, and its slot.
     leaf: *const Page,
     slot: usize,
 }
@@ -351,14 +349,13 @@ impl Default for Splice {
     }
 }
 
-/// By level, from the leaf up: the page, and how many of its slots stand before
-/// what is sought.
+/// For each level, from the leaf up: the page, and the number of its slots before the target.
 type Path<'a> = [Option<(&'a Page, usize)>; LEVELS_MAX];
 
 /// The list.
 #[derive(Debug)]
 pub(crate) struct SortedList {
-    /// Stands before all entries; has no key.
+    /// Precedes all entries; has no key.
     head: Node,
     root: AtomicPtr<Page>,
     arena: Arena,
@@ -402,7 +399,7 @@ impl SortedList {
         }
     }
 
-    /// Whether `probe` stands right behind the last insertion.
+    /// Whether `probe` directly follows the last insertion.
     ///
     /// # Safety
     /// `splice` is of this list.
@@ -417,7 +414,7 @@ impl SortedList {
         }
     }
 
-    /// Puts `entry` behind `before` in the list.
+    /// Links `entry` after `before` in the list.
     ///
     /// # Safety
     /// Both are of this list.
@@ -432,8 +429,8 @@ impl SortedList {
         }
     }
 
-    /// The writer's way to the place of `probe`: of each level the page, and how
-    /// many of its slots stand before the probe.
+    /// The writer's path to the position of `probe`: for each level the page, and the number of its
+    /// slots before the probe.
     ///
     /// # Safety
     /// Only the writer.
@@ -442,7 +439,7 @@ impl SortedList {
         // SAFETY: pages live as long as the list.
         let mut next = unsafe { self.root.load(Ordering::Acquire).as_ref() };
         while let Some(page) = next {
-            page.witness.read();
+            page.tracker.read();
             // SAFETY: as above.
             let rank = unsafe {
                 if page.level > 0 || page.shares(probe.key) {
@@ -458,7 +455,7 @@ impl SortedList {
         path
     }
 
-    /// Puts an entry that is in the list into the index; returns where it stands.
+    /// Adds an entry of the list to the index; returns its position.
     ///
     /// # Safety
     /// Only the writer; the path is the one to the entry.
@@ -478,9 +475,8 @@ impl SortedList {
         Splice { entry, leaf, slot }
     }
 
-    /// Puts a slot that stands for `first` and leads to `target` into the page of
-    /// the path on `level`, at `at`, or into the page that it is split into;
-    /// returns where.
+    /// Inserts a slot with the first entry `first` and the target `target` into the page of the
+    /// path on `level`, at `at`, or into the page that it is split into; returns its position.
     ///
     /// # Safety
     /// Only the writer; the path is the one to `first`.
@@ -502,12 +498,12 @@ impl SortedList {
                 page.insert_at(at, prefix_of(first.key(), page.skip as usize), target);
                 return (page, at);
             }
-            // Where keys ascend, full pages are left behind; else half full ones.
+            // With ascending keys, splits leave full pages; otherwise half full ones.
             let is_appended = at == count && (high.is_null() || !shares);
             let kept = if is_appended { count } else { SLOTS / 2 };
             let low = if is_appended { first } else { page.entry(kept) };
-            // What stands between two keys begins as both do. For what comes behind
-            // the last one there is a guess, and `shares` to hold it to.
+            // Keys between two keys share their common prefix. For keys after the last one the
+            // prefix is a guess, which `shares` verifies.
             let skip = match level {
                 _ if !high.is_null() => common_len(low.key(), high.key()),
                 0 => common_len(low.key(), page.entry(count - 1).key()),
@@ -533,7 +529,7 @@ impl SortedList {
         }
     }
 
-    /// Makes `right`, the upper half of `page`, findable.
+    /// Makes `right`, the upper half of `page`, reachable.
     ///
     /// # Safety
     /// As [`Self::add`].
@@ -568,9 +564,9 @@ impl SortedList {
         }
     }
 
-    /// The neighbours of `probe`: the last entry before it (or the head), and
-    /// the first at or after it. Both from one look at each link: an entry that
-    /// is inserted between two looks would be taken for the second.
+    /// The neighbours of `probe`: the last entry before it (or the head), and the first at or after
+    /// it. Each link is read only once for both: an entry inserted between two reads would be
+    /// mistaken for the second neighbour.
     fn around(&self, probe: Probe<'_>) -> (Node, Node) {
         // SAFETY: entries and pages live as long as the list.
         unsafe {
@@ -596,7 +592,7 @@ impl SortedList {
                 return self.head;
             };
             loop {
-                page.witness.read();
+                page.tracker.read();
                 let rank = page.rank(probe);
                 if page.level > 0 {
                     page = page.child(rank.max(1) - 1);
@@ -613,12 +609,12 @@ impl SortedList {
         if node == self.head { Node::NULL } else { node }
     }
 
-    /// The first entry at or after the internal key; null when there is none.
+    /// The first entry at or after the internal key; null if there is none.
     pub(crate) fn at_or_after(&self, key: &[u8], trailer: Trailer) -> Node {
         self.around(Probe { key, trailer }).1
     }
 
-    /// The last entry before the internal key; null when there is none.
+    /// The last entry before the internal key; null if there is none.
     pub(crate) fn before(&self, key: &[u8], trailer: Trailer) -> Node {
         self.or_null(self.around(Probe { key, trailer }).0)
     }
@@ -665,9 +661,9 @@ fn new_entry(arena: &Arena, key: &[u8], trailer: Trailer, value: &[u8]) -> Node 
         trailer,
         value_len: u32::try_from(value.len()).expect("values are bounded far below 4 GiB"),
         key_len: u32::try_from(key.len()).expect("keys are bounded far below 4 GiB"),
-        witness: AccessTracker::new(),
+        tracker: AccessTracker::new(),
     };
-    header.witness.write();
+    header.tracker.write();
     // SAFETY: the memory is ours alone and large enough for all parts.
     unsafe {
         memory.write(header);

@@ -194,8 +194,8 @@ impl Cursor for MergingCursor {
         self.top().value_bytes()
     }
 
-    fn place(&self) -> Option<EntryLocation> {
-        self.top().place()
+    fn location(&self) -> Option<EntryLocation> {
+        self.top().location()
     }
 }
 

@@ -291,7 +291,7 @@ impl<'a> PointRead<'a> {
                 level: level as u8,
             };
             // AC-Key keeps whatever is looked up.
-            if admission.has_read || point.keeps_unread() {
+            if admission.has_read || point.caches_memory_hits() {
                 let pointer = found.pointer(handle.meta().id);
                 let is_data_read = admission.last_read == Some(pointer.offset);
                 let resolved = LookupResult {
@@ -303,7 +303,7 @@ impl<'a> PointRead<'a> {
                 };
                 point.resolved(self.lookup.hash, epoch, &resolved);
             } else if admission.is_shown_unread {
-                blocks.caches().found_in_memory(self.lookup.hash, epoch, entry);
+                blocks.caches().offer_memory_hit(self.lookup.hash, epoch, entry);
             }
             self.admission.epoch = None;
         }
@@ -354,7 +354,7 @@ impl<'a> PointRead<'a> {
     fn done(&mut self, resolved: Option<Resolved>, blocks: &Blocks) -> Result<ReadStep> {
         self.note_reads(blocks);
         for found in self.false_positives.drain(..) {
-            blocks.unlearning().note(found);
+            blocks.filter_repair().note(found);
         }
         let Some(checked) = self.checked.take() else { return Ok(ReadStep::Done(resolved)) };
         let is_value = |r: &&Resolved| matches!(r.trailer.kind(), Kind::Value | Kind::Expiring);

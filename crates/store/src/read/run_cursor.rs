@@ -86,8 +86,8 @@ impl Cursor for TableEntries {
         self.cursor.value_bytes()
     }
 
-    fn place(&self) -> Option<EntryLocation> {
-        self.cursor.place()
+    fn location(&self) -> Option<EntryLocation> {
+        self.cursor.location()
     }
 
     fn want(&mut self, target: Target<'_>) -> Vec<BlockAddress> {
@@ -231,8 +231,8 @@ impl Cursor for RunCursor {
         self.entries().value_bytes()
     }
 
-    fn place(&self) -> Option<EntryLocation> {
-        self.entries().place()
+    fn location(&self) -> Option<EntryLocation> {
+        self.entries().location()
     }
 
     fn want(&mut self, target: Target<'_>) -> Vec<BlockAddress> {

@@ -1,10 +1,9 @@
-//! Blocks: the unit that is read, checked, cached and evicted. Data blocks and
-//! index blocks hold sorted entries; filter blocks hold a filter.
+//! Blocks: the unit of reads, checks, caching and eviction. Data blocks and index blocks hold
+//! sorted entries; filter blocks hold a filter.
 //!
-//! Entries are (user key, trailer, payload) in internal order. A block of them
-//! is two columns, keys and values, so that a search runs over keys that lie
-//! side by side (a few cache lines) and nothing is decoded on the way: there
-//! are no restart points and no chains of prefixes to unroll.
+//! Entries are (user key, trailer, payload) in internal order. A block of entries is two columns,
+//! keys and values. A search therefore runs over adjacent keys (a few cache lines) and decodes
+//! nothing on the way: there are no restart points and no chains of prefixes to unroll.
 //!
 //! ```text
 //! SIZE      MEANING
@@ -23,14 +22,12 @@
 //! values of one length cost no ends at all; on the last level, where
 //! sequences are zero, an entry costs one byte beyond its key and value.
 //!
-//! The payload of an index entry is the [`BlockHandle`] of a block whose
-//! entries are all at or before the index entry's (key, trailer), and after
-//! the entry before it; as separators compare with their trailer, the versions
-//! of one key may span blocks.
+//! The payload of an index entry is the [`BlockHandle`] of a block whose entries are all at or
+//! before the index entry's (key, trailer), and after the previous index entry; separators compare
+//! with their trailer, so the versions of one key may span blocks.
 //!
-//! Guarantee: bytes become a [`Block`] only through [`Block::new`], which
-//! checks them once; reading its entries afterwards cannot fail or panic.
-//! Whether they are in order is for the checksum to say (and for `check`).
+//! Guarantee: bytes become a [`Block`] only through [`Block::new`], which checks them once; reading
+//! its entries afterwards cannot fail or panic. The checksum (and `check`) covers their order.
 //!
 //! Modules, bottom-up.
 
@@ -50,7 +47,7 @@ use bytes::Bytes;
 use tidekv_cache::BlockKind;
 
 pub(crate) use builder::BlockBuilder;
-pub(crate) use envelope::{Content, Sealer, TRAILER_BYTES, mend, open, open_part, seed};
+pub(crate) use envelope::{Content, Sealer, TRAILER_BYTES, fix_checksum, open, open_part, seed};
 pub(crate) use handle::BlockHandle;
 pub(crate) use view::BlockView;
 
@@ -59,7 +56,7 @@ use layout::Layout;
 /// Shorter values are copied out of their block: that costs no more than sharing it.
 const SHARED_BYTES_MIN: usize = 512;
 
-/// A value keeps at most so many times its length in memory.
+/// A shared value keeps at most this multiple of its length in memory.
 const PINNED_RATIO_MAX: usize = 5;
 
 /// A shared block.
@@ -76,8 +73,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// The block of `kind` at `offset` of its file; `None` when `content` is
-    /// no such block.
+    /// The block of `kind` at `offset` of its file; `None` when `content` is not a valid block.
     pub(crate) fn new(content: Content, kind: BlockKind, offset: u64) -> Option<Self> {
         let layout = match kind {
             BlockKind::Filter => None,
@@ -91,12 +87,12 @@ impl Block {
         len >= SHARED_BYTES_MIN && len.saturating_mul(PINNED_RATIO_MAX) >= self.charge()
     }
 
-    /// What the block holds.
+    /// The kind of the block.
     pub(crate) fn kind(&self) -> BlockKind {
         self.kind
     }
 
-    /// Where it begins in its file.
+    /// The offset of the block in its file.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
@@ -110,13 +106,13 @@ impl Block {
     ///
     /// # Panics
     ///
-    /// When it is a filter: whoever asked for the block knows its kind.
+    /// When it is a filter: callers know the kind of a block they requested.
     #[inline]
     pub(crate) fn view(&self) -> BlockView<'_> {
         BlockView::new(&self.content, self.layout.as_ref().expect("filters have no entries"))
     }
 
-    /// Bytes of DRAM held, the counts of its `Arc` included.
+    /// Bytes of DRAM held, including the reference counts of its `Arc`.
     pub(crate) fn charge(&self) -> usize {
         self.content.memory_bytes() + size_of::<Self>() + 2 * size_of::<usize>()
     }
@@ -130,13 +126,13 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// What `block` has at `range`.
+    /// The bytes of `block` at `range`.
     pub(crate) fn new(block: Arc<Block>, range: Range<usize>) -> Self {
         Self { block, range }
     }
 
-    /// The same for whoever wants to keep it: a copy where it is short or a small part of the
-    /// block, else a share in the block.
+    /// The same bytes for long-term use: a copy if they are short or a small part of the block,
+    /// otherwise a reference to the shared block.
     pub(crate) fn into_bytes(self) -> Bytes {
         if self.block.may_share(self.range.len()) {
             Bytes::from_owner(self)

@@ -1,9 +1,9 @@
-//! Open table files, and where in them their blocks are; what was read becomes a block here.
+//! Open table files and the positions of their blocks; bytes read from storage become blocks here.
 //!
 //! Guarantees:
-//! 1. What becomes a [`Block`] has passed its checksum and its layout check; otherwise it is an
-//!    error that says of which file and where.
-//! 2. A handle that reaches past its file's end is refused before memory is taken for it
+//! 1. A [`Block`] has passed its checksum and its layout check; bytes that fail give an error with
+//!    file and offset.
+//! 2. A handle that reaches past its file's end is refused before memory is allocated for it
 //!    ([`TableFile::check`]).
 
 use std::path::Path;
@@ -17,12 +17,12 @@ use crate::sst::block::{Block, BlockHandle, BlockRef, Content, open, open_part, 
 use crate::sst::block_tier::Fingerprints;
 use crate::sst::seeks::SeekBytes;
 
-/// Blocks of a batch that stand this near to each other are one request: what
-/// lies between them is padding or in memory already. A request of its own would
-/// cost the processor and the device more than so many bytes.
+/// Blocks of a batch that are this close to each other are one request: the bytes between them are
+/// padding or in memory already. A separate request would cost the processor and the device more
+/// than this many bytes.
 pub(crate) const GAP_BYTES_MAX: u64 = 16 << 10;
 
-/// The longest request that is made of several blocks.
+/// Maximum length of a request for several blocks.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
 
 /// An open table file.
@@ -32,7 +32,7 @@ pub(crate) struct TableFile {
     pub(crate) id: u64,
     keyspace: u32,
     bytes: u64,
-    /// By what the tier knows it, if it does.
+    /// The fingerprints that identify the table in the tier, if it has any.
     pub(crate) fingerprints: Option<Fingerprints>,
     seek_bytes: SeekBytes,
 }
@@ -44,7 +44,7 @@ impl TableFile {
         Self { file, id, keyspace, bytes, fingerprints: None, seek_bytes }
     }
 
-    /// The same, known to the tier by these.
+    /// The same table, with these fingerprints for the tier.
     pub(crate) fn known_by(self, fingerprints: Option<Fingerprints>) -> Self {
         Self { fingerprints, ..self }
     }
@@ -62,8 +62,7 @@ impl TableFile {
         Error::corrupt(self.path(), format_args!("block at offset {offset}: {what}"))
     }
 
-    /// Refuses handles that reach past the file before memory is taken for
-    /// them.
+    /// Refuses handles that reach past the end of the file, before memory is allocated for them.
     pub(crate) fn check(&self, handle: BlockHandle) -> Result<()> {
         if handle.end() > self.bytes {
             let what = format!("{} bytes reach past the file's end at {}", handle.len, self.bytes);
@@ -81,7 +80,7 @@ impl TableFile {
     }
 }
 
-/// Which block of which table.
+/// The address of a block: its table file and its position.
 #[derive(Debug, Clone)]
 pub(crate) struct BlockAddress {
     pub(crate) file: Arc<TableFile>,
@@ -90,7 +89,7 @@ pub(crate) struct BlockAddress {
 }
 
 impl BlockAddress {
-    /// The block that `content` is, or what is wrong with it.
+    /// The block with this `content`, or an error that describes the damage.
     pub(crate) fn admit(&self, content: std::result::Result<Content, String>) -> Result<BlockRef> {
         let offset = self.handle.offset;
         let content = content.map_err(|what| self.file.corrupt(offset, what))?;
@@ -103,7 +102,7 @@ impl BlockAddress {
         self.admit(open(disk, seed(self.file.id, self.handle.offset)))
     }
 
-    /// The block, if that is what stands in the envelope `disk`, out of the tier.
+    /// The block in the envelope `disk` from the tier, if it is valid.
     pub(crate) fn decode_from_tier(&self, disk: &[u8]) -> Option<BlockRef> {
         if disk.len() != self.handle.len as usize {
             return None;
@@ -119,8 +118,8 @@ impl BlockAddress {
         }
     }
 
-    /// How many bytes lie between this block and `next`, if one request that
-    /// begins at `start` may read both.
+    /// The number of bytes between this block and `next`, if one request that begins at `start` may
+    /// read both.
     pub(crate) fn gap_before(&self, next: &Self, start: u64) -> Option<u64> {
         let is_near = next.handle.end().saturating_sub(start) <= REQUEST_BYTES_MAX;
         next.handle

@@ -1,6 +1,6 @@
-//! What lies under the block cache, if anything does: a [`Tier`] with more room, for stores
-//! whose files are far away. Under which name a block is there, and whether what comes back is
-//! that block.
+//! The optional secondary cache under the block cache: a [`Tier`] with more room, for stores on
+//! remote files. This module names the blocks there and verifies that a returned block is the
+//! requested one.
 //!
 //! The name of a block:
 //!
@@ -9,32 +9,32 @@
 //! 0       8     "TideBlk1"                                     (do not change)
 //! 8       8     identity of the store
 //! 16      8     number of the table
-//! 24      8     fingerprint of what the table's data blocks hold
+//! 24      8     fingerprint of the contents of the table's data blocks
 //! 32      8     fingerprint of its properties and the top level of its index
-//! 40      8     where the block begins in the table
+//! 40      8     offset of the block in the table
 //! ```
 //!
-//! What stands under it:
+//! The value under that name:
 //!
 //! ```text
 //! OFFSET  SIZE  MEANING                                        (little-endian)
-//! 0       n     the block as it stands in the table, in its envelope
+//! 0       n     the block as in the table, in its envelope
 //! n       8     checksum of that, seeded with the checksum of the name
 //! ```
 //!
 //! Guarantees:
-//! 1. A block is handed out only if it is the one that was asked for, byte for byte as it was
-//!    read from its table: whatever a tier returns, garbage or another block. Two checksums
-//!    say so, the one above, and that of the envelope.
-//! 2. Two tables have the same names for their blocks only if they hold the same. A number that
-//!    comes again for another table (in a store that was made anew, in one that is brought back
-//!    from a copy and goes on from there, after a crash, of a table that no manifest has named)
-//!    finds nothing of the one before, for its contents are others.
-//! 3. A table whose contents nobody knows, of before there were fingerprints, has no names: its
-//!    blocks are not there.
+//! 1. A block is returned only if it is the requested one, byte for byte as it was read from its
+//!    table, even if a tier returns garbage or another block. Two checksums verify this: the one
+//!    above and that of the envelope.
+//! 2. Two tables have the same names for their blocks only if they have the same contents. When
+//!    another table gets the same number (in a store that was created anew, in one that was
+//!    restored from a copy and continues from there, or after a crash, for a table that no manifest
+//!    named), it finds no blocks of the earlier table, because its contents differ.
+//! 3. A table without a contents fingerprint, from before fingerprints existed, has no names: its
+//!    blocks are never in the tier.
 //!
-//! Relies on tables not to change. What is there of dead tables is never asked for again, and
-//! is left for the tier to lose. All methods may be called from any thread.
+//! Relies on immutable tables. Blocks of deleted tables are never requested again, and the tier
+//! evicts them. All methods may be called from any thread.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ const MAGIC: [u8; 8] = *b"TideBlk1";
 const NAME_BYTES: usize = 48;
 const SUM_BYTES: usize = 8;
 
-/// What a table is known by, beside its number.
+/// Identifies the contents of a table, in addition to its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fingerprints {
     contents: u64,
@@ -56,14 +56,14 @@ pub(crate) struct Fingerprints {
 }
 
 impl Fingerprints {
-    /// Of a table whose data blocks hold `contents`; `None` if that is not known.
+    /// The fingerprints of a table whose data blocks hold `contents`; `None` if that is unknown.
     pub(crate) fn new(contents: u64, properties: &[u8], top: &[u8]) -> Option<Self> {
         let description = long_checksum(long_checksum(contents, properties), top);
         (contents != 0).then_some(Self { contents, description })
     }
 }
 
-/// A block, as the tier knows it.
+/// The key of a block in the tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockName([u8; NAME_BYTES]);
 
@@ -79,20 +79,20 @@ impl BlockName {
         Self(name)
     }
 
-    /// The checksum of an envelope that stands under this name.
+    /// The checksum of an envelope under this name.
     fn sum(&self, envelope: &[u8]) -> u64 {
         long_checksum(long_checksum(0, &self.0), envelope)
     }
 }
 
-/// A block that is to go to the tier once it has proved whole.
+/// A block that goes to the tier once its checks have passed.
 #[derive(Debug)]
-pub(crate) struct Offer {
+pub(crate) struct PendingPut {
     name: BlockName,
     value: Bytes,
 }
 
-/// What lies under the block cache of a store.
+/// The secondary cache of a store, with its counters.
 #[derive(Debug)]
 pub(crate) struct BlockTier {
     tier: Arc<dyn Tier>,
@@ -104,7 +104,7 @@ pub(crate) struct BlockTier {
 }
 
 impl BlockTier {
-    /// The tier under the store of that identity.
+    /// The tier under the store with that identity.
     pub(crate) fn new(tier: Arc<dyn Tier>, store: u64) -> Self {
         let [hits, misses, wrong, puts] = [(); 4].map(|()| Counter::default());
         Self { tier, store, hits, misses, wrong, puts }
@@ -115,8 +115,8 @@ impl BlockTier {
         BlockName::new(self.store, table, of, offset)
     }
 
-    /// What `open` makes of the envelope under `name`, if there is one. One that is not the
-    /// block's, or that cannot be opened, is forgotten. May wait for a device.
+    /// The result of `open` on the envelope under `name`, if the tier has one. An envelope that is
+    /// not the block's, or that cannot be opened, is removed. May wait for a device.
     pub(crate) fn get<R>(
         &self,
         name: &BlockName,
@@ -141,17 +141,17 @@ impl BlockTier {
     }
 
     /// Copies an envelope that was read, for [`BlockTier::put`].
-    pub(crate) fn offer(&self, name: BlockName, envelope: &[u8]) -> Offer {
+    pub(crate) fn prepare_put(&self, name: BlockName, envelope: &[u8]) -> PendingPut {
         let mut value = Vec::with_capacity(envelope.len() + SUM_BYTES);
         value.extend_from_slice(envelope);
         value.extend_from_slice(&name.sum(envelope).to_le_bytes());
-        Offer { name, value: value.into() }
+        PendingPut { name, value: value.into() }
     }
 
-    /// Puts an envelope there that has proved whole.
-    pub(crate) fn put(&self, offer: Offer) {
+    /// Stores an envelope whose checks have passed.
+    pub(crate) fn put(&self, pending: PendingPut) {
         self.puts.add(1);
-        self.tier.put(&offer.name.0, offer.value);
+        self.tier.put(&pending.name.0, pending.value);
     }
 }
 

@@ -1,26 +1,26 @@
-//! Where every block read goes: the cache, then one read that is shared by all
-//! who want the same block, then the checks that turn bytes into a block.
+//! The path of every block read: the cache, then one read that all threads share which need the
+//! same block, then the checks that turn bytes into a block.
 //!
 //! Guarantees:
-//! 1. A block that is handed out has passed its checksum and its layout check
-//!    (`block_address.rs`).
-//! 2. Of many readers of one cold block one reads; the others wait and share
-//!    its block or its error. A reader that dies leaves nobody waiting.
+//! 1. A returned block has passed its checksum and its layout check (`block_address.rs`).
+//! 2. Of many concurrent readers of one uncached block, one reads it; the others wait and share its
+//!    block or its error. A reader that panics wakes its followers.
 //! 3. No lock is held while storage is read.
 //! 4. [`Blocks::cached`] never waits for storage.
-//! 5. Reads for compaction leave the cache as it is.
-//! 6. A block out of the tier below is the one that its table holds (`block_tier.rs`).
+//! 5. Reads for compaction leave the cache unchanged.
+//! 6. A block from the tier below is the one that its table holds (`block_tier.rs`).
 //!
-//! **The tier**, if there is one, is asked by whoever leads the read of a block, before storage
-//! is; what was read instead goes there at once, whether the cache keeps it or not. A run of
-//! several blocks that a scan reads ahead goes past the tier both ways: it is one request to
-//! storage however much of it the tier has, and long scans would drive out what lookups want.
-//! So do compactions and repairs. To the cache a block out of the tier is one that was read:
-//! more memory would have spared it too (`docs/adr/0035-secondary-block-cache.md`).
+//! **The tier**, if there is one, is read before storage by the thread that leads the read of a
+//! block; a block from storage is written to the tier at once, whether the cache keeps it or not. A
+//! run of several blocks that a scan reads ahead bypasses the tier both ways: it is one request to
+//! storage however many of its blocks the tier has, and long scans would evict the blocks that
+//! lookups need. Compactions and repairs bypass it too. The cache treats a block from the tier as
+//! one that was read: more memory would have saved it too
+//! (`docs/adr/0035-secondary-block-cache.md`).
 //!
-//! A block in the cache counts as one hit or one miss when it is asked for by
-//! [`Blocks::cached`], as one of these or as passed by in [`Blocks::look_for`]; the reading
-//! methods count no miss, so ask first.
+//! A block in the cache counts as one hit or one miss when it is requested with [`Blocks::cached`],
+//! and as a hit, a miss or a skip in [`Blocks::look_for`]; the reading methods count no miss, so
+//! look into the cache first.
 //!
 //! All methods may be called from any thread.
 
@@ -32,7 +32,9 @@ mod tests;
 use std::slice;
 use std::sync::Arc;
 
-use tidekv_cache::{Arrival, BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterWorth, Look};
+use tidekv_cache::{
+    BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterLookup, FilterWorth, InsertReason,
+};
 use tidekv_io::{Buffer, Clock, ReadRequest, Storage};
 
 use self::flight::{Flights, Lead, Role};
@@ -41,51 +43,51 @@ use crate::error::{Error, Result};
 use crate::format::checksum::name_hash;
 use crate::sst::block::{Block, BlockHandle, BlockRef, Content, open_part, seed};
 use crate::sst::block_address::{BlockAddress, TableFile};
-use crate::sst::block_tier::{self, BlockName, BlockTier, Offer};
+use crate::sst::block_tier::{self, BlockName, BlockTier, PendingPut};
 use crate::sst::cold_lookups::ColdLookups;
 use crate::sst::filter_repair::FilterRepair;
 use crate::sst::seeks::SeekWork;
 use crate::sync::atomic::Ordering;
 
-/// What a block is read for.
+/// The purpose of a block read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// For a scan that seeks to where it begins, which pays for that (`seeks.rs`).
+    /// For the seek of a scan, which is charged for it (`seeks.rs`).
     Seek,
-    /// For something else.
+    /// For any other operation.
     Any,
 }
 
-/// Whether blocks are asked of the tier, and go there when they have been read.
+/// Whether the tier is searched for blocks, and stores them after they were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    ByTier,
-    PastTier,
+enum TierUse {
+    Use,
+    Bypass,
 }
 
-/// A block that was just written and is likely to be asked for.
+/// A block that was just written and is likely to be accessed.
 #[derive(Debug)]
 pub(crate) struct HotBlock {
     pub(crate) kind: BlockKind,
     pub(crate) offset: u64,
-    /// How often what it holds was asked for lately.
+    /// Recent accesses to its contents.
     pub(crate) times: u8,
     pub(crate) content: Box<[u8]>,
 }
 
-/// The way to all blocks of a store.
+/// All block reads of a store.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     storage: Arc<dyn Storage>,
     caches: Arc<Caches<BlockRef>>,
     tier: Option<BlockTier>,
-    /// If what KV and KP answer is held against the tables: by which time things expire.
+    /// Set if results of KV and KP are compared with the tables: the clock for deadlines.
     cross_check: Option<Arc<dyn Clock>>,
     flights: Flights,
     statistics: BlockStatistics,
     seek_work: SeekWork,
     cold_lookups: ColdLookups,
-    unlearning: FilterRepair,
+    filter_repair: FilterRepair,
 }
 
 impl Blocks {
@@ -93,7 +95,7 @@ impl Blocks {
         storage: Arc<dyn Storage>,
         caches: Arc<Caches<BlockRef>>,
         seek_work: SeekWork,
-        unlearning: FilterRepair,
+        filter_repair: FilterRepair,
     ) -> Self {
         Self {
             storage,
@@ -104,24 +106,24 @@ impl Blocks {
             statistics: BlockStatistics::default(),
             seek_work,
             cold_lookups: ColdLookups::default(),
-            unlearning,
+            filter_repair,
         }
     }
 
-    /// Blocks of `storage`, of which `bytes` are cached, and nothing else is.
-    pub(crate) fn alone(storage: Arc<dyn Storage>, bytes: usize) -> Self {
+    /// Blocks of `storage`, with `bytes` bytes of block cache and no other cache.
+    pub(crate) fn standalone(storage: Arc<dyn Storage>, bytes: usize) -> Self {
         let caches = Caches::new(name_hash, bytes, 1, CachePolicy::BlockOnly);
-        // Nobody merges.
+        // There are no compactions.
         let seek_work = SeekWork::of_tables(u64::MAX);
         Self::new(storage, Arc::new(caches), seek_work, FilterRepair::of_cache(bytes))
     }
 
-    /// These, over a tier.
-    pub(crate) fn over(self, tier: BlockTier) -> Self {
+    /// The same, with a secondary tier.
+    pub(crate) fn with_tier(self, tier: BlockTier) -> Self {
         Self { tier: Some(tier), ..self }
     }
 
-    /// These, with what KV and KP answer held against the tables.
+    /// The same, with results of KV and KP compared with the tables.
     pub(crate) fn cross_checked(self, clock: Arc<dyn Clock>) -> Self {
         Self { cross_check: Some(clock), ..self }
     }
@@ -134,7 +136,7 @@ impl Blocks {
         self.cross_check.is_some()
     }
 
-    /// Whether a deadline has passed, as far as the cross-check must know.
+    /// Whether a deadline has passed, for the cross-check.
     pub(crate) fn has_passed(&self, deadline_ms: u64) -> bool {
         self.cross_check.as_ref().is_some_and(|clock| clock.unix_ms() >= deadline_ms)
     }
@@ -144,7 +146,7 @@ impl Blocks {
         self.cached_at(&address.file, address.handle, address.kind)
     }
 
-    /// As [`Blocks::cached`], without an address to make.
+    /// Like [`Blocks::cached`], without building an address.
     #[inline]
     pub(crate) fn cached_at(
         &self,
@@ -153,13 +155,13 @@ impl Blocks {
         kind: BlockKind,
     ) -> Option<BlockRef> {
         let block = self.caches.blocks().get(file.id_of(handle), file.tag_of(kind))?;
-        // A damaged index could lead to a block as if it were of another kind.
+        // A damaged index could refer to a block as if it were of another kind.
         (block.kind() == kind).then_some(block)
     }
 
-    /// What `look` makes of a filter that is in memory, or whether to read it
-    /// ([`BlockCache::look_for`](tidekv_cache::BlockCache::look_for)). Only for a short look:
-    /// it spares the counting of who holds the block, which threads would contend for.
+    /// The result of `look` on a filter in memory, or whether to read it
+    /// ([`BlockCache::look_for`](tidekv_cache::BlockCache::look_for)). Only for a short check: it
+    /// does not count a reference to the block, which threads would contend for.
     #[inline]
     pub(crate) fn look_for<R>(
         &self,
@@ -167,13 +169,13 @@ impl Blocks {
         handle: BlockHandle,
         worth: &FilterWorth,
         look: impl FnOnce(&Block) -> R,
-    ) -> (Look<R>, bool) {
+    ) -> (FilterLookup<R>, bool) {
         let look = |block: &BlockRef| look(block);
         let (id, tag) = (file.id_of(handle), file.tag_of(BlockKind::Filter));
         self.caches.blocks().look_for(id, tag, (worth, handle.len as usize), look)
     }
 
-    /// Bytes that were read for users' operations, and to bring back what was hot.
+    /// Bytes read for users' operations and for warm start.
     pub(crate) fn read_bytes(&self) -> u64 {
         self.statistics.read_bytes.get()
     }
@@ -198,44 +200,43 @@ impl Blocks {
             Some(block) => Ok(block),
             None => {
                 self.note_purpose(address, purpose);
-                self.read_alone(address, Way::ByTier)
+                self.read_alone(address, TierUse::Use)
             }
         };
-        self.publish(address, lead, Arrival::Alone, result.clone());
+        self.publish(address, lead, InsertReason::Alone, result.clone());
         self.caches.note_reads(reads);
         result
     }
 
-    /// Reads many blocks that were not in memory, in one batch; each block, or what is
-    /// wrong with it, in the order of the addresses, which may repeat.
+    /// Reads many blocks that were not in memory, in one batch; returns each block or its error, in
+    /// the order of the addresses, which may repeat.
     pub(crate) fn try_read_many(&self, addresses: &[BlockAddress]) -> Vec<Result<BlockRef>> {
-        self.gather(addresses, Way::ByTier, |_| Purpose::Any).0
+        self.gather(addresses, TierUse::Use, |_| Purpose::Any).0
     }
 
-    /// As [`Blocks::try_read_many`], for what `purpose` says of the place of an address.
+    /// Like [`Blocks::try_read_many`], with the purpose of each address by its index.
     pub(crate) fn try_read_many_as(
         &self,
         addresses: &[BlockAddress],
         purpose: impl Fn(usize) -> Purpose,
     ) -> Vec<Result<BlockRef>> {
-        self.gather(addresses, Way::ByTier, purpose).0
+        self.gather(addresses, TierUse::Use, purpose).0
     }
 
-    /// As [`Blocks::try_read_many`], with the first error for all of them.
+    /// Like [`Blocks::try_read_many`], with the first error for all of them.
     #[cfg(test)]
     pub(crate) fn read_many(&self, addresses: &[BlockAddress]) -> Result<Vec<BlockRef>> {
         self.try_read_many(addresses).into_iter().collect()
     }
 
-    /// Reads the first block, which was not in memory, and with it the
-    /// following ones, which are of its table and stand behind it in the file.
-    /// Those that are in memory already are passed over on the way. Whatever is
-    /// wrong behind the first block is for those to meet who want it: the run
-    /// ends before it. What the first block is for, the others are not.
+    /// Reads the first block, which was not in memory, together with the following ones of the same
+    /// table, in the order of the file. Blocks in memory are skipped. An error after the first
+    /// block ends the run before it; the reader that needs that block will get the error. The
+    /// purpose applies to the first block only.
     pub(crate) fn read_run(&self, run: &[BlockAddress], purpose: Purpose) -> Result<Vec<BlockRef>> {
         let of = |at| if at == 0 { purpose } else { Purpose::Any };
-        let way = if run.len() == 1 { Way::ByTier } else { Way::PastTier };
-        let (read, led) = self.gather(run, way, of);
+        let tier_use = if run.len() == 1 { TierUse::Use } else { TierUse::Bypass };
+        let (read, led) = self.gather(run, tier_use, of);
         self.statistics.read_ahead_blocks.add(led.saturating_sub(1) as u64);
         let mut blocks = Vec::with_capacity(run.len());
         for block in read {
@@ -248,18 +249,18 @@ impl Blocks {
         Ok(blocks)
     }
 
-    /// The blocks at `addresses`, in their order, and how many of them this
-    /// thread has read.
+    /// The blocks at `addresses`, in their order, and the number of blocks that this thread has
+    /// read.
     fn gather(
         &self,
         addresses: &[BlockAddress],
-        way: Way,
+        tier_use: TierUse,
         purpose: impl Fn(usize) -> Purpose,
     ) -> (Vec<Result<BlockRef>>, usize) {
         let mut slots: Vec<Option<Result<BlockRef>>> = vec![None; addresses.len()];
         let mut leads = Vec::with_capacity(addresses.len());
         let mut follows = Vec::new();
-        let mut recalled = 0;
+        let mut from_tier = 0;
         for (i, address) in addresses.iter().enumerate() {
             match self.join(address) {
                 Role::Follow(flight) => follows.push((i, flight)),
@@ -267,11 +268,11 @@ impl Blocks {
                     if let Some(block) = self.landed_before(address) {
                         slots[i] = Some(Ok(block.clone()));
                         lead.publish(Ok(block));
-                    } else if let Some(block) = self.get_from_tier_by(way, address) {
-                        recalled += 1;
+                    } else if let Some(block) = self.get_from_tier_if_used(tier_use, address) {
+                        from_tier += 1;
                         self.note_read(slice::from_ref(address));
                         slots[i] = Some(Ok(block.clone()));
-                        self.publish(address, lead, Arrival::Alone, Ok(block));
+                        self.publish(address, lead, InsertReason::Alone, Ok(block));
                     } else {
                         self.note_purpose(address, purpose(i));
                         leads.push((i, lead));
@@ -280,10 +281,10 @@ impl Blocks {
             }
         }
         let led = leads.len();
-        self.read_led(addresses, way, leads, &mut slots);
-        self.caches.note_reads(led as u32 + recalled);
-        // Only now that all flights of this thread have landed may it wait:
-        // another thread may be waiting for one of them.
+        self.read_led(addresses, tier_use, leads, &mut slots);
+        self.caches.note_reads(led as u32 + from_tier);
+        // Only now that all flights of this thread have landed may it wait: another thread may be
+        // waiting for one of them.
         for (i, flight) in follows {
             self.statistics.single_flight_waits.add(1);
             slots[i] = Some(flight.wait());
@@ -301,8 +302,8 @@ impl Blocks {
         run.iter().map(|address| part_of(&disk, run, address)).collect()
     }
 
-    /// Puts the block at `offset` of a table that is being written into the cache: what it
-    /// holds was asked for so many times.
+    /// Puts the block at `offset` of a table that is being written into the cache, with the access
+    /// count of its contents.
     pub(crate) fn keep(&self, table: u64, keyspace: u32, block: HotBlock) {
         let HotBlock { kind, offset, times, content } = block;
         let content = Content::Exact(content);
@@ -310,10 +311,10 @@ impl Blocks {
         let id = BlockId { table, offset };
         let charge = block.charge();
         let blocks = self.caches.blocks();
-        blocks.insert_heir(id, BlockTag { keyspace, kind }, Arc::new(block), charge, times);
+        blocks.insert_prefilled(id, BlockTag { keyspace, kind }, Arc::new(block), charge, times);
     }
 
-    /// This thread is about to read this block from storage.
+    /// Charges the read to a seek; called before this thread reads the block from storage.
     fn note_purpose(&self, address: &BlockAddress, purpose: Purpose) {
         if purpose == Purpose::Seek {
             let bytes = u64::from(address.handle.len);
@@ -322,22 +323,22 @@ impl Blocks {
         }
     }
 
-    /// Who looks what merges seeks have paid for.
+    /// The trigger of seek-triggered compaction.
     pub(crate) fn seek_work(&self) -> &SeekWork {
         &self.seek_work
     }
 
-    /// What lookups of single keys read of storage.
+    /// Storage reads of single-key lookups.
     pub(crate) fn cold_lookups(&self) -> &ColdLookups {
         &self.cold_lookups
     }
 
-    /// What keys passed filters that do not have them.
-    pub(crate) fn unlearning(&self) -> &FilterRepair {
-        &self.unlearning
+    /// False positives of filters, and the queue of repairs.
+    pub(crate) fn filter_repair(&self) -> &FilterRepair {
+        &self.filter_repair
     }
 
-    /// Drops the blocks of tables that are `dead`.
+    /// Evicts the blocks of tables that are `dead`.
     pub(crate) fn evict_tables(&self, dead: &dyn Fn(u64) -> bool) {
         self.caches.blocks().evict_tables(dead);
     }
@@ -345,7 +346,7 @@ impl Blocks {
     /// Name and value of every counter, in a fixed order.
     pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
         let (own, cache) = (&self.statistics, self.caches.blocks().stats());
-        let unlearned = &self.unlearning.counts;
+        let repair = &self.filter_repair.counts;
         let (point, (kv, kp)) = (self.caches.point().stats(), self.caches.point().charged_bytes());
         let (kv_len, kp_len) = self.caches.point().len();
         let split = self.caches.split();
@@ -373,13 +374,13 @@ impl Blocks {
             ("cache.filter.inserts", cache.filter.inserts),
             ("cache.filter.evictions", cache.filter.evictions),
             ("cache.filter.skips", cache.filter.skips),
-            ("filter.false_positives", unlearned.false_positives.get()),
-            ("filter.repairs", unlearned.repairs.get()),
-            ("filter.repair_reads", unlearned.reads.get()),
-            ("filter.repair_read_bytes", unlearned.read_bytes.get()),
-            ("filter.repair_failures", unlearned.failures.get()),
-            ("filter.repairs_hopeless", unlearned.hopeless.get()),
-            ("filter.repairs_dropped", unlearned.dropped.get()),
+            ("filter.false_positives", repair.false_positives.get()),
+            ("filter.repairs", repair.repairs.get()),
+            ("filter.repair_reads", repair.reads.get()),
+            ("filter.repair_read_bytes", repair.read_bytes.get()),
+            ("filter.repair_failures", repair.failures.get()),
+            ("filter.repairs_impossible", repair.impossible.get()),
+            ("filter.repairs_dropped", repair.dropped.get()),
             ("cache.block.compaction_prefills", cache.total().compaction_prefills),
             ("cache.block.charged_bytes", self.caches.blocks().charged_bytes() as u64),
             ("cache.block.bytes_max", split[2] as u64),
@@ -414,29 +415,29 @@ impl Blocks {
         self.flights.join((address.file.id_of(address.handle), address.kind))
     }
 
-    /// The block, if another reader brought it in between this one's look at
-    /// the cache and its flight. Counts nothing unless it did.
+    /// The block, if another reader cached it between this reader's cache lookup and its flight.
+    /// Counts a hit only then.
     fn landed_before(&self, address: &BlockAddress) -> Option<BlockRef> {
         let here = self.caches.blocks().contains(address.file.id_of(address.handle));
         if here { self.cached(address) } else { None }
     }
 
-    /// As [`Blocks::landed_before`], of a block that is read alone: if it did not land, the
-    /// cache is told of the read.
+    /// Like [`Blocks::landed_before`], for a block that is read alone: if it did not land, the
+    /// cache is notified of the read.
     fn landed_or_noted(&self, address: &BlockAddress) -> Option<BlockRef> {
         let file = &address.file;
         let (id, tag) = (file.id_of(address.handle), file.tag_of(address.kind));
         let block = self.caches.blocks().get_or_note_read(id, tag)?;
-        // A damaged index could lead to a block as if it were of another kind.
+        // A damaged index could refer to a block as if it were of another kind.
         (block.kind() == address.kind).then_some(block)
     }
 
-    /// Puts a block in the cache and wakes those who wait for it.
+    /// Puts a block into the cache and wakes the threads that wait for it.
     fn publish(
         &self,
         address: &BlockAddress,
         lead: Lead<'_>,
-        arrival: Arrival,
+        arrival: InsertReason,
         result: Result<BlockRef>,
     ) {
         if let Ok(block) = &result {
@@ -447,7 +448,7 @@ impl Blocks {
         lead.publish(result);
     }
 
-    /// Tells the cache that so many blocks are about to be read at once.
+    /// Notifies the cache that these blocks are about to be read at once.
     fn note_read(&self, run: &[BlockAddress]) {
         let ids = run.iter().map(|address| address.file.id_of(address.handle));
         self.caches.blocks().note_read(ids);
@@ -458,41 +459,41 @@ impl Blocks {
         Error::from(error).context(format_args!("block at offset {}", address.handle.offset))
     }
 
-    fn read_alone(&self, address: &BlockAddress, way: Way) -> Result<BlockRef> {
+    fn read_alone(&self, address: &BlockAddress, tier_use: TierUse) -> Result<BlockRef> {
         let ReadRequest { file, offset, len } = address.request();
         address.file.check(address.handle)?;
         let _in_flight = InFlight::new(&self.statistics, len as u64);
         self.statistics.reads.add(1);
         self.statistics.read_bytes.add(len as u64);
         let disk = file.read_at(offset, len).map_err(|e| self.failed(address, e))?;
-        self.opened(address, way, disk)
+        self.opened(address, tier_use, disk)
     }
 
-    /// The block out of what was read for it alone.
-    fn opened(&self, address: &BlockAddress, way: Way, disk: Buffer) -> Result<BlockRef> {
-        // The block takes the memory of what was read.
-        let offer = self.offer(address, way, &disk);
+    /// Opens a block from a buffer that was read for it alone.
+    fn opened(&self, address: &BlockAddress, tier_use: TierUse, disk: Buffer) -> Result<BlockRef> {
+        // The block takes over the buffer.
+        let pending = self.prepare_put(address, tier_use, &disk);
         let block = address.block_of(disk)?;
-        self.put(offer);
+        self.put(pending);
         Ok(block)
     }
 
-    /// The block out of what was read for `run`.
+    /// Opens a block from a buffer that was read for `run`.
     fn opened_part(
         &self,
         address: &BlockAddress,
-        way: Way,
+        tier_use: TierUse,
         disk: &[u8],
         run: &[BlockAddress],
     ) -> Result<BlockRef> {
         let block = part_of(disk, run, address)?;
         if let Ok(envelope) = envelope_of(disk, run, address) {
-            self.put(self.offer(address, way, envelope));
+            self.put(self.prepare_put(address, tier_use, envelope));
         }
         Ok(block)
     }
 
-    /// What the tier is and how it knows a block, if it does.
+    /// The tier and the block's name in it, if both exist.
     fn tier_and_name(&self, address: &BlockAddress) -> Option<(&BlockTier, BlockName)> {
         let (tier, file) = (self.tier.as_ref()?, &address.file);
         Some((tier, tier.name(file.id, file.fingerprints?, address.handle.offset)))
@@ -504,19 +505,24 @@ impl Blocks {
         tier.get(&name, |disk| address.decode_from_tier(disk))
     }
 
-    fn get_from_tier_by(&self, way: Way, address: &BlockAddress) -> Option<BlockRef> {
-        (way == Way::ByTier).then(|| self.get_from_tier(address)).flatten()
+    fn get_from_tier_if_used(&self, tier_use: TierUse, address: &BlockAddress) -> Option<BlockRef> {
+        (tier_use == TierUse::Use).then(|| self.get_from_tier(address)).flatten()
     }
 
-    /// What is to go to the tier of a block that was read, once it has proved whole.
-    fn offer(&self, address: &BlockAddress, way: Way, envelope: &[u8]) -> Option<Offer> {
-        let (tier, name) = self.tier_and_name(address).filter(|_| way == Way::ByTier)?;
-        Some(tier.offer(name, envelope))
+    /// Prepares the write of a block to the tier, for when its checks have passed.
+    fn prepare_put(
+        &self,
+        address: &BlockAddress,
+        tier_use: TierUse,
+        envelope: &[u8],
+    ) -> Option<PendingPut> {
+        let (tier, name) = self.tier_and_name(address).filter(|_| tier_use == TierUse::Use)?;
+        Some(tier.prepare_put(name, envelope))
     }
 
-    fn put(&self, offer: Option<Offer>) {
-        if let (Some(tier), Some(offer)) = (&self.tier, offer) {
-            tier.put(offer);
+    fn put(&self, pending: Option<PendingPut>) {
+        if let (Some(tier), Some(pending)) = (&self.tier, pending) {
+            tier.put(pending);
         }
     }
 
@@ -524,12 +530,12 @@ impl Blocks {
     fn read_led(
         &self,
         addresses: &[BlockAddress],
-        way: Way,
+        tier_use: TierUse,
         mut leads: Vec<(usize, Lead<'_>)>,
         slots: &mut [Option<Result<BlockRef>>],
     ) {
         leads.sort_unstable_by_key(|(i, _)| addresses[*i].file.id_of(addresses[*i].handle));
-        // Blocks that stand near to each other are one request.
+        // Adjacent or close blocks are one request.
         let mut runs: Vec<Vec<(usize, Lead<'_>)>> = Vec::with_capacity(leads.len());
         let mut requests: Vec<ReadRequest> = Vec::with_capacity(leads.len());
         for (i, lead) in leads {
@@ -565,24 +571,24 @@ impl Blocks {
             let span: Vec<_> = indices.iter().map(|&i| addresses[i].clone()).collect();
             self.note_read(&span);
             let disk = disk.map_err(|e| self.failed(&span[0], e));
-            for (i, block) in indices.into_iter().zip(self.land(&span, way, leads, disk)) {
+            for (i, block) in indices.into_iter().zip(self.land(&span, tier_use, leads, disk)) {
                 slots[i] = Some(block);
             }
         }
     }
 
-    /// Takes the blocks of `run`, which this thread leads, out of what was read
-    /// for it, and publishes them.
+    /// Opens and publishes the blocks of `run`, which this thread leads, from the buffer that was
+    /// read for it.
     fn land(
         &self,
         run: &[BlockAddress],
-        way: Way,
+        tier_use: TierUse,
         leads: Vec<Lead<'_>>,
         disk: Result<Buffer>,
     ) -> Vec<Result<BlockRef>> {
-        let arrival = Arrival::of_read(run.len());
+        let arrival = InsertReason::of_read(run.len());
         if let ([address], Ok(_)) = (run, &disk) {
-            let block = disk.and_then(|disk| self.opened(address, way, disk));
+            let block = disk.and_then(|disk| self.opened(address, tier_use, disk));
             for lead in leads {
                 self.publish(address, lead, arrival, block.clone());
             }
@@ -590,9 +596,9 @@ impl Blocks {
         }
         let blocks = run.iter().zip(leads).map(|(address, lead)| {
             let block = match &disk {
-                Ok(disk) => self.opened_part(address, way, disk, run),
-                // Of many blocks one may be unreadable: the others are not.
-                Err(_) if run.len() > 1 => self.read_alone(address, way),
+                Ok(disk) => self.opened_part(address, tier_use, disk, run),
+                // One block of the run may be unreadable while the others are not.
+                Err(_) if run.len() > 1 => self.read_alone(address, tier_use),
                 Err(error) => Err(error.clone()),
             };
             self.publish(address, lead, arrival, block.clone());
@@ -606,14 +612,14 @@ impl Blocks {
         address.file.check(address.handle)?;
         let (offset, len) = (address.handle.offset, address.handle.len);
         let _in_flight = InFlight::new(&self.statistics, u64::from(len));
-        self.unlearning.counts.reads.add(1);
-        self.unlearning.counts.read_bytes.add(u64::from(len));
+        self.filter_repair.counts.reads.add(1);
+        self.filter_repair.counts.read_bytes.add(u64::from(len));
         let disk = address.file.file.read_at(offset, len as usize);
         address.block_of(disk.map_err(|e| self.failed(address, e))?)
     }
 
-    /// The block if it is in memory; a miss counts for nothing.
-    pub(crate) fn cached_by_chance(&self, address: &BlockAddress) -> Option<BlockRef> {
+    /// The block if it is in memory; does not count a miss.
+    pub(crate) fn cached_without_miss(&self, address: &BlockAddress) -> Option<BlockRef> {
         let id = address.file.id_of(address.handle);
         self.caches.blocks().contains(id).then(|| self.cached(address)).flatten()
     }
@@ -633,13 +639,13 @@ impl Blocks {
     }
 }
 
-/// The block at `address` out of what was read for `run`.
+/// Opens the block at `address` from a buffer that was read for `run`.
 fn part_of(disk: &[u8], run: &[BlockAddress], address: &BlockAddress) -> Result<BlockRef> {
     let envelope = envelope_of(disk, run, address)?;
     address.admit(open_part(envelope, seed(address.file.id, address.handle.offset)))
 }
 
-/// Its envelope.
+/// The envelope of the block at `address` in that buffer.
 fn envelope_of<'d>(
     disk: &'d [u8],
     run: &[BlockAddress],
@@ -649,5 +655,5 @@ fn envelope_of<'d>(
     offset
         .checked_sub(run[0].handle.offset)
         .and_then(|start| disk.get(start as usize..)?.get(..address.handle.len as usize))
-        .ok_or_else(|| address.file.corrupt(offset, "it does not stand behind the block before it"))
+        .ok_or_else(|| address.file.corrupt(offset, "it does not follow the preceding block"))
 }

@@ -1,19 +1,19 @@
-//! Cold lookups, those of single keys that read storage: what they read, and for what. Keys differ
-//! in it, by the level where they are found, and by tables that are looked into for nothing
-//! (SpotKV, abstract).
+//! Counters of cold lookups: lookups of single keys that read storage, by the purpose of their
+//! reads. The cost of a key depends on the level that holds it, and on the tables that are searched
+//! in vain (SpotKV, abstract).
 //!
 //! ```text
-//!   reads = those of filters
-//!         + those in vain: index and data blocks of tables that do not have the key, as a
-//!           filter let it pass or was not asked
-//!         + those that found it
+//!   reads = reads of filters
+//!         + wasted reads: index and data blocks of tables that do not have the key, because a
+//!           filter let it pass or was not consulted
+//!         + reads that found the key
 //! ```
 //!
-//! A block that was not in memory counts for each lookup that had to wait for it, whoever read it:
-//! together these are more than the store's reads (`io.reads`) where lookups meet at a block.
+//! An uncached block counts for each lookup that had to wait for it, regardless of which thread
+//! read it: the sum exceeds the store's reads (`io.reads`) when several lookups wait for one block.
 //!
-//! A [`LookupReads`] is kept while a lookup is under way, by its thread; it counts in
-//! [`ColdLookups`] once, when there is an answer. That is safe to use from all threads.
+//! The thread of a lookup keeps a [`LookupReads`]; it is added to [`ColdLookups`] once, when the
+//! lookup ends. `ColdLookups` is safe to use from all threads.
 
 use std::mem;
 
@@ -22,30 +22,30 @@ use tidekv_cache::BlockKind;
 use crate::format::LEVELS;
 use crate::stats::Counter;
 
-/// Where a lookup may end: on a level, or nowhere.
+/// Possible ends of a lookup: a level, or not found.
 const ENDS: usize = LEVELS + 1;
-/// Lookups of so many reads and more are counted together.
+/// Lookups with this many reads or more are counted together.
 const READS_MAX: usize = 8;
 
-/// What a lookup has read of storage so far.
+/// The storage reads of one lookup so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LookupReads {
     all: u32,
     of_filters: u32,
-    in_vain: u32,
-    /// Index and data blocks of the table that is asked.
+    wasted: u32,
+    /// Index and data blocks of the current table.
     of_table: u32,
-    /// Where the key was found; nowhere if all that was found is deleted by a range.
+    /// The level of the key; `None` if it was not found or a range deletion covers it.
     level: Option<usize>,
 }
 
 impl LookupReads {
-    /// How many there are.
+    /// The number of reads.
     pub(crate) fn all(&self) -> u32 {
         self.all
     }
 
-    /// A block was read.
+    /// Records the read of a block.
     pub(crate) fn add(&mut self, kind: BlockKind) {
         self.all += 1;
         match kind {
@@ -54,14 +54,14 @@ impl LookupReads {
         }
     }
 
-    /// Another table is asked.
+    /// The lookup continues in another table.
     pub(crate) fn table_begins(&mut self) {
         self.of_table = 0;
     }
 
-    /// The table that was asked does not have the key.
+    /// The current table does not have the key.
     pub(crate) fn table_lacks_it(&mut self) {
-        self.in_vain += mem::take(&mut self.of_table);
+        self.wasted += mem::take(&mut self.of_table);
     }
 
     /// The key was found on this level.
@@ -70,26 +70,26 @@ impl LookupReads {
     }
 }
 
-/// Lookups that ended in one place.
+/// Lookups with the same end.
 #[derive(Debug, Default)]
 struct ColdEnd {
     lookups: Counter,
     reads: Counter,
 }
 
-/// What all cold lookups have read.
+/// The storage reads of all cold lookups.
 #[derive(Debug, Default)]
 pub(crate) struct ColdLookups {
-    /// By where they ended.
+    /// By the end of the lookup.
     ends: [ColdEnd; ENDS],
-    /// How many did one read, two, and so on.
+    /// Number of lookups with one read, two, and so on.
     lookups_of: [Counter; READS_MAX],
     filter_reads: Counter,
-    reads_in_vain: Counter,
+    wasted_reads: Counter,
 }
 
 impl ColdLookups {
-    /// A lookup has its answer.
+    /// Adds a finished lookup.
     pub(crate) fn note(&self, lookup: &LookupReads) {
         let Some(more) = lookup.all.checked_sub(1) else { return };
         let end = &self.ends[lookup.level.unwrap_or(LEVELS)];
@@ -97,7 +97,7 @@ impl ColdLookups {
         end.reads.add(u64::from(lookup.all));
         self.lookups_of[(more as usize).min(READS_MAX - 1)].add(1);
         for (counter, reads) in
-            [(&self.filter_reads, lookup.of_filters), (&self.reads_in_vain, lookup.in_vain)]
+            [(&self.filter_reads, lookup.of_filters), (&self.wasted_reads, lookup.wasted)]
         {
             if reads > 0 {
                 counter.add(u64::from(reads));
@@ -109,10 +109,10 @@ impl ColdLookups {
     pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
         let sum = |of: fn(&ColdEnd) -> &Counter| self.ends.iter().map(|end| of(end).get()).sum();
         let mut counters = vec![
-            ("cold.lookups", sum(|end| &end.lookups)),
-            ("cold.reads", sum(|end| &end.reads)),
-            ("cold.filter_reads", self.filter_reads.get()),
-            ("cold.reads_in_vain", self.reads_in_vain.get()),
+            ("cold_lookups.count", sum(|end| &end.lookups)),
+            ("cold_lookups.reads", sum(|end| &end.reads)),
+            ("cold_lookups.filter_reads", self.filter_reads.get()),
+            ("cold_lookups.wasted_reads", self.wasted_reads.get()),
         ];
         for (end, (lookups, reads)) in self.ends.iter().zip(END_NAMES) {
             counters.extend([(lookups, end.lookups.get()), (reads, end.reads.get())]);
@@ -122,27 +122,27 @@ impl ColdLookups {
     }
 }
 
-/// Of lookups that end there, and of their reads.
+/// Names of the counts of lookups with each end, and of their reads.
 const END_NAMES: [(&str, &str); ENDS] = [
-    ("cold.level0.lookups", "cold.level0.reads"),
-    ("cold.level1.lookups", "cold.level1.reads"),
-    ("cold.level2.lookups", "cold.level2.reads"),
-    ("cold.level3.lookups", "cold.level3.reads"),
-    ("cold.level4.lookups", "cold.level4.reads"),
-    ("cold.level5.lookups", "cold.level5.reads"),
-    ("cold.level6.lookups", "cold.level6.reads"),
-    ("cold.absent.lookups", "cold.absent.reads"),
+    ("cold_lookups.level0.count", "cold_lookups.level0.reads"),
+    ("cold_lookups.level1.count", "cold_lookups.level1.reads"),
+    ("cold_lookups.level2.count", "cold_lookups.level2.reads"),
+    ("cold_lookups.level3.count", "cold_lookups.level3.reads"),
+    ("cold_lookups.level4.count", "cold_lookups.level4.reads"),
+    ("cold_lookups.level5.count", "cold_lookups.level5.reads"),
+    ("cold_lookups.level6.count", "cold_lookups.level6.reads"),
+    ("cold_lookups.not_found.count", "cold_lookups.not_found.reads"),
 ];
-/// Of lookups by how many reads they did.
+/// Names of the counts of lookups by number of reads.
 const LENGTH_NAMES: [&str; READS_MAX] = [
-    "cold.lookups_of_1",
-    "cold.lookups_of_2",
-    "cold.lookups_of_3",
-    "cold.lookups_of_4",
-    "cold.lookups_of_5",
-    "cold.lookups_of_6",
-    "cold.lookups_of_7",
-    "cold.lookups_of_8_or_more",
+    "cold_lookups.by_reads.1",
+    "cold_lookups.by_reads.2",
+    "cold_lookups.by_reads.3",
+    "cold_lookups.by_reads.4",
+    "cold_lookups.by_reads.5",
+    "cold_lookups.by_reads.6",
+    "cold_lookups.by_reads.7",
+    "cold_lookups.by_reads.8_or_more",
 ];
 
 #[cfg(test)]
@@ -151,7 +151,8 @@ mod tests {
 
     use super::*;
 
-    /// One that read these blocks, of the last of the tables it asked where it found the key.
+    /// A lookup that read these blocks in these tables and found the key in the last one, if at
+    /// all.
     fn lookup(level: Option<usize>, tables: &[&[BlockKind]]) -> LookupReads {
         let mut lookup = LookupReads::default();
         for (number, blocks) in tables.iter().enumerate() {
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn lookups_count_by_their_ends_and_by_what_their_reads_were_for() {
+    fn lookups_count_by_end_and_by_purpose_of_reads() {
         use BlockKind::{Data, Filter, Index};
         let lookups = ColdLookups::default();
         for lookup in [
@@ -181,20 +182,20 @@ mod tests {
         let counters: BTreeMap<_, _> =
             lookups.counters().into_iter().filter(|(_, n)| *n > 0).collect();
         let expected = [
-            ("cold.lookups", 4),
-            ("cold.reads", 28),
-            ("cold.level6.lookups", 2),
-            ("cold.level6.reads", 4),
-            ("cold.level0.lookups", 1),
-            ("cold.level0.reads", 20),
-            ("cold.absent.lookups", 1),
-            ("cold.absent.reads", 4),
-            ("cold.lookups_of_1", 1),
-            ("cold.lookups_of_3", 1),
-            ("cold.lookups_of_4", 1),
-            ("cold.lookups_of_8_or_more", 1),
-            ("cold.filter_reads", 2),
-            ("cold.reads_in_vain", 3),
+            ("cold_lookups.count", 4),
+            ("cold_lookups.reads", 28),
+            ("cold_lookups.level6.count", 2),
+            ("cold_lookups.level6.reads", 4),
+            ("cold_lookups.level0.count", 1),
+            ("cold_lookups.level0.reads", 20),
+            ("cold_lookups.not_found.count", 1),
+            ("cold_lookups.not_found.reads", 4),
+            ("cold_lookups.by_reads.1", 1),
+            ("cold_lookups.by_reads.3", 1),
+            ("cold_lookups.by_reads.4", 1),
+            ("cold_lookups.by_reads.8_or_more", 1),
+            ("cold_lookups.filter_reads", 2),
+            ("cold_lookups.wasted_reads", 3),
         ];
         assert_eq!(counters, expected.into());
     }

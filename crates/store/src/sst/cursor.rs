@@ -1,14 +1,13 @@
-//! The one interface through which sorted entries are walked: memtables,
-//! tables, levels and merges of them are all cursors.
+//! The common interface of all cursors over sorted entries: memtables, tables, levels and merges of
+//! them.
 //!
-//! Entries come in internal order (`key.rs`). A cursor that failed stays
-//! failed: it is not valid, and every later move returns the error again or
-//! fails anew.
+//! Entries are in internal order (`key.rs`). A cursor that failed stays failed: it is not valid,
+//! and every later move returns the error again or fails anew.
 //!
-//! Seeking in two phases keeps a cold scan at one round trip for all levels:
-//! before a seek the caller asks each cursor which blocks it *wants* and does
-//! not find in memory, reads all of them in one batch, *supplies* them, asks
-//! again (an index block leads to data blocks), and then seeks.
+//! Seeking in two phases keeps an uncached scan at one round trip for all levels: before a seek the
+//! caller asks each cursor for the blocks that it *wants* and does not find in memory, reads all of
+//! them in one batch, *supplies* them, asks again (an index block leads to data blocks), and then
+//! seeks.
 
 use bytes::Bytes;
 
@@ -18,7 +17,7 @@ use crate::format::key::Trailer;
 use crate::sst::block::BlockRef;
 use crate::sst::block_address::BlockAddress;
 
-/// Where a seek goes.
+/// The target of a seek.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Target<'a> {
     /// The first entry.
@@ -39,10 +38,10 @@ pub(crate) trait Cursor {
     /// Moves to the next entry. Must be valid.
     fn next(&mut self) -> Result<()>;
 
-    /// Moves to the entry before. Must be valid.
+    /// Moves to the previous entry. Must be valid.
     fn prev(&mut self) -> Result<()>;
 
-    /// Whether the cursor stands on an entry.
+    /// Whether the cursor is positioned on an entry.
     fn valid(&self) -> bool;
 
     /// The user key. Must be valid.
@@ -54,23 +53,22 @@ pub(crate) trait Cursor {
     /// The payload. Must be valid.
     fn value(&self) -> &[u8];
 
-    /// The payload, for whoever wants to keep it. Must be valid.
+    /// The payload for long-term use. Must be valid.
     fn value_bytes(&self) -> Bytes {
         Bytes::copy_from_slice(self.value())
     }
 
-    /// Where the entry stands, if it is one of a table. Must be valid.
-    fn place(&self) -> Option<EntryLocation> {
+    /// The location of the entry, if it is in a table. Must be valid.
+    fn location(&self) -> Option<EntryLocation> {
         None
     }
 
-    /// Blocks that a seek to `target` and the moves after it need next and that
-    /// are not in memory: if the seek needs one, that one first.
+    /// Blocks that a seek to `target` and the moves after it need next and that are not in memory;
+    /// a block that the seek itself needs comes first.
     fn want(&mut self, _target: Target<'_>) -> Vec<BlockAddress> {
         Vec::new()
     }
 
-    /// Hands in a block that was wanted; it is kept until a move has used it or
-    /// gone past it.
+    /// Supplies a wanted block; the cursor keeps it until a move has used it or gone past it.
     fn supply(&mut self, _block: BlockRef) {}
 }

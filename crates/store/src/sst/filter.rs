@@ -1,17 +1,15 @@
-//! Filters: a few bits per key that say "not here" without reading the block
-//! that would have to hold the key.
+//! Filters: a few bits per key that show the absence of a key without a read of the block that
+//! would hold it.
 //!
-//! The last byte of a filter is its kind. Blocked Bloom filters ([`blocked_bloom`]) are the usual
-//! ones; cuckoo filters ([`cuckoo`]) can unlearn that a key which is not there passes, and what
-//! those of a table have unlearned stands in [`TableRepairs`].
+//! The last byte of a filter is its kind. Blocked Bloom filters ([`blocked_bloom`]) are the
+//! default; cuckoo filters ([`cuckoo`]) can be repaired, so that an absent key which passed no
+//! longer does. [`TableRepairs`] holds the repairs of a table's filters.
 //!
 //! Guarantees:
 //! 1. A key that was added always passes.
-//! 2. Bytes that are not understood (an unknown kind, an odd length) let every key pass: a filter
-//!    may cost a read, never an answer.
+//! 2. Unknown bytes (an unknown kind, an odd length) let every key pass: a filter may cost a read,
+//!    never a wrong result.
 //! 3. At 10 bits per key about 1 % of absent keys pass a Bloom filter, and 0.4 % a cuckoo filter.
-//!
-//! To *unlearn* a key is to *repair* its buckets; what is *learned* is all repairs.
 
 mod blocked_bloom;
 mod cuckoo;
@@ -27,7 +25,7 @@ pub(crate) use self::cuckoo::{
 pub(crate) use self::repairs::TableRepairs;
 use crate::options::FilterKind;
 
-/// The kind of a filter as its last byte and properties of tables have it.
+/// The code of a filter kind in the filter's last byte and in table properties.
 pub(crate) fn code_of(kind: FilterKind) -> u8 {
     match kind {
         FilterKind::Bloom => blocked_bloom::KIND,
@@ -35,18 +33,18 @@ pub(crate) fn code_of(kind: FilterKind) -> u8 {
     }
 }
 
-/// What a filter says of a key.
+/// The result of a filter check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FilterAnswer {
-    /// It is not there.
+    /// The key is absent.
     Absent,
-    /// It may be there.
+    /// The key may be present.
     Maybe,
-    /// It may be there, unless the filter has unlearned that.
+    /// The key may be present, unless a repair excludes it.
     Matches(Matches),
 }
 
-/// What `filter` says of the key with this hash.
+/// Checks the key with this hash against `filter`, without repairs.
 #[inline]
 pub(crate) fn look(filter: &[u8], hash: u64) -> FilterAnswer {
     let looked = match filter.last() {
@@ -66,12 +64,12 @@ pub(crate) fn look(filter: &[u8], hash: u64) -> FilterAnswer {
     }
 }
 
-/// Whether the key with this hash may have been added to `filter`, whatever that has unlearned.
+/// Whether the key with this hash may have been added to `filter`, regardless of repairs.
 pub(crate) fn may_contain(filter: &[u8], hash: u64) -> bool {
     look(filter, hash) != FilterAnswer::Absent
 }
 
-/// Collects the hashes of keys and makes their filter.
+/// Collects the hashes of keys and builds their filter.
 #[derive(Debug)]
 pub(crate) struct FilterBuilder {
     kind: FilterKind,
@@ -83,7 +81,7 @@ pub(crate) struct FilterBuilder {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct BuiltFilter {
     pub(crate) filter: Vec<u8>,
-    /// What repairs are made of; nothing where it cannot be repaired.
+    /// The data for repairs; empty if the filter cannot be repaired.
     pub(crate) mirror: Vec<u8>,
 }
 
@@ -92,15 +90,14 @@ impl FilterBuilder {
         Self { kind, bits_per_key, hashes: Vec::new() }
     }
 
-    /// Adds a key by its hash. The versions of a key come one after another
-    /// and count once.
+    /// Adds a key by its hash. The versions of a key are added one after another and count once.
     pub(crate) fn add(&mut self, hash: u64) {
         if self.hashes.last() != Some(&hash) {
             self.hashes.push(hash);
         }
     }
 
-    /// Bytes that the filter of the keys so far takes, about.
+    /// Approximate size in bytes of the filter of the keys so far.
     pub(crate) fn bytes(&self) -> usize {
         let bits = self.bits_per_key.get();
         match self.kind {
@@ -109,8 +106,8 @@ impl FilterBuilder {
         }
     }
 
-    /// The filter of the keys since the last call; forgets them. A Bloom filter where there is no
-    /// other, as too many keys have the same hash.
+    /// The filter of the keys since the last call, and clears them. A Bloom filter if no other can
+    /// be built, because too many keys have the same hash.
     pub(crate) fn finish(&mut self) -> BuiltFilter {
         let bits = self.bits_per_key.get();
         let cuckoo = match self.kind {

@@ -1,16 +1,17 @@
-//! Which keys have passed filters that do not have them, and which of these are worth a repair.
+//! Records false positives of filters, and decides which of them are worth a repair.
 //!
-//! A repair reads a page, as a false positive does. So what came once is noted, and only what
-//! came twice is repaired (`filter_repairer.rs`): a key that nobody asks for again costs nothing more,
-//! and one that is asked for again and again costs about three reads in all.
+//! A repair reads a page, as a false positive does. A first false positive is therefore only
+//! recorded, and the second one triggers a repair (`filter_repairer.rs`): a key that is never
+//! looked up again costs nothing more, and a key that is looked up again and again costs about
+//! three reads in all.
 //!
 //! Guarantees:
-//! 1. Whoever reads never waits for a repair. Of many at once some are forgotten: they
-//!    come again.
-//! 2. One is at it at a time, with [`BATCH`] repairs at most, and no more than one in
-//!    [`NS_PER_REPAIR`] on average: a flood of keys that are not there has no more of the
-//!    device than that.
-//! 3. What is noted takes the memory that it was given, once there is anything.
+//! 1. A reader never waits for a repair. Under load some false positives are dropped; they will
+//!    recur.
+//! 2. At most one batch of repairs runs at a time, with [`BATCH`] repairs at most, and at most one
+//!    repair per [`NS_PER_REPAIR`] on average: this bounds the device time that a flood of absent
+//!    keys can take.
+//! 3. The records take the memory that they were given, from the first false positive on.
 //!
 //! Pure: the engine repairs.
 
@@ -21,35 +22,35 @@ use crate::stats::Counter;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Mutex, OnceLock};
 
-/// Repairs that are done in one go.
+/// Maximum number of repairs in one batch.
 pub(crate) const BATCH: usize = 16;
 /// A thousand repairs a second.
 const NS_PER_REPAIR: u64 = 1_000_000;
-/// More wait for nobody.
+/// Maximum length of the queue; further repairs are dropped.
 const WAITING_MAX: usize = 1024;
 
-/// Tags of one cache line, among which one is looked for.
+/// Tags per set: one cache line, which is searched linearly.
 const SET: usize = 16;
-/// Of a tag: it could not be repaired, and is let be.
+/// Flag in a tag: the repair failed or is impossible, and is not tried again.
 const GIVEN_UP: u32 = 1;
-/// Of a cache, one part in so many is for tags; but at least and at most so much.
+/// One part in this many of a cache's size is used for tags, within the bounds below.
 const CACHE_SHARE: usize = 512;
 const BYTES: RangeInclusive<usize> = 4 << 10..=4 << 20;
 
-/// A key has passed the filter of a table that has no version of it.
+/// A key passed the filter of a table that has no version of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FalsePositive {
     pub(crate) keyspace: u32,
     pub(crate) table: u64,
     pub(crate) partition: usize,
-    /// Of the key.
+    /// Hash of the key.
     pub(crate) hash: u64,
-    /// The filter can be repaired.
-    pub(crate) can_unlearn: bool,
+    /// Whether the filter can be repaired.
+    pub(crate) is_repairable: bool,
 }
 
 impl FalsePositive {
-    /// Where it is noted, and as what: bits above [`GIVEN_UP`], of which one is set.
+    /// The position of its tag, and the tag: bits above [`GIVEN_UP`], one of which is set.
     fn place(&self) -> (u32, u32) {
         let mixed = (self.hash ^ self.table.wrapping_mul(0x9E37_79B9_7F4A_7C15))
             .wrapping_mul(0xD6E8_FEB8_6659_FD93);
@@ -58,48 +59,49 @@ impl FalsePositive {
     }
 }
 
-/// What passed filters, and who repairs them.
+/// Recorded false positives, and the queue of repairs.
 #[derive(Debug)]
 pub(crate) struct FilterRepair {
-    /// Tags of what came once; made when the first one comes.
+    /// Tags of false positives seen once; allocated at the first one.
     once: OnceLock<Box<[AtomicU32]>>,
-    /// Nobody has made room for it yet.
+    /// The cache has not yet made room for it.
     is_new: AtomicBool,
     bytes: usize,
     waiting: Mutex<VecDeque<FalsePositive>>,
-    /// Hint: something waits.
+    /// Hint: the queue is not empty.
     has_waiting: AtomicBool,
     is_under_way: AtomicBool,
-    /// Nobody is to repair anything before.
+    /// No batch may start before this time.
     not_before_ns: AtomicU64,
     pub(crate) counts: FilterRepairCounts,
 }
 
-/// What is counted.
+/// Counters of filter repairs.
 #[derive(Debug, Default)]
 pub(crate) struct FilterRepairCounts {
-    /// Lookups that passed a filter for nothing.
+    /// Lookups that passed a filter although the table does not have the key.
     pub(crate) false_positives: Counter,
-    /// Buckets that were repaired.
+    /// Repaired buckets.
     pub(crate) repairs: Counter,
-    /// Reads of storage for them, those that failed included, and their bytes.
+    /// Reads of storage for repairs, including failed ones, and their bytes.
     pub(crate) reads: Counter,
     pub(crate) read_bytes: Counter,
-    /// Those that could not be made, as a key cannot be told from one that is there.
-    pub(crate) hopeless: Counter,
+    /// Repairs that are impossible, because the filter cannot distinguish the key from one of the
+    /// table.
+    pub(crate) impossible: Counter,
     /// Repairs that failed.
     pub(crate) failures: Counter,
-    /// Repairs that were not made, as too many waited.
+    /// Repairs that were dropped because the queue was full.
     pub(crate) dropped: Counter,
 }
 
 impl FilterRepair {
-    /// Beside a cache of so many bytes.
+    /// For a store with a cache of `bytes` bytes.
     pub(crate) fn of_cache(bytes: usize) -> Self {
         Self::new((bytes / CACHE_SHARE).clamp(*BYTES.start(), *BYTES.end()))
     }
 
-    /// With so much memory for what came once.
+    /// With `bytes` bytes of memory for false positives that were seen once.
     fn new(bytes: usize) -> Self {
         Self {
             once: OnceLock::new(),
@@ -113,15 +115,15 @@ impl FilterRepair {
         }
     }
 
-    /// The memory that it takes now.
+    /// Bytes of DRAM held.
     pub(crate) fn charge(&self) -> usize {
         self.once.get().map_or(0, |once| once.len() * size_of::<u32>())
     }
 
-    /// A lookup has read for nothing.
+    /// Records a false positive of a lookup.
     pub(crate) fn note(&self, found: FalsePositive) {
         self.counts.false_positives.add(1);
-        if !found.can_unlearn || !self.came_before(&found) {
+        if !found.is_repairable || !self.seen_before(&found) {
             return;
         }
         let mut waiting = self.waiting.lock();
@@ -133,8 +135,8 @@ impl FilterRepair {
         self.has_waiting.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is noted; notes it if it is not, and forgets it if it is.
-    fn came_before(&self, found: &FalsePositive) -> bool {
+    /// Whether it was recorded before; records it if not, and removes the record if so.
+    fn seen_before(&self, found: &FalsePositive) -> bool {
         let (tags, tag) = self.tags_of(found);
         for noted in tags {
             match noted.load(Ordering::Relaxed) ^ tag {
@@ -150,16 +152,16 @@ impl FilterRepair {
         false
     }
 
-    /// It could not be repaired: nobody is to try again soon.
+    /// Records that it could not be repaired, so that it is not tried again soon.
     pub(crate) fn give_up(&self, found: &FalsePositive) {
         let (tags, tag) = self.tags_of(found);
         put(tags, tag | GIVEN_UP);
     }
 
-    /// Where it may be noted, and as what.
+    /// Its set of tags, and its tag.
     fn tags_of(&self, found: &FalsePositive) -> (&[AtomicU32], u32) {
         let once = self.once.get_or_init(|| {
-            // Somebody is to make room for it.
+            // The cache must make room for it.
             self.is_new.store(true, Ordering::Relaxed);
             self.has_waiting.store(true, Ordering::Relaxed);
             let sets = (self.bytes / size_of::<[u32; SET]>()).max(1);
@@ -171,26 +173,26 @@ impl FilterRepair {
         (&once[set..set + SET], tag)
     }
 
-    /// Whether memory has been taken for what came once since this was asked last.
+    /// Whether memory was allocated for the tags since the last call.
     pub(crate) fn take_is_new(&self) -> bool {
         self.is_new.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether the caller is to see to it that somebody repairs, who says when that has
-    /// [ended](Self::end). `now_ns` is asked if it could be.
+    /// Whether the caller must start a batch of repairs, which calls [`Self::end`] when it has
+    /// finished. `now_ns` is called only if repairs are queued.
     #[inline]
     pub(crate) fn begin(&self, now_ns: impl FnOnce() -> u64) -> bool {
-        self.has_waiting.load(Ordering::Relaxed) && self.begin_what_waits(now_ns())
+        self.has_waiting.load(Ordering::Relaxed) && self.begin_queued(now_ns())
     }
 
     #[cold]
-    fn begin_what_waits(&self, now_ns: u64) -> bool {
+    fn begin_queued(&self, now_ns: u64) -> bool {
         now_ns >= self.not_before_ns.load(Ordering::Relaxed)
             && !self.is_under_way.load(Ordering::Relaxed)
             && !self.is_under_way.swap(true, Ordering::AcqRel)
     }
 
-    /// What is to be repaired in one go.
+    /// Takes the next batch from the queue.
     pub(crate) fn take(&self) -> Vec<FalsePositive> {
         let mut waiting = self.waiting.lock();
         let some = waiting.len().min(BATCH);
@@ -199,7 +201,7 @@ impl FilterRepair {
         taken
     }
 
-    /// So many were gone through; who [began](Self::begin) says so.
+    /// Ends the batch that [`Self::begin`] started, after `repairs` repairs.
     pub(crate) fn end(&self, repairs: usize, now_ns: u64) {
         let pause_ns = repairs as u64 * NS_PER_REPAIR;
         self.not_before_ns.store(now_ns.saturating_add(pause_ns), Ordering::Relaxed);
@@ -207,8 +209,7 @@ impl FilterRepair {
     }
 }
 
-/// Puts a tag into a set, in the place of another one if none is free: which one goes depends on who
-/// comes.
+/// Puts a tag into a set; if no slot is free it replaces another one, which the tag itself selects.
 fn put(tags: &[AtomicU32], tag: u32) {
     let is_free = |noted: &&AtomicU32| noted.load(Ordering::Relaxed) == 0;
     let place = tags.iter().find(is_free).unwrap_or(&tags[tag as usize / 4 % SET]);

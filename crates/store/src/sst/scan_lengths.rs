@@ -1,23 +1,21 @@
-//! How far scans go: learned from those that ended, so that the next one reads
-//! at its seek what it will most likely need, in one trip to storage.
+//! Lengths of recent scans, so that the next scan reads at its seek the blocks that it will most
+//! likely need, in one trip to storage.
 //!
-//! A scan does not say how many entries will be asked of it. Read block by
-//! block, a short one pays a round trip for every block; read far ahead, it
-//! pays for bytes that nobody wants. [`ScanLengths`] counts how many blocks
-//! recent scans went through and picks the first read that would have cost them
-//! least: the blocks read, plus the round trips of the scans that went further.
+//! A scan does not announce its length. Read block by block, a short scan pays a round trip for
+//! every block; with a long read-ahead it pays for unneeded bytes. [`ScanLengths`] counts how many
+//! blocks recent scans went through and picks the first read that would have cost them least: the
+//! blocks read, plus the round trips of the scans that went further.
 //!
-//! Old scans are forgotten: when [`SCANS_REMEMBERED`] have been counted, all
-//! counts are halved. With fewer than [`SCANS_MIN`], a seek reads one block.
+//! Old scans lose weight: when [`SCANS_REMEMBERED`] have been counted, all counts are halved. With
+//! fewer than [`SCANS_MIN`], a seek reads one block.
 //!
-//! Safe to use from all threads; a count that is lost to a race does no harm.
-//! Pure: no reads happen here.
+//! Safe to use from all threads; a count that is lost in a race does no harm. Pure: no reads happen
+//! here.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Lengths that are told apart, in blocks: a scan counts for the least of these
-/// that covers it, so that at most one block in eight is read in vain. What goes
-/// beyond the last reads ahead in longer runs anyway.
+/// Length classes in blocks: a scan counts for the smallest class that covers it, so that at most
+/// one block in eight is read in vain. Longer scans read ahead in longer runs anyway.
 const LENGTHS: [u32; 28] = [
     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 20, 22, 24, 27, 30, 33, 36, 40, 45, 50,
     56, 64,
@@ -26,22 +24,21 @@ const LENGTHS: [u32; 28] = [
 /// Counts are halved at this many.
 const SCANS_REMEMBERED: u32 = 512;
 
-/// Fewer say nothing.
+/// Fewer scans are not significant.
 const SCANS_MIN: u32 = 4;
 
-/// So many of the first runs that a scan reads further take the time of one trip.
+/// This many of the first further runs of a scan take the time of one trip.
 const RUNS_PER_TRIP: u32 = 4;
 
-/// What recent scans of one level went through.
+/// Lengths of recent scans of one level.
 #[derive(Debug, Default)]
 pub(crate) struct ScanLengths {
-    /// How many went as far as each of [`LENGTHS`]; the last one also counts
-    /// those that went further.
+    /// Number of scans per class of [`LENGTHS`]; the last class includes longer ones.
     counts: [AtomicU32; LENGTHS.len()],
 }
 
 impl ScanLengths {
-    /// Notes a scan that went through `blocks` blocks.
+    /// Records a scan that went through `blocks` blocks.
     pub(crate) fn record(&self, blocks: u32) {
         let at = LENGTHS.partition_point(|&length| length < blocks).min(LENGTHS.len() - 1);
         self.counts[at].fetch_add(1, Ordering::Relaxed);
@@ -53,8 +50,8 @@ impl ScanLengths {
         }
     }
 
-    /// How many blocks the first read of a scan is to bring, at least one, when
-    /// a trip to storage costs as much as reading `trip_blocks` blocks.
+    /// The number of blocks that the first read of a scan should fetch, at least one, when a trip
+    /// to storage costs as much as reading `trip_blocks` blocks.
     pub(crate) fn first_read(&self, trip_blocks: u32) -> u32 {
         let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
         if counts.iter().sum::<u32>() < SCANS_MIN {
@@ -64,14 +61,14 @@ impl ScanLengths {
         let cost_of_all = |first: u32| -> u64 {
             scans().map(|(scan, count)| u64::from(count) * cost(scan, first, trip_blocks)).sum()
         };
-        // To read further than one scan went and less far than the next only costs.
+        // Lengths between those of two scans only cost more.
         let candidates = std::iter::once(1).chain(scans().map(|(length, _)| length));
         candidates.min_by_key(|&first| cost_of_all(first)).unwrap_or(1)
     }
 }
 
-/// What a scan of `scan` blocks costs whose first read brings `first`, in blocks.
-/// What lies further is read in runs, each twice as long as the one before.
+/// The cost, in blocks, of a scan of `scan` blocks whose first read fetches `first`. Further blocks
+/// are read in runs, each twice as long as the one before.
 fn cost(scan: u32, first: u32, trip_blocks: u32) -> u64 {
     let Some(further) = scan.checked_sub(first).filter(|&further| further > 0) else {
         return u64::from(first);
@@ -94,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_read_is_what_scans_need() {
+    fn first_read_matches_scan_lengths() {
         assert_eq!(ScanLengths::default().first_read(16), 1);
         assert_eq!(after(&[(4, 3)]).first_read(16), 1, "three scans say nothing");
         assert_eq!(after(&[(1, 100)]).first_read(16), 1);
@@ -109,15 +106,15 @@ mod tests {
     #[test]
     fn a_few_long_scans_do_not_lengthen_the_reads_of_many_short_ones() {
         assert_eq!(after(&[(1, 95), (10_000, 5)]).first_read(16), 1);
-        // Half of them are worth it: three more blocks for half a trip.
+        // Half of them benefit: three more blocks for half a trip.
         assert_eq!(after(&[(1, 50), (4, 50)]).first_read(16), 4);
-        // Not where a trip is cheap.
+        // Not if a trip is cheap.
         assert_eq!(after(&[(1, 50), (4, 50)]).first_read(1), 1);
     }
 
     #[test]
-    fn what_is_read_in_the_end_is_not_saved_by_reading_it_later() {
-        // Two blocks more than a trip is worth, which all scans go through.
+    fn blocks_needed_by_all_scans_are_read_at_once() {
+        // Two blocks more than a trip costs, which all scans go through.
         assert_eq!(after(&[(34, 100)]).first_read(32), 36);
         assert_eq!(after(&[(4, 50)]).first_read(1), 4);
         // Every other scan would make three more trips.
@@ -126,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn old_scans_are_forgotten() {
+    fn old_scans_lose_weight() {
         let lengths = after(&[(16, 10_000), (1, 5000)]);
         assert_eq!(lengths.first_read(16), 1);
         let kept: u32 = lengths.counts.iter().map(|c| c.load(Ordering::Relaxed)).sum();

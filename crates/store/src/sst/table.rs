@@ -1,18 +1,16 @@
-//! Tables: immutable, sorted files of entries. `format` has the layout of the
-//! file, `block.rs` that of its blocks.
+//! Tables: immutable, sorted files of entries. `format` defines the layout of the file, `block.rs`
+//! that of its blocks.
 //!
-//! A table is written once, front to back ([`TableBuilder`]), opened
-//! ([`Table`]), asked for single keys ([`TableProbe`]), walked
-//! ([`TableCursor`]), and checked ([`check()`]).
+//! A table is written once, front to back ([`TableBuilder`]), opened ([`Table`]), searched for
+//! single keys ([`TableProbe`]), scanned ([`TableCursor`]), and checked ([`check()`]).
 //!
 //! Guarantees:
-//! 1. Whatever bytes a file holds, reading it ends in an error or in data whose
-//!    checksums agree; never in a panic, nor in memory that the file does not
-//!    warrant.
-//! 2. Index and filter are cut into partitions at the same keys; an open table
-//!    keeps only the separators of its partitions in memory.
-//! 3. With all blocks in memory, a lookup reads one line of a filter or two buckets, searches
-//!    three blocks, and allocates nothing.
+//! 1. Reading a file with any content ends in an error or in data whose checksums agree; never in a
+//!    panic, nor in more memory than the file justifies.
+//! 2. Index and filter are cut into partitions at the same keys; an open table keeps only the
+//!    separators of its partitions in memory.
+//! 3. With all blocks in memory, a lookup reads one line of a filter or two buckets, searches three
+//!    blocks, and allocates nothing.
 //!
 //! Modules, bottom-up.
 
@@ -25,7 +23,7 @@ mod fetch;
 mod cursor;
 mod repair;
 mod check;
-mod mend;
+mod fix_checksums;
 #[cfg(test)]
 mod tests;
 
@@ -33,7 +31,7 @@ pub(crate) use builder::{Built, EntryHeat, HEAT_MIN, TableBuilder, TableOptions}
 pub(crate) use check::{check, describe};
 pub(crate) use cursor::TableCursor;
 pub(crate) use fetch::Reading;
-pub(crate) use mend::{mend, parts_come_back};
+pub(crate) use fix_checksums::{fix_checksums, parts_round_trip};
 pub(crate) use probe::{Found, Step, TableProbe};
 pub(crate) use properties::TableProperties;
 pub(crate) use reader::Table;

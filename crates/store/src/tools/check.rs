@@ -1,18 +1,16 @@
-//! Verifies a whole store: every checksum and every invariant that its files
-//! can be held to, one file after another, going on after damage.
+//! Verifies a whole store: all checksums and all invariants that can be checked on its files, one
+//! file after another, continuing after damage.
 //!
-//! 1. `CURRENT` and the manifest can be read to its end and do not contradict
-//!    themselves.
-//! 2. Every table of the manifest is there, as long as the manifest says; its
-//!    blocks have their checksums; its entries are in order, pass their
-//!    filters, and are what its properties and the manifest say of them.
+//! 1. `CURRENT` and the manifest can be read to the end and are consistent.
+//! 2. Every table of the manifest exists with the recorded length; its blocks have valid checksums;
+//!    its entries are in order, pass their filters, and match its properties and the manifest.
 //! 3. Tables of one level below 0, or of one ingest in level 0, do not overlap.
-//! 4. Every log that counts is there, each names the next, and every record
-//!    can be read back. Damage is told from a torn end.
+//! 4. Every required log exists, each names the next, and every record can be read back. Damage is
+//!    told from a torn end.
 //!
-//! Without a manifest that can be read, tables and logs are still checked for
-//! themselves. Nothing is written, locked or created. A store may be open
-//! elsewhere meanwhile: what it has removed by the end is not reported.
+//! Without a readable manifest, tables and logs are still checked individually. The check writes,
+//! locks and creates nothing. The store may be open elsewhere: files that it has removed by the end
+//! are not reported.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -32,19 +30,19 @@ use crate::version::manifest::{self, KeyspaceState, State, TableMeta};
 use crate::wal::damage_of_torn;
 use crate::wal::format::{HEADER_BYTES, Header, is_intact};
 
-/// So many findings are kept for one file: a wrecked table has one an entry.
+/// Maximum number of findings per file: a destroyed table has one per entry.
 const FINDINGS_PER_FILE_MAX: usize = 20;
 
-/// Something that is damaged.
+/// A damaged file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     /// The file.
     pub file: PathBuf,
-    /// What is wrong with it: a sentence that names the file.
+    /// The damage: a sentence that names the file.
     pub message: String,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckReport {
     /// Tables that were read.
@@ -53,26 +51,26 @@ pub struct CheckReport {
     pub blocks: u64,
     /// Entries of tables, tombstones included.
     pub entries: u64,
-    /// The logs that count, as far as they could be read.
+    /// The required logs, as far as they could be read.
     pub logs: Vec<LogDescription>,
     /// Bytes of all files that were read.
     pub bytes: u64,
-    /// Everything that is wrong; empty when the store is sound.
+    /// All damage; empty when the store is sound.
     pub damage: Vec<Damage>,
-    /// Files that the next opening of the store removes.
+    /// Files that the next opening of the store will remove.
     pub left_over: Vec<String>,
-    /// Files that are not the store's.
+    /// Files that do not belong to the store.
     pub foreign: Vec<String>,
 }
 
-/// How far a check has come; handed out before each file.
+/// The progress of a check; reported before each file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckProgress {
     /// The file that is about to be read.
     pub file: PathBuf,
     /// Bytes read so far.
     pub bytes_done: u64,
-    /// Bytes to be read in all.
+    /// Total bytes to read.
     pub bytes: u64,
 }
 
@@ -122,17 +120,17 @@ pub fn check(
     checker.check_tables();
     checker.check_levels();
     checker.check_logs()?;
-    checker.drop_what_is_gone()?;
+    checker.drop_findings_on_removed_files()?;
     Ok(checker.report)
 }
 
-/// What there is to check.
+/// The files to check.
 #[derive(Debug, Default)]
 struct Found {
-    /// `None` when it cannot be read.
+    /// `None` if it cannot be read.
     state: Option<State>,
     manifest: u64,
-    /// Numbers of tables, with what the manifest says of them.
+    /// Numbers of tables, with the manifest's record of them.
     tables: Vec<(u64, Option<(u32, TableMeta)>)>,
     logs: Vec<u64>,
 }
@@ -142,7 +140,7 @@ struct Checker<'a> {
     directory: &'a Path,
     report: CheckReport,
     progress: &'a mut dyn FnMut(CheckProgress),
-    /// To be read in all.
+    /// Total bytes to read.
     bytes: u64,
     found: Found,
 }
@@ -176,7 +174,7 @@ impl Checker<'_> {
                 let Some(file) = files.iter().find(|file| ours(&file.name)) else {
                     return Err(Error::no_store(self.directory));
                 };
-                let what = format!("it is missing, but {} is there", file.name);
+                let what = format!("it is missing, but {} exists", file.name);
                 self.damaged(&current, Error::corrupt(&current, what));
             }
             Err(error) => {
@@ -197,8 +195,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// The manifest that a `CURRENT` of this version names, whether it is to be
-    /// trusted or not.
+    /// The manifest that a `CURRENT` of this version names, even if it is damaged.
     fn named_manifest(&self) -> Option<PathBuf> {
         let file = self.storage.open_read(&self.directory.join(CURRENT), Access::Buffered).ok()?;
         let bytes = file.read_at(0, file.len().ok()?.min(256) as usize).ok()?;
@@ -210,9 +207,8 @@ impl Checker<'_> {
         }
     }
 
-    /// The store's last edit is torn only if power was lost just then and the
-    /// store was not opened since; anything else is damage, and what it cost
-    /// cannot be told.
+    /// The store's last edit is torn only if power was lost just then and the store was not opened
+    /// since; any other torn end is damage with unknown losses.
     fn check_manifest_end(&mut self) {
         if self.found.state.is_none() {
             return;
@@ -221,7 +217,7 @@ impl Checker<'_> {
         let path = self.directory.join(manifest_name(number));
         self.begins(&path);
         let read = || walk_log(&*self.storage, &path, number, |_, _| Ok(()));
-        // An edit that was being written while it was read is whole now.
+        // An edit that was being written during the first read is complete now.
         let whole = |log: &LogDescription| log.ending != LogEnding::Torn;
         match read().ok().filter(whole).map_or_else(read, Ok) {
             Ok(log) => {
@@ -319,7 +315,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Holds a table against what the manifest says of it.
+    /// Compares a table with the manifest's record of it.
     fn check_meta(
         &mut self,
         path: &Path,
@@ -334,7 +330,7 @@ impl Checker<'_> {
             ..meta_of(meta.id, properties, range)
         };
         if told != *meta {
-            let what = "the manifest gives other bounds or counts of it than it gives itself";
+            let what = "its bounds or counts in the manifest differ from its own properties";
             self.damaged(path, Error::corrupt(path, what));
         }
         if properties.keyspace != keyspace {
@@ -346,23 +342,24 @@ impl Checker<'_> {
         }
     }
 
-    /// Numbers and sequences that were given out count as given out.
+    /// Checks that used numbers and sequences are recorded as used.
     fn check_numbers(&mut self, state: &State) {
         let path = self.directory.join(manifest_name(self.found.manifest));
         let mut seen = std::collections::BTreeSet::new();
         for meta in state.keyspaces.values().flat_map(|k| &k.levels).flat_map(|l| l.values()) {
             let id = meta.id;
             if !seen.insert(id) {
-                self.damaged(&path, Error::corrupt(&path, format!("it has table {id} twice")));
+                self.damaged(&path, Error::corrupt(&path, format!("it lists table {id} twice")));
             }
             if id >= state.next_file {
-                let what = format!("it has table {id}, but takes {} for free", state.next_file);
+                let what =
+                    format!("it lists table {id}, but its next file number is {}", state.next_file);
                 self.damaged(&path, Error::corrupt(&path, what));
             }
             let sequence = meta.largest_sequence.max(meta.sequence_override);
             if sequence > state.last_sequence {
                 let what = format!(
-                    "table {id} reaches to sequence {sequence}, but the last is said to be {}",
+                    "table {id} has sequence {sequence}, but the last recorded one is {}",
                     state.last_sequence
                 );
                 self.damaged(&path, Error::corrupt(&path, what));
@@ -403,7 +400,7 @@ impl Checker<'_> {
             let what = "the manifest names it, but it is missing";
             self.damaged(&path, Error::corrupt(&path, what));
         }
-        // The last first: who finds something in a log finds the end of the one in front.
+        // The last log first: a record in a log shows that the preceding log must be complete.
         let mut read = Vec::new();
         for number in logs.into_iter().rev() {
             let path = log_path(self.directory, number);
@@ -421,8 +418,8 @@ impl Checker<'_> {
             }
         }
         read.reverse();
-        // Openings that were cut short leave logs behind that hold nothing, and lives that
-        // had made the next one ready.
+        // Interrupted openings leave empty logs, and so do runs of the process that had prepared
+        // the next log.
         let is_empty = |log: &Option<LogDescription>| {
             let is_open = |ending| !matches!(ending, LogEnding::Complete { .. });
             log.as_ref().is_some_and(|log| log.end == 0 && is_open(log.ending))
@@ -457,7 +454,7 @@ impl Checker<'_> {
         })
     }
 
-    /// Whether the log at `path` goes on in the first of the logs `behind` it.
+    /// Whether the log at `path` continues in the first of the logs `behind` it.
     fn check_successor(&mut self, path: &Path, log: &LogDescription, behind: &[u64]) {
         match (log.ending, behind.first()) {
             (LogEnding::Complete { successor }, Some(&next)) if successor != next => {
@@ -467,7 +464,7 @@ impl Checker<'_> {
             }
             (LogEnding::Open | LogEnding::Torn, Some(next)) => {
                 let (storage, end) = (&*self.storage, log.end);
-                // One that cannot be read is damaged as well, and was told.
+                // An unreadable one is damaged as well, and was reported.
                 let damage = damage_of_torn(storage, self.directory, log.number, end, behind);
                 let damage = damage.ok().flatten().unwrap_or_else(|| {
                     let what = format!(
@@ -482,8 +479,8 @@ impl Checker<'_> {
         }
     }
 
-    /// A loss of power tears the last record. If whole records stand behind
-    /// the torn place, writes are lost, although the store opens.
+    /// A power loss tears the last record. Whole records after the torn place mean that writes are
+    /// lost, although the store opens.
     fn check_torn_end(&mut self, path: &Path, log: &LogDescription) {
         if log.ending != LogEnding::Torn {
             return;
@@ -502,7 +499,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The first whole record of `log` behind its end.
+    /// The first whole record of `log` after its end.
     fn record_behind(&self, path: &Path, log: &LogDescription) -> Result<Option<u64>> {
         let file = self.storage.open_read(path, Access::Buffered)?;
         let bytes = file.read_at(log.end, (log.bytes - log.end) as usize)?;
@@ -520,9 +517,8 @@ impl Checker<'_> {
 
     // ---- A store that is open meanwhile ----
 
-    /// Forgets what was found on files that have stopped counting since the
-    /// check began.
-    fn drop_what_is_gone(&mut self) -> Result<()> {
+    /// Drops findings on files that have become obsolete since the check began.
+    fn drop_findings_on_removed_files(&mut self) -> Result<()> {
         if self.report.damage.is_empty() || self.found.state.is_none() {
             return Ok(());
         }
@@ -548,8 +544,8 @@ fn names(error: &Error, path: &Path) -> bool {
     error.to_string().starts_with(&path.display().to_string())
 }
 
-/// What must not overlap, each with its level: what one ingest has brought to level 0, and
-/// the levels below.
+/// The sorted runs whose tables must not overlap, each with its level: the tables of one ingest in
+/// level 0, and the levels below.
 fn sorted_runs(keyspace: &KeyspaceState) -> Vec<(usize, Vec<&TableMeta>)> {
     let mut ingested: BTreeMap<Sequence, Vec<&TableMeta>> = BTreeMap::new();
     for table in keyspace.levels[0].values().filter(|table| table.sequence_override > 0) {

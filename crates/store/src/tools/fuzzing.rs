@@ -1,10 +1,9 @@
-//! The decoders of the store's formats, for fuzzers: bytes in, plain data out.
-//! Not part of the public face, and may change at any time.
+//! The decoders of the store's formats, for fuzzers: bytes in, plain data out. Not part of the
+//! public API; may change at any time.
 //!
-//! Everything here is a thin door to what the store itself uses. What a fuzzer
-//! changes is stopped by the checksums, so there are also menders: they put
-//! right the checksums of bytes that were changed, as far as the decoders find
-//! their way through them.
+//! All functions are thin wrappers around the code that the store itself uses. Checksums reject
+//! most changes that a fuzzer makes, so the `fix_*` functions recompute the checksums of modified
+//! bytes, as far as the decoders can follow them.
 #![allow(missing_docs, reason = "for fuzzers; the names are those of what they open")]
 
 use std::num::NonZeroU8;
@@ -41,7 +40,7 @@ const PATH: &str = "/file";
 pub type Entry = (Vec<u8>, u64, u8, Vec<u8>);
 
 /// First key, end and sequence of a range tombstone.
-pub type Stretch = (Vec<u8>, Vec<u8>, u64);
+pub type DeletedRange = (Vec<u8>, Vec<u8>, u64);
 
 fn storage_of(bytes: &[u8]) -> MemoryStorage {
     let storage = MemoryStorage::new();
@@ -64,11 +63,11 @@ impl TableFile {
         let table = Table::open(storage.open_read(Path::new(PATH), Access::Direct)?, TABLE)?;
         Ok(Self {
             table: Arc::new(table),
-            blocks: Arc::new(Blocks::alone(Arc::new(storage), 64 << 10)),
+            blocks: Arc::new(Blocks::standalone(Arc::new(storage), 64 << 10)),
         })
     }
 
-    /// What `tidekv check` finds wrong.
+    /// The damage that `tidekv check` finds.
     pub fn damage(&self) -> Vec<String> {
         table::check(&self.table, &self.blocks).damage
     }
@@ -77,7 +76,7 @@ impl TableFile {
         table::describe(&self.table, &self.blocks).map(|blocks| blocks.len())
     }
 
-    /// Entries from one end, until they hold `bytes_max`, or the first error.
+    /// Entries from one end, up to `bytes_max` bytes, or the first error.
     pub fn walk(&self, forward: bool, bytes_max: usize) -> Result<Vec<Entry>> {
         let (table, blocks) = (self.table.clone(), self.blocks.clone());
         let mut cursor = TableCursor::new(table, blocks, Reading::Cached(Arc::default()));
@@ -131,7 +130,7 @@ fn compression_of(code: u8) -> Compression {
 /// A table of `entries`, which are in order, each once.
 pub fn build_table(
     entries: &[Entry],
-    tombstones: &[Stretch],
+    tombstones: &[DeletedRange],
     compression: u8,
     block_bytes: u32,
     (filter_kind, filter_bits_per_key): (u8, u8),
@@ -159,13 +158,13 @@ pub fn build_table(
     Ok(storage.read_file(PATH).expect("it was just written"))
 }
 
-/// Puts right the checksums of table `id`, from the footer downwards.
-pub fn mend_table(bytes: &mut [u8], id: u64) {
-    table::mend(bytes, id);
+/// Recomputes the checksums of table `id`, from the footer downwards.
+pub fn fix_table_checksums(bytes: &mut [u8], id: u64) {
+    table::fix_checksums(bytes, id);
 }
 
-/// Opens `content` as a block of each kind after it went through an envelope;
-/// how many entries it has, if it is a block of entries.
+/// Opens `content` as a block of each kind after it went through an envelope; returns the number of
+/// entries, if it is a block of entries.
 pub fn open_block(content: &[u8], compression: u8) -> Option<usize> {
     let mut sealed = Vec::new();
     Sealer::default().seal(content, compression_of(compression), 1, &mut sealed);
@@ -174,13 +173,13 @@ pub fn open_block(content: &[u8], compression: u8) -> Option<usize> {
     entries_of(opened)
 }
 
-/// Opens an envelope whose checksum is put right first.
+/// Opens an envelope after recomputing its checksum.
 pub fn open_envelope(sealed: &mut [u8]) -> Option<usize> {
-    block::mend(sealed, 1);
+    block::fix_checksum(sealed, 1);
     entries_of(block::open_part(sealed, 1).ok()?)
 }
 
-/// Reads every entry and finds every key of a block.
+/// Reads every entry of a block and looks up every key.
 fn entries_of(content: block::Content) -> Option<usize> {
     let block = Block::new(content, BlockKind::Data, 0)?;
     let view = block.view();
@@ -207,10 +206,10 @@ pub fn build_filter(kind: u8, bits_per_key: u8, hashes: &[u64]) -> Vec<u8> {
     builder.finish().filter
 }
 
-/// Decodes properties, range tombstones, partitions and handles; whether what
-/// could be decoded is the same after encoding it again.
+/// Decodes properties, range tombstones, partitions and handles; returns whether all that decode
+/// are the same after encoding them again.
 pub fn decode_table_parts(bytes: &[u8]) -> bool {
-    table::parts_come_back(bytes)
+    table::parts_round_trip(bytes)
 }
 
 // ---- Logs ----
@@ -241,7 +240,7 @@ pub fn write_log(
     Ok(storage.read_file(PATH).expect("it was just written"))
 }
 
-/// The records of a log without their kinds, and the successor if it names one.
+/// The records of a log without their kinds, and the number of its successor, if any.
 pub fn read_log(bytes: &[u8], number: u64) -> Result<(Vec<Vec<u8>>, Option<u64>)> {
     let storage = storage_of(bytes);
     let file = storage.open_read(Path::new(PATH), Access::Buffered)?;
@@ -257,9 +256,8 @@ pub fn read_log(bytes: &[u8], number: u64) -> Result<(Vec<Vec<u8>>, Option<u64>)
     Ok((records, successor))
 }
 
-/// Puts right the checksums of frames, as far as lengths lead from one to the
-/// next.
-pub fn mend_log(bytes: &mut [u8], number: u64) {
+/// Recomputes the checksums of frames, as far as lengths lead from one to the next.
+pub fn fix_log_checksums(bytes: &mut [u8], number: u64) {
     let len = bytes.len() as u64;
     let mut at = 0;
     while let Some(header) = Header::decode(&bytes[at..], at as u64, len) {
@@ -271,8 +269,7 @@ pub fn mend_log(bytes: &mut [u8], number: u64) {
 
 // ---- Manifest ----
 
-/// Reads a store's `manifest`, a file of that number, as recovery would;
-/// how many tables it knows.
+/// Reads a store's `manifest`, a file of that number, like recovery; returns its number of tables.
 pub fn read_manifest(manifest: &[u8], number: u64) -> Result<usize> {
     let storage = MemoryStorage::new();
     storage.write_file(format!("/{}", crate::format::files::manifest_name(number)), manifest);
@@ -285,7 +282,7 @@ pub fn read_manifest(manifest: &[u8], number: u64) -> Result<usize> {
     Ok(state.table_ids().count())
 }
 
-/// Decodes an edit; what it is encoded to again.
+/// Decodes an edit and encodes it again.
 pub fn decode_edit(record: &[u8]) -> Option<Vec<u8>> {
     let edit = Edit::decode(record).ok()?;
     let mut encoded = Vec::new();
@@ -294,15 +291,15 @@ pub fn decode_edit(record: &[u8]) -> Option<Vec<u8>> {
     Some(encoded)
 }
 
-// ---- What was hot ----
+// ---- The list of hot entries ----
 
-/// Puts right the checksum of a list of what was hot.
-pub fn mend_hot_list(bytes: &mut [u8]) {
+/// Recomputes the checksum of a list of hot entries.
+pub fn fix_hot_list_checksum(bytes: &mut [u8]) {
     list_file::seal(hot_list::MAGIC, bytes);
 }
 
-/// Decodes a list of what was hot; what it is encoded to again, and what it would be
-/// without its pointers and values, which are believed.
+/// Decodes a list of hot entries; returns its encoding, and its encoding without pointers and
+/// values, which are trusted.
 pub fn decode_hot_list(bytes: &[u8]) -> Option<[Vec<u8>; 2]> {
     let mut list = HotList::decode(bytes)?;
     let encoded = list.encode();
@@ -312,15 +309,15 @@ pub fn decode_hot_list(bytes: &[u8]) -> Option<[Vec<u8>; 2]> {
     Some([encoded, list.encode()])
 }
 
-// ---- What filters had unlearned ----
+// ---- Filter repairs ----
 
-/// Puts right the checksum of a list of what filters had unlearned.
-pub fn mend_learned_list(bytes: &mut [u8]) {
+/// Recomputes the checksum of a list of filter repairs.
+pub fn fix_repair_list_checksum(bytes: &mut [u8]) {
     list_file::seal(repair_list::MAGIC, bytes);
 }
 
-/// Decodes a list of what filters had unlearned; what it is encoded to again.
-pub fn decode_learned_list(bytes: &[u8]) -> Option<Vec<u8>> {
+/// Decodes a list of filter repairs and encodes it again.
+pub fn decode_repair_list(bytes: &[u8]) -> Option<Vec<u8>> {
     let list = RepairList::decode(bytes)?;
     let encoded = list.encode();
     assert_eq!(RepairList::decode(&encoded), Some(list), "a list comes back");
@@ -329,8 +326,7 @@ pub fn decode_learned_list(bytes: &[u8]) -> Option<Vec<u8>> {
 
 // ---- Batches ----
 
-/// Decodes a record of writes; its first sequence and what it is encoded to
-/// again.
+/// Decodes a record of writes; returns its first sequence and its encoding.
 pub fn decode_writes(record: &[u8]) -> Option<(u64, Vec<u8>)> {
     let (first, operations) = decode_record(record).ok()?;
     let mut encoded = Vec::new();

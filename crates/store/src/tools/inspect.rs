@@ -1,10 +1,10 @@
-//! What a store's files say: keyspaces, levels, tables and their blocks, the
-//! edits of the manifest, the records of the logs. For people who want to look
-//! inside; nothing in the store depends on it.
+//! Describes the files of a store: keyspaces, levels, tables and their blocks, the edits of the
+//! manifest, the records of the logs. For people who want to look inside; nothing in the store
+//! depends on it.
 //!
-//! Guarantees: nothing is written, locked or created; what is returned is
-//! plain data. A store that is open elsewhere may be looked at: each call tells
-//! of some moment, but not all of the same one.
+//! Guarantees: writes, locks and creates nothing; returns plain data. A store that is open
+//! elsewhere can be inspected: each call describes a consistent moment, but two calls may describe
+//! different ones.
 //!
 //! An [`Inspector`] holds no files open and may be used from any thread.
 
@@ -24,20 +24,20 @@ use crate::sst::table::{self, Table};
 use crate::version::manifest::{self, Change, Edit, State, TableMeta};
 use crate::wal::{Ending, LogReader};
 
-/// The whole of a store, as its manifest and directory say.
+/// A whole store, as described by its manifest and directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreDescription {
-    /// The random number that tells this store from others.
+    /// The random number that identifies this store.
     pub store: u64,
-    /// The number of the manifest that counts.
+    /// The number of the current manifest.
     pub manifest: u64,
-    /// File numbers from here on are free.
+    /// The next unused file number.
     pub next_file: u64,
-    /// Sequences up to here may stand in tables.
+    /// Tables may contain sequences up to this one.
     pub last_sequence: u64,
-    /// Logs with smaller numbers do not count any more.
+    /// Logs with smaller numbers are obsolete.
     pub min_log: u64,
-    /// In the order of their creation.
+    /// The keyspaces, in the order of their creation.
     pub keyspaces: Vec<KeyspaceDescription>,
     /// The files of the directory, by name.
     pub files: Vec<FileDescription>,
@@ -52,69 +52,68 @@ pub struct KeyspaceDescription {
     pub name: String,
     /// Its settings.
     pub options: KeyspaceOptions,
-    /// Writes up to this sequence stand in tables.
+    /// Tables hold the writes up to this sequence.
     pub flushed: u64,
     /// Its tables by level: level 0 newest first, the others in key order.
     pub levels: Vec<Vec<TableSummary>>,
 }
 
-/// What the manifest says of a table.
+/// The manifest's record of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableSummary {
     /// Its number.
     pub id: u64,
     /// Its file's length.
     pub bytes: u64,
-    /// No key of the table lies before this one.
+    /// Lower bound of the table's keys.
     pub smallest: Vec<u8>,
-    /// No key of the table lies behind this one.
+    /// Upper bound of the table's keys.
     pub largest: Vec<u8>,
-    /// Whether `largest` itself is not in the table.
+    /// Whether `largest` itself is excluded.
     pub largest_is_exclusive: bool,
     /// Entries, tombstones included.
     pub entries: u64,
     /// Tombstones among the entries.
     pub tombstones: u64,
-    /// Deletions of ranges.
+    /// Number of range deletions.
     pub range_tombstones: u64,
     /// The newest sequence in it.
     pub largest_sequence: u64,
-    /// When its first entry expires, in milliseconds since 1970.
+    /// Earliest deadline of its entries, in milliseconds since 1970.
     pub earliest_deadline_ms: Option<u64>,
 }
 
-/// What a file is for.
+/// The purpose of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileRole {
     /// The lock of the process that has the store open.
     Lock,
-    /// Names the manifest.
+    /// Names the current manifest.
     Current,
-    /// What the caches held when the store was closed; nobody needs it.
+    /// Contents of the caches when the store was closed; optional.
     HotList,
-    /// What filters had unlearned when the store was closed; nobody needs it.
+    /// Repairs of filters when the store was closed; optional.
     RepairList,
-    /// The list of edits.
+    /// The log of edits.
     Manifest,
     /// A write-ahead log.
     Log,
     /// A sorted table.
     Table,
-    /// Left over (an unfinished or obsolete file, a log kept to be recycled):
-    /// the next opening removes it.
+    /// Unfinished or obsolete file, or a log kept for recycling: the next opening removes it.
     LeftOver,
-    /// Not a file of the store; it is left alone.
+    /// Not a file of the store; the store ignores it.
     Foreign,
 }
 
 impl FileRole {
-    /// Its name in one word.
+    /// The purpose in one word.
     pub fn name(self) -> &'static str {
         match self {
             Self::Lock => "lock",
             Self::Current => "current",
             Self::HotList => "hot-list",
-            Self::RepairList => "learned-list",
+            Self::RepairList => "filter-repairs",
             Self::Manifest => "manifest",
             Self::Log => "log",
             Self::Table => "table",
@@ -131,7 +130,7 @@ pub struct FileDescription {
     pub name: String,
     /// Its length.
     pub bytes: u64,
-    /// What it is for.
+    /// Its purpose.
     pub role: FileRole,
 }
 
@@ -140,9 +139,9 @@ pub struct FileDescription {
 pub struct TableDescription {
     /// Its number.
     pub id: u64,
-    /// The keyspace it belongs to.
+    /// Its keyspace.
     pub keyspace: u32,
-    /// Numbers that the table gives about itself, with their names.
+    /// Names and values of the table's properties.
     pub numbers: Vec<(&'static str, u64)>,
     /// First and last key of its entries; empty when it has none.
     pub smallest: Vec<u8>,
@@ -157,7 +156,7 @@ pub struct TableDescription {
 pub struct BlockDescription {
     /// `data`, `index`, `filter` or `mirror`.
     pub kind: &'static str,
-    /// Where it stands in the file.
+    /// Offset in the file.
     pub offset: u64,
     /// Bytes on disk.
     pub bytes: u64,
@@ -170,16 +169,16 @@ pub struct BlockDescription {
 /// One edit of the manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestEdit {
-    /// Where its record begins in the file.
+    /// Offset of its record in the file.
     pub offset: u64,
-    /// What it changes.
+    /// Its changes.
     pub changes: Vec<ManifestChange>,
 }
 
 /// One change of an edit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestChange {
-    /// What kind of change, in a word such as `add-table`.
+    /// The kind of change, in a word such as `add-table`.
     pub kind: &'static str,
     /// Names and values of its fields.
     pub fields: Vec<(&'static str, Field)>,
@@ -196,33 +195,33 @@ pub enum Field {
     Text(String),
 }
 
-/// A log that counts.
+/// A required log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogDescription {
     /// Its number.
     pub number: u64,
-    /// Its file's length; logs are laid out longer than they are filled.
+    /// Its file's length; logs are allocated in advance.
     pub bytes: u64,
-    /// Where its last whole record ends.
+    /// The end of its last whole record.
     pub end: u64,
-    /// Records in it.
+    /// Number of records.
     pub records: u64,
-    /// How it ends.
+    /// Its ending.
     pub ending: LogEnding,
 }
 
-/// How a log ends.
+/// The ending of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogEnding {
-    /// With an end record that names the log which goes on.
+    /// With an end record that names the next log.
     Complete {
         /// The number of that log.
         successor: u64,
     },
-    /// With nothing: the store was not closed, or is open now.
+    /// Without an end record: the store was not closed, or is open now.
     Open,
-    /// In bytes that are no whole record of it: one that a loss of power has
-    /// torn, or what a recycled file held before. It is cut there.
+    /// In bytes that are not a whole record: a record torn by a power loss, or earlier contents of
+    /// a recycled file. The log is cut there.
     Torn,
 }
 
@@ -241,7 +240,7 @@ impl From<Ending> for LogEnding {
 pub struct LogRecord {
     /// The log's number.
     pub log: u64,
-    /// Where the record begins in the file.
+    /// Offset of the record in the file.
     pub offset: u64,
     /// The sequence of its first operation.
     pub sequence: u64,
@@ -256,17 +255,17 @@ pub struct LogOperation {
     pub kind: &'static str,
     /// The keyspace's number.
     pub keyspace: u32,
-    /// The key; of a deleted range the first.
+    /// The key; for a range deletion its start.
     pub key: Vec<u8>,
-    /// The end (exclusive) of a deleted range.
+    /// The end (exclusive) of a range deletion.
     pub range_end: Option<Vec<u8>>,
     /// Bytes of the value.
     pub value_bytes: u64,
-    /// Milliseconds since 1970 at which the entry is gone.
+    /// The entry's deadline, in milliseconds since 1970.
     pub expires_at_ms: Option<u64>,
 }
 
-/// Looks into the files of one store.
+/// Reads the files of one store.
 #[derive(Debug, Clone)]
 pub struct Inspector {
     storage: Arc<dyn Storage>,
@@ -274,8 +273,8 @@ pub struct Inspector {
 }
 
 impl Inspector {
-    /// For the store in `directory` on `storage` (`None`: the local disk).
-    /// Fails when there is none, or a newer version wrote it.
+    /// For the store in `directory` on `storage` (`None`: the local disk). Fails if there is none,
+    /// or if a newer version wrote it.
     pub fn new(directory: impl AsRef<Path>, storage: Option<Arc<dyn Storage>>) -> Result<Self> {
         let storage = storage.unwrap_or_else(|| Arc::new(LocalStorage::new()));
         let inspector = Self { storage, directory: directory.as_ref().to_owned() };
@@ -322,7 +321,7 @@ impl Inspector {
         })
     }
 
-    /// The table with the number `id`, whether it counts or not.
+    /// Describes the table with the number `id`, current or obsolete.
     pub fn table(&self, id: u64) -> Result<TableDescription> {
         let file = self.storage.open_read(&table_path(&self.directory, id), Access::Buffered)?;
         let table = Table::open(file, id)?;
@@ -373,8 +372,7 @@ impl Inspector {
         Ok(edits)
     }
 
-    /// Calls `visit` for every record of the logs that count, and returns the
-    /// logs.
+    /// Calls `visit` for every record of the required logs, and returns the logs.
     pub fn logs(&self, mut visit: impl FnMut(LogRecord)) -> Result<Vec<LogDescription>> {
         let (state, _) = self.state()?;
         let mut logs = Vec::new();
@@ -388,7 +386,7 @@ impl Inspector {
             });
             match log {
                 Ok(log) => logs.push(log),
-                // It has stopped counting, and its file may be another's.
+                // It has become obsolete, and its file may have been reused.
                 Err(_) if self.state()?.0.min_log > number => {}
                 Err(error) => return Err(error),
             }
@@ -401,14 +399,13 @@ pub(crate) fn malformed(path: &Path, offset: u64, what: &str) -> Error {
     Error::corrupt(path, format!("the record at offset {offset} {what}"))
 }
 
-/// A way to blocks that keeps none of them.
+/// Block reads without a cache.
 pub(crate) fn uncached_blocks(storage: &Arc<dyn Storage>) -> Blocks {
-    Blocks::alone(Arc::clone(storage), 0)
+    Blocks::standalone(Arc::clone(storage), 0)
 }
 
-/// Reads a log from its first to its last whole record, each handed to `visit`
-/// once with its offset. What looks damaged is looked at again: it may have
-/// been written while it was read.
+/// Reads a log from its first to its last whole record and passes each to `visit` once with its
+/// offset. A record that looks damaged is read again: it may have been written concurrently.
 pub(crate) fn walk_log(
     storage: &dyn Storage,
     path: &Path,
@@ -431,7 +428,7 @@ pub(crate) fn walk_log(
             offset = reader.offset();
         }
         let ending = reader.ending().into();
-        // Marks stand behind the last record.
+        // Marks follow the last record.
         Ok(LogDescription { number, bytes, end: reader.offset(), records, ending })
     };
     match walk() {
@@ -440,7 +437,7 @@ pub(crate) fn walk_log(
     }
 }
 
-/// The writes that a record of a write-ahead log holds, or what is wrong.
+/// The writes in a record of a write-ahead log, or the reason why it is malformed.
 pub(crate) fn log_record(
     log: u64,
     offset: u64,
@@ -449,14 +446,14 @@ pub(crate) fn log_record(
     let (sequence, encoded) = decode_record(record)?;
     let mut operations = Vec::new();
     for operation in encoded {
-        let operation = operation.ok_or("holds a malformed operation")?;
+        let operation = operation.ok_or("contains a malformed operation")?;
         let (kind, range_end, expires_at_ms, value_bytes) = match operation.kind {
             Kind::Delete => ("delete", None, None, 0),
             Kind::Value => ("put", None, None, operation.payload.len()),
             Kind::RangeDelete => ("delete-range", Some(operation.payload.to_vec()), None, 0),
             Kind::Expiring => match split_deadline(operation.payload) {
                 Some((deadline, value)) => ("put", None, Some(deadline), value.len()),
-                None => return Err("holds an operation without its deadline"),
+                None => return Err("contains an operation without its deadline"),
             },
         };
         operations.push(LogOperation {

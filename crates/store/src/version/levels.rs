@@ -1,12 +1,11 @@
 //! The tables of a keyspace by level: an immutable [`Version`], replaced whole
 //! by every flush, compaction and ingest.
 //!
-//! Guarantees: level 0 stands newest first, the tables of one bulk ingest in the
-//! order of their keys ([`Version::runs`]); on the levels below tables are
-//! ordered by key and do not overlap. For any key, whatever a table of an
-//! upper level (or further to the front of level 0) says is newer than what
-//! lower ones say. A table's file is removed when the last version, reader or
-//! cursor that knows it is gone.
+//! Guarantees: level 0 is ordered newest first, the tables of one bulk ingest in the order of their
+//! keys ([`Version::runs`]); on the levels below, tables are ordered by key and do not overlap. For
+//! any key, the entries in a table of an upper level (or further to the front of level 0) are newer
+//! than those in lower ones. A table's file is removed when the last version, reader or cursor that
+//! holds it is dropped.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -21,14 +20,14 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::version::manifest::TableMeta;
 
-/// Tables whose files are to be removed.
+/// Tables whose files can be removed.
 #[derive(Debug, Default)]
-pub(crate) struct Trash {
+pub(crate) struct ObsoleteTables {
     tables: Mutex<Vec<u64>>,
 }
 
-impl Trash {
-    /// Takes what has gathered.
+impl ObsoleteTables {
+    /// Takes the collected table numbers.
     pub(crate) fn take(&self) -> Vec<u64> {
         std::mem::take(&mut *self.tables.lock())
     }
@@ -44,31 +43,30 @@ pub(crate) struct TableHandle {
     file: Arc<FileGuard>,
 }
 
-/// Keeps a table's file in place; shared by the handles of a table that was
-/// moved from level to level.
+/// Keeps a table's file; shared by the handles of a table that was moved from level to level.
 #[derive(Debug)]
 struct FileGuard {
     id: u64,
-    /// No version will hold it any more.
+    /// No future version will contain it.
     is_obsolete: AtomicBool,
-    trash: Arc<Trash>,
+    obsolete: Arc<ObsoleteTables>,
 }
 
 impl Drop for FileGuard {
     fn drop(&mut self) {
         if self.is_obsolete.load(Ordering::Acquire) {
-            self.trash.tables.lock().push(self.id);
+            self.obsolete.tables.lock().push(self.id);
         }
     }
 }
 
 impl TableHandle {
-    pub(crate) fn new(meta: TableMeta, table: Arc<Table>, trash: Arc<Trash>) -> Self {
-        let file = FileGuard { id: meta.id, is_obsolete: AtomicBool::new(false), trash };
+    pub(crate) fn new(meta: TableMeta, table: Arc<Table>, obsolete: Arc<ObsoleteTables>) -> Self {
+        let file = FileGuard { id: meta.id, is_obsolete: AtomicBool::new(false), obsolete };
         Self { meta, table, busy: AtomicBool::new(false), file: Arc::new(file) }
     }
 
-    /// The same table for another place in the version.
+    /// A handle of the same table for another position in the version.
     pub(crate) fn moved(&self) -> Self {
         Self {
             meta: self.meta.clone(),
@@ -90,23 +88,23 @@ impl TableHandle {
         self.table.range_tombstones()
     }
 
-    /// Bytes of the blocks that the seeks of scans had to read from storage in this table,
-    /// or in those that it was made of, since the store was opened, and did not spend.
+    /// Bytes of the blocks that the seeks of scans had to read from storage in this table, or in
+    /// its inputs, since the store was opened, and that no merge has spent.
     pub(crate) fn seek_bytes(&self) -> u64 {
         self.table.file().seek_bytes().get()
     }
 
-    /// Takes at most so many of them away, and says how many.
+    /// Subtracts at most `bytes` of them and returns the subtracted amount.
     pub(crate) fn spend_seek_bytes(&self, bytes: u64) -> u64 {
         self.table.file().seek_bytes().spend(bytes)
     }
 
-    /// Seeks had read so many bytes in what the table was made of.
+    /// Adds bytes that seeks had read in the table's inputs.
     pub(crate) fn note_seek_bytes(&self, bytes: u64) {
         self.table.file().seek_bytes().note(bytes);
     }
 
-    /// The file goes when the last holder does.
+    /// Marks the table obsolete: its file is removed with the last holder.
     pub(crate) fn retire(&self) {
         self.file.is_obsolete.store(true, Ordering::Release);
     }
@@ -119,18 +117,18 @@ impl TableHandle {
         self.busy.store(busy, Ordering::Release);
     }
 
-    /// The newest sequence of the table, the override of bulk ingest applied.
+    /// The newest sequence of the table, with the override of bulk ingest applied.
     pub(crate) fn newest_sequence(&self) -> Sequence {
         self.meta.largest_sequence.max(self.meta.sequence_override)
     }
 
-    /// Whether one bulk ingest has brought both tables: they do not overlap.
+    /// Whether both tables come from one bulk ingest: then they do not overlap.
     pub(crate) fn is_of_one_ingest_with(&self, other: &Self) -> bool {
         let by_ingest = self.meta.sequence_override;
         by_ingest > 0 && by_ingest == other.meta.sequence_override
     }
 
-    /// What level 0 is ordered by.
+    /// The sort key of level 0.
     fn place_in_level0(&self) -> impl Ord + '_ {
         let by_ingest = self.meta.sequence_override;
         let key = if by_ingest > 0 { &*self.meta.smallest } else { &[] };
@@ -147,7 +145,7 @@ impl TableHandle {
     }
 
     /// Whether both tables may hold keys of one range.
-    pub(crate) fn meets(&self, other: &Self) -> bool {
+    pub(crate) fn overlaps_table(&self, other: &Self) -> bool {
         !self.ends_before(&other.meta.smallest) && !other.ends_before(&self.meta.smallest)
     }
 
@@ -158,7 +156,7 @@ impl TableHandle {
     }
 }
 
-/// A set of keys, both ends included, for questions of overlap.
+/// A key range, both ends included, for overlap checks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeySpan {
     pub(crate) smallest: Box<[u8]>,
@@ -166,7 +164,7 @@ pub(crate) struct KeySpan {
 }
 
 impl KeySpan {
-    /// The span of all `tables`; `None` when there are none.
+    /// The span of all `tables`; `None` if there are none.
     pub(crate) fn of<'a>(tables: impl IntoIterator<Item = &'a Arc<TableHandle>>) -> Option<Self> {
         let mut span: Option<Self> = None;
         for table in tables {
@@ -196,19 +194,18 @@ impl KeySpan {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Version {
     levels: [Vec<Arc<TableHandle>>; LEVELS],
-    /// Where the sorted runs of level 0 stand in it.
+    /// The positions of the sorted runs of level 0.
     runs: Vec<Range<usize>>,
-    /// Those of the tables that hold range tombstones.
+    /// The tables that hold range tombstones.
     tombstoned: Vec<Arc<TableHandle>>,
-    /// The newest of all overrides of sequences; 0 when there are none.
+    /// The newest of all sequence overrides; 0 if there are none.
     newest_override: Sequence,
     /// By level; the versions of a keyspace share them.
     scan_lengths: [Arc<ScanLengths>; LEVELS],
 }
 
 impl Version {
-    /// A version of tables that stand in any order; the error says which tables
-    /// of a level overlap.
+    /// A version of tables in any order; the error names the tables of a level that overlap.
     pub(crate) fn new(mut levels: [Vec<Arc<TableHandle>>; LEVELS]) -> Result<Self, String> {
         levels[0].sort_by(|a, b| a.place_in_level0().cmp(&b.place_in_level0()));
         let runs = runs_of(&levels[0]);
@@ -223,7 +220,7 @@ impl Version {
         Ok(Self { levels, runs, tombstoned, newest_override, scan_lengths: Default::default() })
     }
 
-    /// This version with tables taken out (by id) and added (with their level).
+    /// This version with some tables removed (by id) and added (with their level).
     pub(crate) fn with(
         &self,
         removed: &[u64],
@@ -239,7 +236,7 @@ impl Version {
         Ok(Self { scan_lengths: self.scan_lengths.clone(), ..Self::new(levels)? })
     }
 
-    /// How far scans go in a level.
+    /// Recent scan lengths in a level.
     pub(crate) fn scan_lengths(&self, level: usize) -> &Arc<ScanLengths> {
         &self.scan_lengths[level]
     }
@@ -248,23 +245,23 @@ impl Version {
         &self.levels[level]
     }
 
-    /// Level 0 in sorted runs, newest first: each of tables that do not overlap, ordered by
-    /// key. Those of one bulk ingest are one, any other table is one of its own.
+    /// Level 0 in sorted runs, newest first: the tables of a run do not overlap and are ordered by
+    /// key. The tables of one bulk ingest are one run, any other table is a run of its own.
     pub(crate) fn runs(&self) -> impl ExactSizeIterator<Item = &[Arc<TableHandle>]> {
         self.runs.iter().map(|run| &self.levels[0][run.clone()])
     }
 
-    /// One of them.
+    /// One of these runs.
     pub(crate) fn run(&self, number: usize) -> Option<&[Arc<TableHandle>]> {
         self.runs.get(number).map(|run| &self.levels[0][run.clone()])
     }
 
-    /// Those of the tables that hold range tombstones.
+    /// The tables that hold range tombstones.
     pub(crate) fn tombstoned(&self) -> &[Arc<TableHandle>] {
         &self.tombstoned
     }
 
-    /// The newest of all overrides of sequences; 0 when there are none.
+    /// The newest of all sequence overrides; 0 if there are none.
     pub(crate) fn newest_override(&self) -> Sequence {
         self.newest_override
     }
@@ -282,8 +279,7 @@ impl Version {
         find_in(&self.levels[level], key)
     }
 
-    /// The table `id`, if it is on level 0 or may hold `key`; it is looked for on `level`
-    /// first.
+    /// The table `id`, if it is on level 0 or may hold `key`; `level` is searched first.
     pub(crate) fn find_by_id(
         &self,
         id: u64,
@@ -298,8 +294,8 @@ impl Version {
         on_level(level.min(LEVELS - 1)).or_else(elsewhere)
     }
 
-    /// Which tables of each sorted run may hold keys in `[start, end)`, newest run first:
-    /// the level, and where on it they stand. `None`: no bound.
+    /// The tables of each sorted run that may hold keys in `[start, end)`, newest run first: the
+    /// level, and their positions on it. `None`: no bound.
     pub(crate) fn runs_between<'v>(
         &'v self,
         start: Option<&'v [u8]>,
@@ -332,14 +328,14 @@ pub(crate) fn find_in<'t>(run: &'t [Arc<TableHandle>], key: &[u8]) -> Option<&'t
     table.filter(|table| *table.meta.smallest <= *key)
 }
 
-/// Which tables of a sorted run may hold keys in `[start, end)`.
+/// The tables of a sorted run that may hold keys in `[start, end)`.
 fn between(run: &[Arc<TableHandle>], start: Option<&[u8]>, end: Option<&[u8]>) -> Range<usize> {
     let first = start.map_or(0, |key| run.partition_point(|table| table.ends_before(key)));
     let is_in = |end: &[u8]| run.partition_point(|table| *table.meta.smallest < *end);
     first..end.map_or(run.len(), is_in).max(first)
 }
 
-/// Where the sorted runs stand in tables that are ordered as level 0 is.
+/// The positions of the sorted runs in tables that are ordered like level 0.
 fn runs_of(level0: &[Arc<TableHandle>]) -> Vec<Range<usize>> {
     let mut end = 0;
     let runs = level0.chunk_by(|a, b| a.is_of_one_ingest_with(b)).map(|run| {
@@ -350,7 +346,7 @@ fn runs_of(level0: &[Arc<TableHandle>]) -> Vec<Range<usize>> {
     runs.collect()
 }
 
-/// The error says which tables of the level with this number overlap.
+/// The error names the tables of the level with this number that overlap.
 fn check_order(tables: &[Arc<TableHandle>], number: usize) -> Result<(), String> {
     let overlaps = |pair: &&[Arc<TableHandle>]| !pair[0].ends_before(&pair[1].meta.smallest);
     match tables.windows(2).find(overlaps) {

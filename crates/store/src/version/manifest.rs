@@ -1,8 +1,7 @@
-//! The manifest: what the store consists of (keyspaces, tables and their
-//! levels, which logs still count), as a log of edits.
+//! The manifest: the contents of the store (keyspaces, tables and their levels, the first required
+//! log), as a log of edits.
 //!
-//! [`edit`] is the format, [`state`] what the edits add up to, [`file`] how
-//! they get to stable storage.
+//! [`edit`] is the format, [`state`] the sum of the edits, [`file`] writes them to stable storage.
 
 pub(crate) mod edit;
 pub(crate) mod state;

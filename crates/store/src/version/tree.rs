@@ -1,8 +1,7 @@
-//! A keyspace inside the engine: its view, and who may change it.
+//! A keyspace inside the engine: its view, and the rules for changing it.
 //!
-//! Readers load the view with one atomic load. It is changed under
-//! `view_lock`, by the commit leader (a full memtable is put aside) and by the
-//! installers of flushes, compactions and ingests.
+//! Readers load the view with one atomic load. It is changed under `view_lock`, by the commit
+//! leader (rotation of a full memtable) and by the installers of flushes, compactions and ingests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,12 +24,12 @@ pub(crate) struct Tree {
     options: ArcSwap<KeyspaceOptions>,
     view: ArcSwap<View>,
     view_lock: Mutex<()>,
-    /// For the commit leader, the only one who inserts.
+    /// For the commit leader, the only inserter.
     pub(crate) splice: Mutex<Splice>,
     /// A flush of this tree is queued or running.
     pub(crate) is_flushing: AtomicBool,
-    /// Writes up to here have left the memtables: memtables cannot tell any
-    /// more whether a key was written before.
+    /// Writes up to this sequence may have left the memtables: the memtables no longer show whether
+    /// a key was written before it.
     flushed: AtomicU64,
 }
 
@@ -54,12 +53,12 @@ impl Tree {
         }
     }
 
-    /// The view, for a read that is soon over.
+    /// The view, for a short read.
     pub(crate) fn view(&self) -> Guard<Arc<View>> {
         self.view.load()
     }
 
-    /// The view, to be kept.
+    /// The view, for longer use.
     pub(crate) fn view_full(&self) -> Arc<View> {
         self.view.load_full()
     }
@@ -68,7 +67,7 @@ impl Tree {
         self.options.load_full()
     }
 
-    /// Of its options, without holding on to them: every write asks.
+    /// The default TTL of its options, without a reference to them: every write needs it.
     pub(crate) fn default_ttl(&self) -> Option<Duration> {
         self.options.load().default_ttl
     }
@@ -87,15 +86,15 @@ impl Tree {
         self.view.store(Arc::new(next));
     }
 
-    /// Puts the memtable aside and begins a new one. Only the commit leader.
-    /// `log_end` is where the logs end now.
+    /// Rotates the memtable and begins a new one. Only the commit leader. `log_end` is the current
+    /// end of the logs.
     pub(crate) fn rotate(
         &self,
         target_bytes: usize,
         last_sequence: Sequence,
         log_end: LogPosition,
     ) {
-        // A splice points into the memtable it was made for.
+        // A splice points into its memtable.
         *self.splice.lock() = Splice::default();
         self.update(|view| {
             let mut immutables = Vec::with_capacity(view.immutables.len() + 1);
@@ -111,9 +110,8 @@ impl Tree {
         });
     }
 
-    /// Takes `memtable` in place of the one that takes the writes, whose entries
-    /// were written to tables that are not published yet. Only while opening,
-    /// before anybody reads.
+    /// Replaces the active memtable, whose entries were written to tables that are not published
+    /// yet. Only while opening, before any read.
     pub(crate) fn reset_memtable(&self, memtable: Memtable) {
         *self.splice.lock() = Splice::default();
         self.update(|view| View {
@@ -123,16 +121,15 @@ impl Tree {
         });
     }
 
-    /// Publishes the tables of a flush and lets go of what it flushed, in one
-    /// step.
+    /// Publishes the tables of a flush and drops the flushed memtables, in one step.
     pub(crate) fn install_flush(
         &self,
         flushed: &[Arc<Memtable>],
         tables: &[(usize, Arc<TableHandle>)],
         up_to: Sequence,
     ) {
-        // First: whoever asks the memtables about older writes must know that
-        // they cannot tell.
+        // First: a caller that checks the memtables for older writes must see that they no longer
+        // show them.
         self.flushed.fetch_max(up_to, Ordering::AcqRel);
         self.update(|view| View {
             memtable: Arc::clone(&view.memtable),
@@ -146,7 +143,7 @@ impl Tree {
         });
     }
 
-    /// Publishes what a compaction or ingest did to the tables.
+    /// Publishes the changes of a compaction or ingest to the tables.
     pub(crate) fn install_tables(&self, removed: &[u64], added: &[(usize, Arc<TableHandle>)]) {
         self.update(|view| View {
             memtable: Arc::clone(&view.memtable),
@@ -164,7 +161,7 @@ impl Tree {
     }
 }
 
-/// A change that was tried before it went into the manifest.
+/// Applies a change that was validated before it was committed to the manifest.
 fn changed(version: &Version, removed: &[u64], added: &[(usize, Arc<TableHandle>)]) -> Version {
     version.with(removed, added).expect("tried under the same lock before it was made durable")
 }

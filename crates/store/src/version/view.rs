@@ -1,9 +1,9 @@
-//! What a keyspace consists of at one moment.
+//! The memtables and tables of a keyspace at one moment.
 //!
-//! A [`View`] is immutable but for insertions into its active memtable. A read
-//! takes the view first and the visible sequence afterwards: then every
-//! version that the sequence may see is in the view, because whatever dropped
-//! older versions before the view was made kept those for later readers.
+//! A [`View`] is immutable except for insertions into its active memtable. A read takes the view
+//! first and the visible sequence afterwards: the view then contains every version that the
+//! sequence may see, because any job that dropped older versions before the view was made kept
+//! those for later readers.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::version::levels::Version;
 /// The parts of a keyspace at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct View {
-    /// Takes the writes.
+    /// The active memtable.
     pub(crate) memtable: Arc<Memtable>,
     /// Full memtables that wait for their flush, newest first.
     pub(crate) immutables: Vec<Arc<Memtable>>,

@@ -1,4 +1,4 @@
-//! The bytes of a log file: frames, one behind the other, from offset 0.
+//! The bytes of a log file: frames, one after another, from offset 0.
 //!
 //! ```text
 //! OFFSET SIZE MEANING
@@ -10,13 +10,13 @@
 //! 16     n    payload; its first byte is the kind of record
 //! ```
 //!
-//! Because the log's number stands under the checksum, a frame of a file's
-//! earlier life (files are recycled) is never taken for a new one. Behind the
-//! last frame stand zeros, or frames of an earlier life, or a torn frame.
+//! The checksum is seeded with the log's number. Files are recycled, and the seed makes old frames
+//! of an earlier log in the same file invalid. After the last frame come zeros, frames of an
+//! earlier log, or a torn frame.
 //!
-//! The last frame of a log that was ended is [`RECORD_END`]. The log that it names is
-//! there by then, unless the store was closed; and nothing of that is synced before all
-//! of this one is (`log/writer.rs`).
+//! The last frame of an ended log is [`RECORD_END`]. By then the log that it names exists, unless
+//! the store was closed; and no byte of that log is synced before all of this one is
+//! (`log/writer.rs`).
 //!
 //! Values on disk: do not change.
 
@@ -25,8 +25,7 @@ use crate::format::checksum::checksum;
 /// Bytes of a frame before its payload.
 pub(crate) const HEADER_BYTES: usize = 16;
 
-/// Record kind: nothing follows in this log; eight bytes (little-endian) say
-/// which log comes next.
+/// Record kind: end of this log; eight bytes (little-endian) contain the number of the next log.
 pub(crate) const RECORD_END: u8 = 0;
 
 /// Record kind: writes (`write.rs` gives the layout).
@@ -35,13 +34,12 @@ pub(crate) const RECORD_WRITES: u8 = 1;
 /// Record kind: an edit of the manifest (`manifest/edit.rs`).
 pub(crate) const RECORD_EDIT: u8 = 2;
 
-/// Record kind: says nothing, but vouches for what was synced before it: as much of
-/// this log as its header says, and all of the logs in front, so that damage to what
-/// stands before it is told from a torn end.
+/// Record kind: has no content, but records the syncs before it: as many bytes of this log as its
+/// header says, and all preceding logs. Damage before a mark is thereby told from a torn end.
 pub(crate) const RECORD_MARK: u8 = 3;
 
-/// Kinds are below this, also those that are still to come. Do not change: the search
-/// behind a log's end takes nothing else for a record.
+/// All kinds are below this number, including future ones. Do not change: the search after a log's
+/// end ignores all other bytes.
 const RECORD_KINDS: u8 = 8;
 
 /// Payload bytes of [`RECORD_END`].
@@ -50,7 +48,7 @@ const END_BYTES: usize = 1 + size_of::<u64>();
 /// Payload bytes of [`RECORD_MARK`].
 const MARK_BYTES: usize = 1;
 
-/// A place in the logs, between two frames.
+/// A position in the logs, between two frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct LogPosition {
     /// The number of the log.
@@ -61,14 +59,14 @@ pub(crate) struct LogPosition {
 
 const _: () = assert!(HEADER_BYTES == 4 + 4 + 8);
 
-/// Where a header says how many bytes were on stable storage.
+/// Offset in the header of the number of synced bytes.
 pub(crate) const SYNCED_OFFSET: usize = 8;
 
-/// The low bytes of that number, which may differ from 0: logs stay below
-/// [`LOG_BYTES_MAX`]. The others are 0 in every header.
+/// The low bytes of that number, which may be non-zero: logs stay below [`LOG_BYTES_MAX`]. The
+/// other bytes are 0 in every header.
 pub(crate) const SYNCED_LOW_BYTES: usize = 5;
 
-/// No log is as long as this.
+/// Exclusive upper bound of a log's length.
 pub(crate) const LOG_BYTES_MAX: u64 = 1 << (8 * SYNCED_LOW_BYTES);
 
 /// The header of a frame.
@@ -80,8 +78,8 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// The header at the front of `bytes`, if it could stand at `offset` in a
-    /// log of `log_len` bytes.
+    /// The header at the front of `bytes`, if it is possible at `offset` in a log of `log_len`
+    /// bytes.
     pub(crate) fn decode(bytes: &[u8], offset: u64, log_len: u64) -> Option<Self> {
         let bytes: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
         let header = Self {
@@ -103,7 +101,7 @@ pub(crate) fn is_possible(kind: u8, payload_len: u32) -> bool {
     }
 }
 
-/// Begins a frame in `out`: leaves room for its header.
+/// Begins a frame in `out`: reserves space for its header.
 pub(crate) fn begin_frame(out: &mut Vec<u8>) {
     out.clear();
     out.resize(HEADER_BYTES, 0);

@@ -1,9 +1,8 @@
 //! The log: records in checksummed frames, appended to one file after another.
 //! The write-ahead log and the manifest are both logs.
 //!
-//! What a log promises: a record that was appended and synced comes back whole
-//! and in order; of those that were only appended a prefix comes back; damage
-//! is told from a torn end ([`reader`]).
+//! Guarantees: a record that was appended and synced is read back whole and in order; of records
+//! that were only appended, a prefix is read back; damage is told from a torn end ([`reader`]).
 
 pub(crate) mod names;
 

@@ -1,18 +1,15 @@
-//! The names in a store's directory and in those of its checkpoints, and how they
-//! become durable.
+//! File names in a store's directory and in those of its checkpoints, and how they become durable.
 //!
-//! Guarantee: once a sync of a directory has failed, every later one of it fails
-//! too, without asking the system, until the store is reopened. The system may
-//! have dropped any change of names made before the failed sync, also one that
-//! another thread made meanwhile; a later sync that succeeds would vouch for it.
-//! What needs a new name in that directory is refused from then on: in the store's
-//! a flush, a compaction, the next log; in another a checkpoint. Reads go on, and so
-//! do writes to the log that stands.
+//! Guarantee: after a sync of a directory has failed, every later sync of it fails too, without a
+//! system call, until the store is reopened. The system may have dropped any change of names made
+//! before the failed sync, including one that another thread made meanwhile; a later successful
+//! sync would wrongly confirm it. From then on, operations that need a new name in that directory
+//! are refused: in the store's directory flushes, compactions and the next log; in another
+//! directory a checkpoint. Reads continue, and so do writes to the current log.
 //!
-//! Reopening is sound: nothing that the manifest names or that was acknowledged
-//! depends on a name whose sync had failed, and recovery makes new names for
-//! what it writes. Syncs come one after another, so that none which begins
-//! before a failed one is over can miss the failure.
+//! Reopening is sound: nothing that the manifest names or that was acknowledged depends on a name
+//! whose sync failed, and recovery makes new names for the files that it writes. Syncs are
+//! serialised, so that no sync that begins before a failed one ends can miss the failure.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,12 +20,12 @@ use tidekv_io::Storage;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Mutex;
 
-/// The directory of a store, and others into which it writes copies of itself.
+/// The directory of a store, and other directories into which the store writes copies of itself.
 #[derive(Debug)]
 pub(crate) struct Names {
     storage: Arc<dyn Storage>,
     directory: PathBuf,
-    /// The directories whose sync has failed, and how.
+    /// The directories whose sync has failed, with the errors.
     lost: Mutex<BTreeMap<PathBuf, Error>>,
 }
 
@@ -41,13 +38,13 @@ impl Names {
         &self.storage
     }
 
-    /// The store's own.
+    /// The store's own directory.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Fails when a sync of the store's directory has failed: what would need
-    /// another need not begin.
+    /// Fails when a sync of the store's directory has failed; lets callers fail before they start
+    /// work that needs another sync.
     pub(crate) fn check(&self) -> Result<()> {
         self.lost.lock().get(&self.directory).map_or(Ok(()), |error| Err(error.clone()))
     }

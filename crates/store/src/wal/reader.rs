@@ -1,15 +1,13 @@
 //! Reads the records of a log file back, and tells a torn end from damage.
 //!
-//! A frame that is not intact at offset X ends the log. Whether that is
-//! innocent follows from the frames themselves: each says how many bytes were
-//! on stable storage when it was written. If any intact frame behind X says
-//! more than X, then X had been synced, and the file is damaged; else the end
-//! was torn by a loss of power and is cut at X. And as nothing of a log is synced
-//! before the logs in front of it are, a frame that says more than nothing vouches
-//! for those as well, and so does a mark ([`damage_of_torn`]).
+//! A frame that is not intact at offset X ends the log. The frames themselves decide between a torn
+//! end and damage: each contains the number of bytes that were on stable storage when it was
+//! written. If any intact frame after X contains more than X, then X had been synced, and the file
+//! is damaged; otherwise a power loss tore the end, and the log is cut at X. No log is synced
+//! before the logs that precede it, so a frame with a number above 0 confirms those as well, and so
+//! does a mark ([`damage_of_torn`]).
 //!
-//! The whole file is read into memory in pieces of [`PIECE_BYTES`]; records
-//! larger than that are read on their own.
+//! The whole file is read in pieces of [`PIECE_BYTES`]; larger records are read separately.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,14 +22,14 @@ use super::format::{
 use crate::error::{Error, Result};
 use crate::format::files::log_path;
 
-/// Large enough that a replay is sequential, small beside any budget.
+/// Large enough for a sequential replay, small compared with any budget.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Looking for frames behind a torn place, so many times the log's length is
-/// checksummed at most: values may be made to look like headers of frames.
+/// The search for frames after a torn place computes checksums over at most this multiple of the
+/// log's length: values can be crafted to look like headers of frames.
 const SEARCH_EFFORT: u64 = 16;
 
-/// What ends every header.
+/// The last bytes of every header.
 const ZEROS: [u8; HEADER_BYTES - SYNCED_OFFSET - SYNCED_LOW_BYTES] =
     [0; HEADER_BYTES - SYNCED_OFFSET - SYNCED_LOW_BYTES];
 
@@ -40,12 +38,12 @@ const ZEROS: [u8; HEADER_BYTES - SYNCED_OFFSET - SYNCED_LOW_BYTES] =
 pub(crate) enum Ending {
     /// With an end record: the log is complete.
     Complete {
-        /// The number of the log that goes on.
+        /// The number of the next log.
         successor: u64,
     },
-    /// Behind the last whole record, with zeros or old frames following.
+    /// After the last whole record; zeros or old frames follow.
     Cut {
-        /// Whether something followed that looked like part of a frame.
+        /// Whether the bytes after it looked like part of a frame.
         torn: bool,
     },
 }
@@ -110,7 +108,7 @@ impl LogReader {
         }
     }
 
-    /// What the end record in `record` says.
+    /// Decodes the end record in `record`.
     fn complete(&self) -> Result<Ending> {
         let number = self.record.get(HEADER_BYTES + 1..).and_then(|b| b.try_into().ok());
         let Some(number) = number else {
@@ -124,12 +122,12 @@ impl LogReader {
         self.ending.expect("asked after the last record")
     }
 
-    /// Behind the last whole record that is no end record.
+    /// The offset after the last whole record other than the end record.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Reads the frame at `offset` into `record` if it is intact; its length.
+    /// Reads the frame at `offset` into `record` if it is intact; returns its length.
     fn intact_frame_at(&mut self, offset: u64) -> Result<Option<u64>> {
         let Some(header) = self.header_at(offset)? else { return Ok(None) };
         let frame_len = HEADER_BYTES + header.payload_len as usize;
@@ -159,7 +157,7 @@ impl LogReader {
         Ok(Header::decode(&self.piece[start..], offset, self.len))
     }
 
-    /// Makes `piece` hold `len` bytes from `offset`, which lie in the file.
+    /// Makes `piece` hold `len` bytes from `offset`, which are within the file.
     fn fill(&mut self, offset: u64, len: usize) -> Result<()> {
         let end = self.piece_offset + self.piece.len() as u64;
         if offset >= self.piece_offset && offset + len as u64 <= end {
@@ -171,13 +169,13 @@ impl LogReader {
         Ok(())
     }
 
-    /// Whether an intact frame stands at `offset`; takes its length off
-    /// `effort` and gives up when that is spent.
+    /// Whether an intact frame begins at `offset`; subtracts its length from `effort` and gives up
+    /// when that is used up.
     fn is_intact_at(&mut self, offset: u64, effort: &mut u64) -> Result<bool> {
         let Some(header) = self.header_at(offset)? else { return Ok(false) };
-        // What stands a byte or two in front of an old frame's header looks like a
-        // header as well, with a length made of a checksum. Its kind is a zero of the
-        // real one: an end record, of an impossible length.
+        // The bytes one or two positions before an old frame's header look like a header as well,
+        // with part of a checksum as length. Their kind is a zero byte of the real header: an end
+        // record, of an impossible length.
         self.fill(offset, HEADER_BYTES + 1)?;
         let kind = self.piece[(offset - self.piece_offset) as usize + HEADER_BYTES];
         let Some(rest) = effort.checked_sub(header.payload_len.into()) else { return Ok(false) };
@@ -188,20 +186,19 @@ impl LogReader {
         Ok(self.intact_frame_at(offset)?.is_some())
     }
 
-    /// The first place from `from` on, in the piece that holds its header, where a
-    /// header would say that more than `cut` bytes were on stable storage; or the
-    /// first that is to be looked at in the next piece. `zeros` finds [`ZEROS`].
+    /// The first offset from `from` on, in the piece that holds its header, where a header would
+    /// say that more than `cut` bytes were on stable storage; otherwise the first offset to check
+    /// in the next piece. `zeros` finds [`ZEROS`].
     ///
-    /// What is behind the end of a log is mostly its file's earlier life, many times
-    /// as long as what counts, so this loop is much of the time of an opening. Instead
-    /// of looking at every place it looks for the high bytes of a header's number:
+    /// The bytes after the end of a log mostly come from earlier logs in the same file and are many
+    /// times longer than the log, so this loop takes a large part of the time to open a store.
+    /// Instead of checking every offset it searches for the high bytes of the number in a header:
     ///
-    /// 1. Find the next run of at least so many zeros; it begins at `at`.
-    /// 2. The number is not 0, so it begins in front of the run, and the run begins
-    ///    within its low bytes or right behind them: look at the places where that is
-    ///    so.
-    /// 3. Go on behind the run.
-    fn next_witness(&self, from: u64, cut: u64, zeros: &Finder<'_>) -> (u64, bool) {
+    /// 1. Find the next run of at least that many zeros; it begins at `at`.
+    /// 2. The number is not 0, so it begins before the run, and the run begins within its low bytes
+    ///    or right after them: check those offsets.
+    /// 3. Continue after the run.
+    fn next_synced_header(&self, from: u64, cut: u64, zeros: &Finder<'_>) -> (u64, bool) {
         let bytes = &self.piece[(from - self.piece_offset) as usize..];
         let places = bytes.len() - HEADER_BYTES + 1;
         let says_more = |place: &usize| {
@@ -225,7 +222,7 @@ impl LogReader {
         let cut = self.offset;
         let mut torn = false;
         if cut + HEADER_BYTES as u64 <= self.len {
-            // Zeros are the usual end; anything else was torn, or is of an earlier life.
+            // Zeros are the usual end; other bytes are a torn frame or an earlier log.
             self.fill(cut, HEADER_BYTES)?;
             let start = (cut - self.piece_offset) as usize;
             torn = self.piece[start..].iter().take(HEADER_BYTES + 1).any(|&byte| byte != 0);
@@ -242,8 +239,8 @@ impl LogReader {
         }
     }
 
-    /// What the first intact frame behind `cut` says was on stable storage that says
-    /// more than `cut`.
+    /// The number of synced bytes in the first intact frame after `cut` that contains more than
+    /// `cut`.
     fn synced_beyond(&mut self, cut: u64) -> Result<Option<u64>> {
         let mut at = cut;
         let mut effort = SEARCH_EFFORT * self.len;
@@ -251,7 +248,7 @@ impl LogReader {
         while at + HEADER_BYTES as u64 <= self.len {
             self.fill(at, HEADER_BYTES)?;
             let is_witness;
-            (at, is_witness) = self.next_witness(at, cut, &zeros);
+            (at, is_witness) = self.next_synced_header(at, cut, &zeros);
             if !is_witness {
                 continue;
             }
@@ -265,14 +262,13 @@ impl LogReader {
     }
 }
 
-/// Whether log `number` begins with a whole frame. One that does not may still hold some.
+/// Whether log `number` begins with a whole frame. A log without one may still contain some.
 pub(crate) fn begins_with_a_frame(file: Arc<dyn File>, number: u64) -> Result<bool> {
     Ok(LogReader::new(file, number)?.intact_frame_at(0)?.is_some())
 }
 
-/// What is wrong with log `number`, which breaks off at `cut` although there are logs
-/// `behind` it; nothing, if a loss of power can have done that: then nobody was told
-/// that anything behind the cut is there to stay.
+/// The damage in log `number`, which breaks off at `cut` although the logs `behind` follow it;
+/// `None` if a power loss explains it: then no write after the cut was acknowledged as durable.
 pub(crate) fn damage_of_torn(
     storage: &dyn Storage,
     directory: &Path,
@@ -299,7 +295,7 @@ fn vouches_for_logs_in_front(file: Arc<dyn File>, number: u64) -> Result<bool> {
     Ok(reader.has_mark || reader.synced_beyond(0)?.is_some())
 }
 
-/// How many zeros `bytes` begin with.
+/// The number of zeros at the start of `bytes`.
 fn zeros_at_start(bytes: &[u8]) -> usize {
     let whole = bytes.chunks_exact(32).take_while(|chunk| **chunk == [0; 32]).count() * 32;
     whole + bytes[whole..].iter().take_while(|&&byte| byte == 0).count()

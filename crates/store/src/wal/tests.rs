@@ -1,5 +1,4 @@
-//! Golden bytes of logs: a fresh file, and one that had an earlier life; and what
-//! the disk is asked for meanwhile.
+//! Golden bytes of logs, in a fresh and in a recycled file, and the requests to the disk.
 
 use std::path::Path;
 use std::sync::{Arc, mpsc};
@@ -14,7 +13,7 @@ use tidekv_testkit::golden::Dump;
 
 const PATH: &str = "/000007.log";
 
-/// What is under test is the frame; these are payloads of the kind "writes".
+/// The frame is under test; these are payloads of the kind "writes".
 const RECORDS: [&[u8]; 3] = [b"spring", b"neap, and what follows it", b"slack"];
 
 fn write(writer: &mut LogWriter, payload: &[u8]) {
@@ -42,7 +41,7 @@ fn fresh(disk: &MemoryStorage) {
     writer.finish(9).unwrap();
 }
 
-/// Adds the frames of `bytes`, and `rest` behind the last that is intact.
+/// Adds the frames of `bytes` to the dump, and `rest` for the bytes after the last intact frame.
 fn add_frames(dump: &mut Dump, bytes: &[u8], number: u64, rest: &str) {
     let mut at = 0;
     let header_at = |at: usize| Header::decode(&bytes[at..], at as u64, bytes.len() as u64);
@@ -75,7 +74,7 @@ fn read(bytes: &[u8], number: u64) -> (Vec<Vec<u8>>, Ending) {
 }
 
 #[test]
-fn a_fresh_log_has_the_released_bytes_and_they_are_still_read() {
+fn fresh_log_matches_golden_bytes() {
     let disk = MemoryStorage::new();
     fresh(&disk);
     let mut dump = Dump::new("Log 7, ended. See crates/store/src/wal/format.rs.");
@@ -86,9 +85,9 @@ fn a_fresh_log_has_the_released_bytes_and_they_are_still_read() {
     assert_eq!(ending, Ending::Complete { successor: 9 });
 }
 
-/// As logs were written before whole pages were: today's are read alike.
+/// The format from before writers filled whole pages: it is read the same way.
 #[test]
-fn a_recycled_log_has_the_released_bytes_and_they_are_still_read() {
+fn recycled_log_matches_golden_bytes() {
     let disk = MemoryStorage::new();
     fresh(&disk);
     let mut writer = LogWriter::new(file(&disk), 9);
@@ -103,10 +102,10 @@ fn a_recycled_log_has_the_released_bytes_and_they_are_still_read() {
     assert!(matches!(ending, Ending::Cut { .. }));
 }
 
-/// A page of which only the beginning is written is read from the disk first, for the
-/// sake of its end.
+/// When a write covers only the beginning of a page, the system reads the page from the disk first,
+/// to keep its end.
 #[test]
-fn whoever_comes_to_a_page_of_an_earlier_life_writes_all_of_it() {
+fn writer_fills_whole_pages_of_a_recycled_file() {
     let disk = MemoryStorage::new();
     disk.write_file(PATH, &[0xab; 40_000]);
     let asked = Arc::new(Asked::new(file(&disk), u64::MAX));
@@ -132,14 +131,14 @@ fn whoever_comes_to_a_page_of_an_earlier_life_writes_all_of_it() {
     assert_eq!((records, reader.ending()), (11, Ending::Cut { torn: false }));
 }
 
-/// What syncs the disk did, by file.
+/// The files that the disk synced, in order.
 fn syncs(disk: &MemoryStorage) -> Vec<String> {
     let history = disk.history();
     let syncs = history.iter().map(ToString::to_string).filter(|one| one.contains("sync"));
     syncs.map(|one| one.rsplit('/').next().unwrap_or_default().to_owned()).collect()
 }
 
-/// Three logs behind one another, of which nothing was synced, and the last is empty.
+/// Three successive logs, none of them synced, the last one empty.
 fn chain(disk: &MemoryStorage) -> [LogWriter; 3] {
     let begin = |number: u64| {
         let path = format!("/{number}.log");
@@ -157,7 +156,7 @@ fn chain(disk: &MemoryStorage) -> [LogWriter; 3] {
 }
 
 #[test]
-fn nothing_of_a_log_is_synced_before_those_in_front() {
+fn log_is_not_synced_before_preceding_logs() {
     let disk = MemoryStorage::new();
     let [_, _, mut third] = chain(&disk);
     third.syncer().sync_up_to(0).unwrap();
@@ -168,9 +167,9 @@ fn nothing_of_a_log_is_synced_before_those_in_front() {
     assert_eq!(syncs(&disk), ["1.log", "2.log", "3.log"]);
 }
 
-/// The mark in front of the first record behind a sync waited for the next sync.
+/// The mark before the first record after a sync waited for the next sync.
 #[test]
-fn a_writer_does_not_wait_for_a_sync_beside_it() {
+fn append_does_not_wait_for_a_concurrent_sync() {
     let disk = MemoryStorage::new();
     let create = |path: &str| disk.create(Path::new(path), Access::Buffered).unwrap();
     let mut front = LogWriter::new(create("/1.log"), 1);
@@ -198,7 +197,7 @@ fn a_writer_does_not_wait_for_a_sync_beside_it() {
 }
 
 #[test]
-fn a_log_takes_nothing_behind_any_that_is_lost() {
+fn log_after_a_lost_one_refuses_appends() {
     let disk = MemoryStorage::new();
     let [first, _, mut third] = chain(&disk);
     disk.add_fault(FaultRule::once(Operation::Sync, Fault::SyncLost).on_path("1.log"));
@@ -208,7 +207,7 @@ fn a_log_takes_nothing_behind_any_that_is_lost() {
 }
 
 #[test]
-fn a_log_is_lost_with_one_in_front() {
+fn log_is_lost_when_a_preceding_one_is() {
     let disk = MemoryStorage::new();
     let [_, _, mut third] = chain(&disk);
     disk.add_fault(FaultRule::once(Operation::Sync, Fault::SyncLost).on_path("1.log"));
@@ -218,17 +217,17 @@ fn a_log_is_lost_with_one_in_front() {
     assert_eq!(syncs(&disk).len(), 1, "the disk would say that all is well");
 }
 
-/// Hands everything on and remembers which ranges were to be written back, how many
-/// bytes were read, and how many were written last.
+/// Forwards all calls and records the ranges of writeback requests, the number of bytes read, and
+/// the size of the last write.
 #[derive(Debug)]
 struct Asked {
     file: Arc<dyn File>,
     ranges: Mutex<Vec<(u64, u64)>>,
     read_bytes: Mutex<u64>,
     written_bytes: Mutex<usize>,
-    /// Whom a sync tells that it has begun, and waits for.
+    /// Signals the start of a sync, and blocks it.
     gate: Mutex<Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>>,
-    /// From this offset on the disk is broken.
+    /// From this offset on the disk fails.
     fails_from: u64,
 }
 
@@ -302,7 +301,7 @@ impl File for Asked {
 }
 
 #[test]
-fn the_disk_is_kept_busy_behind_a_long_log() {
+fn long_log_is_written_back_before_its_sync() {
     let disk = MemoryStorage::new();
     let file = disk.create(Path::new(PATH), Access::Buffered).unwrap();
     let asked = Arc::new(Asked::new(file, u64::MAX));
@@ -323,9 +322,9 @@ fn the_disk_is_kept_busy_behind_a_long_log() {
     assert!(asked.ranges.lock().len() < 6, "asking costs a system call");
 }
 
-/// What the disk could not take is as lost as if a sync had failed.
+/// After a failed writeback the log is as lost as after a failed sync.
 #[test]
-fn a_log_that_cannot_be_written_back_is_lost() {
+fn log_is_lost_after_a_failed_writeback() {
     let disk = MemoryStorage::new();
     let file = disk.create(Path::new(PATH), Access::Buffered).unwrap();
     let asked = Arc::new(Asked::new(file, 1 << 20));
@@ -336,10 +335,10 @@ fn a_log_that_cannot_be_written_back_is_lost() {
     assert!(!writer.is_open() && writer.sync().is_err() && writer.finish(8).is_err());
 }
 
-/// A byte in front of each frame of an earlier life stands what looks like the header
-/// of a frame of this one, 281 000 bytes long.
+/// One byte before each frame of an earlier log are bytes that look like the header of a current
+/// frame, 281 000 bytes long.
 #[test]
-fn what_only_looks_like_a_frame_is_not_read() {
+fn bytes_that_only_look_like_a_frame_are_not_read() {
     let disk = MemoryStorage::new();
     let mut writer = LogWriter::new(disk.create(Path::new(PATH), Access::Buffered).unwrap(), 7);
     write(&mut writer, b"");

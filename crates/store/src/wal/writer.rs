@@ -1,18 +1,16 @@
 //! Appends records to a log file.
 //!
-//! A writer is used by one thread at a time; others may put what it has appended on
-//! stable storage meanwhile ([`LogWriter::syncer`]). After an error the end of the
-//! file is not known: [`LogWriter::append`] refuses, and [`LogWriter::finish`] may
-//! still end the log in front of the torn place. After a failed sync, whoever did it,
-//! nothing brings a log back (the system may have dropped its pages, and says so
-//! once).
+//! One thread at a time uses a writer; meanwhile others may sync the appended bytes
+//! ([`LogWriter::syncer`]). After an error the end of the file is unknown: [`LogWriter::append`]
+//! refuses, and [`LogWriter::finish`] may still end the log before the torn place. After a failed
+//! sync, on any thread, the log is lost for good (the system may have dropped its pages, and
+//! reports that once).
 //!
-//! Writers do not wait for the end of one log before they begin the next
-//! ([`LogWriter::end`]). What keeps the logs in their order is this: nothing of a log
-//! is synced before all of the one in front of it is ([`LogWriter::follow`]). So what
-//! is on stable storage of all logs is a prefix of what was appended. And a mark in the
-//! log vouches for every log in front: it stands there before a sync is acknowledged that
-//! somebody waits for, or in front of the first record behind another sync.
+//! Writers do not wait for the end of one log before they begin the next ([`LogWriter::end`]). One
+//! rule keeps the logs in order: no byte of a log is synced before all of the preceding log is
+//! ([`LogWriter::follow`]). The bytes on stable storage, over all logs, are therefore a prefix of
+//! the appended bytes. A mark in the log confirms all preceding logs: it is written before a sync
+//! is acknowledged to a waiting caller, or before the first record after another sync.
 
 use std::sync::Arc;
 
@@ -23,13 +21,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What is known of the end of the file.
+/// The known state of the end of the file.
 #[derive(Debug, Clone)]
 enum Health {
     Good,
-    /// A write failed: part of a frame may stand at `offset`.
+    /// A write failed: part of a frame may be at `offset`.
     Torn(Error),
-    /// The end record stands; nothing may follow.
+    /// The end record is written; nothing may follow.
     Finished,
 }
 
@@ -37,15 +35,15 @@ enum Health {
 #[derive(Debug)]
 pub(crate) struct LogSyncer {
     file: Arc<dyn File>,
-    /// So many bytes are on stable storage.
+    /// The number of bytes on stable storage.
     synced: AtomicU64,
     /// A sync failed.
     is_lost: AtomicBool,
-    /// All of the log in front is on stable storage, or there is none: who finds nothing
-    /// left to sync needs no lock.
+    /// All of the preceding log is on stable storage, or there is none: a thread that has nothing
+    /// to sync needs no lock.
     is_front_synced: AtomicBool,
-    /// Held while the file is synced, or a failure would be told to one thread and
-    /// the next one would hear that all is well.
+    /// Held during a sync of the file; otherwise one thread would see the failure and the next one
+    /// a success.
     syncing: Mutex<Syncing>,
 }
 
@@ -53,11 +51,11 @@ pub(crate) struct LogSyncer {
 struct Syncing {
     /// The error of the sync that failed.
     failure: Option<Error>,
-    /// The log in front of this one, while it is not on stable storage.
+    /// The preceding log, while it is not on stable storage.
     in_front: Option<LogEnd>,
 }
 
-/// The whole of a log that was ended, up to a number of bytes.
+/// An ended log, up to a number of bytes.
 #[derive(Debug)]
 struct LogEnd {
     syncer: Arc<LogSyncer>,
@@ -75,8 +73,8 @@ impl LogSyncer {
         }
     }
 
-    /// Returns once the first `offset` bytes of the log, which were appended, are
-    /// on stable storage, and every log in front of it.
+    /// Returns once the first `offset` appended bytes of the log and all preceding logs are on
+    /// stable storage.
     pub(crate) fn sync_up_to(&self, offset: u64) -> Result<()> {
         let is_done = || self.is_front_synced() && self.synced() >= offset;
         if !self.is_lost() && is_done() {
@@ -95,7 +93,7 @@ impl LogSyncer {
         Ok(())
     }
 
-    /// Returns once all of the log in front is on stable storage.
+    /// Returns once all of the preceding log is on stable storage.
     fn sync_front(&self) -> Result<()> {
         self.sync_in_front(&mut self.syncing.lock())
     }
@@ -109,20 +107,20 @@ impl LogSyncer {
         Ok(())
     }
 
-    /// Ends the log for good.
+    /// Marks the log as lost.
     fn lose(&self, syncing: &mut Syncing, error: Error) -> Error {
         syncing.failure = Some(error.clone());
         self.is_lost.store(true, Ordering::Release);
         error
     }
 
-    /// Has the system begin to write a part of the log to the disk.
+    /// Asks the system to start writing a part of the log to the disk.
     fn start_writeback(&self, offset: u64, bytes: u64) -> Result<()> {
         let started = self.file.start_writeback(offset, bytes);
         started.map_err(|error| self.lose(&mut self.syncing.lock(), failed(&error)))
     }
 
-    /// Nothing is synced before all of the log in front is.
+    /// Makes every sync wait until all of the preceding log is synced.
     fn follow(&self, front: LogEnd) {
         self.is_front_synced.store(false, Ordering::Release);
         self.syncing.lock().in_front = Some(front);
@@ -146,11 +144,11 @@ impl LogSyncer {
     }
 }
 
-/// What a sync that failed means for a log.
+/// The error of a log after a failed sync.
 fn failed(error: &tidekv_io::Error) -> Error {
     Error::new(
         ErrorKind::Storage,
-        format!("{error}; what was written since the last sync may be lost: reopen the store"),
+        format!("{error}; writes since the last sync may be lost: reopen the store"),
     )
 }
 
@@ -161,29 +159,28 @@ pub(crate) struct LogWriter {
     syncer: Arc<LogSyncer>,
     number: u64,
     offset: u64,
-    /// Up to where the system was asked to write to the disk.
+    /// The offset up to which writeback was requested.
     written_back: u64,
-    /// Up to where the file's pages hold bytes of this log and zeros.
+    /// The offset up to which the file's pages hold only bytes of this log and zeros.
     own_until: u64,
-    /// The logs in front of which no mark says yet that they were synced.
-    unvouched: Vec<Arc<LogSyncer>>,
+    /// The preceding logs whose sync no mark records yet.
+    unmarked: Vec<Arc<LogSyncer>>,
     health: Health,
     frame: Vec<u8>,
 }
 
-/// The system is asked to write to the disk whenever there is so much: a sync then
-/// waits for little, however long the log, and not for as much as the disk takes in a
-/// second.
+/// Writeback is requested whenever this many bytes have accumulated: a sync then has few bytes left
+/// to write, however long the log, instead of as many as the disk takes in a second.
 const WRITEBACK_BYTES: u64 = 1 << 20;
 
-/// What the system keeps of a file in one piece.
+/// Page size of the system's page cache.
 const PAGE_BYTES: u64 = 4096;
 
-/// Frame buffers larger than this are given back after use.
+/// Frame buffers larger than this are freed after use.
 const FRAME_BYTES_KEPT: usize = 4 << 20;
 
 impl LogWriter {
-    /// A writer at the start of `file`, which holds nothing but zeros.
+    /// A writer at the start of `file`, which contains only zeros.
     pub(crate) fn new(file: Arc<dyn File>, number: u64) -> Self {
         Self {
             syncer: Arc::new(LogSyncer::new(Arc::clone(&file))),
@@ -192,17 +189,17 @@ impl LogWriter {
             offset: 0,
             written_back: 0,
             own_until: u64::MAX,
-            unvouched: Vec::new(),
+            unmarked: Vec::new(),
             health: Health::Good,
             frame: Vec::new(),
         }
     }
 
-    /// A writer at the start of `file`, whose bytes so far belong to other logs.
+    /// A writer at the start of `file`, which contains frames of earlier logs.
     ///
-    /// Where only the beginning of a page is written, the system reads the page from the
-    /// disk first, for its end, and the writer waits for that. So whoever comes to a page
-    /// writes all of it, zeros behind the frame.
+    /// When a write covers only the beginning of a page, the system reads the page from the disk
+    /// first, to keep its end, and the writer waits for that. The writer therefore always fills the
+    /// page, with zeros after the frame.
     pub(crate) fn recycling(file: Arc<dyn File>, number: u64) -> Self {
         Self { own_until: 0, ..Self::new(file, number) }
     }
@@ -217,17 +214,17 @@ impl LogWriter {
         self.offset
     }
 
-    /// Appends one record, whose payload is what `fill` adds to the buffer, and
-    /// hands it to the operating system.
+    /// Appends one record, whose payload `fill` appends to the buffer, and passes it to the
+    /// operating system.
     pub(crate) fn append(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
         if let Some(error) = self.lost() {
             return Err(error);
         }
         match &self.health {
             Health::Good => {
-                // Without its lock: somebody may be syncing this log now.
+                // Without its lock: another thread may be syncing this log now.
                 if self.syncer.is_front_synced() {
-                    self.vouch_for_front()?;
+                    self.record_front_sync()?;
                 }
                 self.write_frame(fill)
             }
@@ -271,64 +268,63 @@ impl LogWriter {
         }
     }
 
-    /// Puts everything appended on stable storage, with a witness that the logs in
-    /// front are.
+    /// Puts all appended bytes on stable storage, with a mark that the preceding logs are.
     pub(crate) fn sync(&mut self) -> Result<()> {
         let vouched = match self.health {
             Health::Finished => Ok(()),
-            // A mark may take the torn place, as the end record may.
-            Health::Good | Health::Torn(_) => self.vouch(),
+            // A mark may overwrite the torn place, like the end record.
+            Health::Good | Health::Torn(_) => self.sync_front_and_mark(),
         };
         self.syncer.sync_up_to(self.offset)?;
         vouched
     }
 
-    /// Syncs the logs in front, and says so in this one: in front of a record that is
-    /// acknowledged as synced, as it cannot be taken back if a mark behind it fails.
-    pub(crate) fn vouch(&mut self) -> Result<()> {
-        if !self.unvouched.is_empty() {
+    /// Syncs the preceding logs and records that in this one: before a record that is acknowledged
+    /// as synced, because that record cannot be taken back if a mark after it fails.
+    pub(crate) fn sync_front_and_mark(&mut self) -> Result<()> {
+        if !self.unmarked.is_empty() {
             self.syncer.sync_front()?;
         }
-        self.vouch_for_front()
+        self.record_front_sync()
     }
 
-    /// Says of the log in front, which is on stable storage, that it is.
-    fn vouch_for_front(&mut self) -> Result<()> {
-        if !self.unvouched.is_empty() {
+    /// Records that the preceding log is on stable storage.
+    fn record_front_sync(&mut self) -> Result<()> {
+        if !self.unmarked.is_empty() {
             self.write_frame(|out| out.push(RECORD_MARK))?;
-            self.unvouched.clear();
+            self.unmarked.clear();
         }
         Ok(())
     }
 
-    /// For other threads: what puts the bytes appended so far, up to
-    /// [`LogWriter::offset`], on stable storage.
+    /// The handle with which other threads sync the bytes appended so far, up to
+    /// [`LogWriter::offset`].
     pub(crate) fn syncer(&self) -> &Arc<LogSyncer> {
         &self.syncer
     }
 
-    /// Appends a record that says nothing but vouches for what was synced. Unless the
-    /// log is synced, it reaches the disk some time.
+    /// Appends a record without content that records the syncs so far. Unless the log is synced, it
+    /// reaches the disk at some later time.
     pub(crate) fn mark(&mut self) -> Result<()> {
         self.append(|out| out.push(RECORD_MARK))
     }
 
-    /// Whether records can be appended; otherwise [`Self::end`] it and go on in a
+    /// Whether records can be appended; otherwise [`Self::end`] the log and continue in a
     /// successor.
     pub(crate) fn is_open(&self) -> bool {
-        let mut all = std::iter::once(&self.syncer).chain(&self.unvouched);
+        let mut all = std::iter::once(&self.syncer).chain(&self.unmarked);
         matches!(self.health, Health::Good) && !all.any(|syncer| syncer.is_lost())
     }
 
-    /// The error that ended this log for good, if one did, or one in front.
+    /// The error that made this log or a preceding one unusable, if any.
     pub(crate) fn lost(&self) -> Option<Error> {
-        let mut all = std::iter::once(&self.syncer).chain(&self.unvouched);
+        let mut all = std::iter::once(&self.syncer).chain(&self.unmarked);
         all.find_map(|syncer| syncer.failure())
     }
 
-    /// Ends the log behind its last whole record and names its successor, whose name
-    /// must be durable: the end may come to the disk at any time from here on. May be
-    /// called again after an error, with the same successor.
+    /// Ends the log after its last whole record and names its successor, whose file name must be
+    /// durable: the end record may reach the disk at any time from here on. May be called again
+    /// after an error, with the same successor.
     pub(crate) fn end(&mut self, successor: u64) -> Result<()> {
         if let Some(error) = self.lost() {
             return Err(error);
@@ -346,25 +342,24 @@ impl LogWriter {
         }
     }
 
-    /// Like [`Self::end`] for a log that nothing follows for now, and syncs it.
+    /// Like [`Self::end`] for a log without a successor for now, and syncs it.
     pub(crate) fn finish(&mut self, successor: u64) -> Result<()> {
         if !matches!(self.health, Health::Finished) {
-            // First what stands there: then the end record can say that all of it is
-            // on stable storage, and damage to any of it is told from a torn end. A log
-            // that is followed needs none of this: a mark in the follower says so.
+            // First sync the existing records: the end record can then say that all of them are on
+            // stable storage, and damage to any of them is told from a torn end. A log with a
+            // successor does not need this: a mark in the successor says it.
             self.sync()?;
         }
         self.end(successor)?;
         self.syncer.sync_up_to(self.offset)
     }
 
-    /// Makes this log, to which nothing was appended, the one behind `front`, which
-    /// was ended.
+    /// Makes this log, which is empty, the successor of `front`, which was ended.
     pub(crate) fn follow(&mut self, front: &Self) {
         debug_assert!(matches!(front.health, Health::Finished) && self.offset == 0);
         let end = LogEnd { syncer: Arc::clone(&front.syncer), offset: front.offset };
         self.syncer.follow(end);
-        self.unvouched.clone_from(&front.unvouched);
-        self.unvouched.push(Arc::clone(&front.syncer));
+        self.unmarked.clone_from(&front.unmarked);
+        self.unmarked.push(Arc::clone(&front.syncer));
     }
 }

@@ -1,10 +1,10 @@
-//! What KV has and does not fill yet is lent to blocks while a store is brought back to what
-//! it was (`warm_start.rs`).
+//! During warm start (`warm_start.rs`), blocks borrow the part of KV's budget that KV does not use
+//! yet.
 //!
 //! Guarantees:
-//! 1. Only parts of KV and blocks change, never their sum. Boundaries that move in the
-//!    meantime stay where they went.
-//! 2. Whatever was lent is given back with [`BorrowedBudget::give_back`], as far as blocks have it.
+//! 1. Only the parts of KV and blocks change, never their sum. Concurrent boundary moves are kept.
+//! 2. [`BorrowedBudget::give_back`] returns everything that was borrowed, as far as blocks still
+//!    have it.
 //!
 //! Safe to use from all threads.
 
@@ -15,17 +15,17 @@ use tidekv_cache::Caches;
 use crate::sst::block::BlockRef;
 use crate::sync::Mutex;
 
-/// KV has so much of its part beyond what it has filled, and so many bytes at least: more
+/// KV keeps this share of its part beyond its current size, and at least a number of bytes: more
 /// than it takes to look full.
 const KV_AHEAD: f64 = 0.25;
 const AHEAD_BYTES_MIN: f64 = (128 << 10) as f64;
 
-/// What blocks have of KV's part. Lookups of keys in the order of their heat go through the
-/// same filter and index blocks again and again, which need not be read as often then.
+/// The part of KV's budget that blocks use. Lookups of keys in the order of their hotness need the
+/// same filter and index blocks again and again, which are then read less often.
 #[derive(Debug)]
 pub(crate) struct BorrowedBudget {
     caches: Arc<Caches<BlockRef>>,
-    /// What blocks have of KV's, as a share of KV, KP and blocks together.
+    /// The borrowed part, as a share of KV, KP and blocks together.
     share: Mutex<f64>,
 }
 
@@ -34,7 +34,7 @@ impl BorrowedBudget {
         Self { caches: Arc::clone(caches), share: Mutex::new(0.0) }
     }
 
-    /// Lends what KV does not fill soon, whatever its part is by now.
+    /// Lends the part that KV will not fill soon, whatever its current size.
     pub(crate) fn follow(&self) {
         self.lend(|kv| {
             let whole = self.caches.split().iter().sum::<usize>().max(1) as f64;
@@ -44,20 +44,20 @@ impl BorrowedBudget {
         });
     }
 
-    /// KV has all of its part again.
+    /// Returns the borrowed part to KV.
     pub(crate) fn give_back(&self) {
         self.lend(|_| 0.0);
     }
 
-    /// Lends as much as `choose` makes of KV's whole part.
+    /// Lends the part that `choose` computes from KV's whole part.
     fn lend(&self, choose: impl FnOnce(f64) -> f64) {
         let mut share = self.share.lock();
         let [kv, kp, blocks] = self.caches.shares();
-        // Boundaries have moved meanwhile.
+        // Boundaries may have moved meanwhile.
         let back = share.min(blocks);
         let (lent, own) = (choose(kv + back), blocks - back);
         self.caches.set_shares([kv + back - lent, kp, own + lent]);
-        // Where shares are fixed, nothing is lent.
+        // With fixed shares nothing is lent.
         let [.., blocks] = self.caches.shares();
         *share = (blocks - own).max(0.0);
     }

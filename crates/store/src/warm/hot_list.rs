@@ -1,11 +1,11 @@
-//! What the caches held when a store was closed, in a file, so that the next life need
-//! not find it out again: which blocks, keys and pointers, and the values of the hottest
-//! keys. (Golden bytes: `testdata/hot-list.golden.txt`.)
+//! The file with the contents of the caches when a store was closed, from which the next run of the
+//! process warms them: blocks, keys and pointers, and the values of the hottest keys. (Golden
+//! bytes: `testdata/hot-list.golden.txt`.)
 //!
 //! ```text
 //! OFFSET  SIZE     MEANING                                        (little-endian)
 //! 0       8        magic "TideHot2"                               (do not change)
-//! 8       8        checksum of what follows
+//! 8       8        checksum of the rest
 //! 16      8        fingerprint of the store: its identity and all its tables
 //! 24      8        shares of KV and KP in what entries and blocks took, two `f32`
 //! …       varint   shards of the point cache
@@ -19,13 +19,12 @@
 //! ```
 //!
 //! Guarantees:
-//! 1. A file that is torn, damaged or of another kind is none: a list is of use, but
-//!    nobody needs it.
-//! 2. Pointers and values are as right as they were in the cache for a store of the same
-//!    fingerprint, whatever its logs hold: it consists of the same tables, and what logs
-//!    hold goes through a flush. Of any other store they are not to be used.
+//! 1. A file that is torn, damaged or of another kind is ignored: the list is optional.
+//! 2. Pointers and values are as valid as they were in the cache, for a store of the same
+//!    fingerprint, whatever its logs hold: it consists of the same tables, and the contents of logs
+//!    are flushed. They must not be used for any other store.
 //!
-//! Relies on: tables of the same fingerprint hold the same
+//! Relies on: tables of the same fingerprint have the same contents
 //! ([`contents`](crate::sst::table::TableProperties::contents)).
 
 use tidekv_cache::BlockId;
@@ -36,20 +35,20 @@ use crate::format::key::{Kind, Trailer, split_deadline};
 use crate::warm::list_file::{self, HEAD_BYTES, Magic};
 
 pub(crate) const MAGIC: Magic = *b"TideHot2";
-/// Beside how often a key was asked for: its value follows.
+/// Flag in the access count of a key: its value follows.
 const HAS_VALUE: u8 = 0x80;
-/// About what a block takes in a list.
+/// Approximate size of a block in a list.
 pub(crate) const LISTED_BLOCK_BYTES: usize = 4;
 
-/// What was hot.
+/// The hot contents of the caches.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct HotList {
-    /// Of the store and all its tables.
+    /// Fingerprint of the store and all its tables.
     pub(crate) fingerprint: u64,
-    /// Of KV, KP and blocks.
+    /// Shares of KV, KP and blocks.
     pub(crate) shares: [f32; 3],
-    /// Of the point cache: to one of these and the lower half of it, hashes of pointers
-    /// are cut.
+    /// Number of shards of the point cache: hashes of pointers are cut to one of these and its
+    /// lower half.
     pub(crate) shards: u64,
     /// In ascending order.
     pub(crate) blocks: Vec<HotBlockId>,
@@ -57,7 +56,7 @@ pub(crate) struct HotList {
     pub(crate) pointers: Vec<HotPointer>,
 }
 
-/// A block, and how often it was asked for.
+/// A block, and its access count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct HotBlockId {
     pub(crate) id: BlockId,
@@ -70,11 +69,11 @@ pub(crate) struct HotKey {
     pub(crate) keyspace: u32,
     pub(crate) key: Box<[u8]>,
     pub(crate) times: u8,
-    /// What KV held of it, where there is room for that.
+    /// The value in KV, if there was room for it.
     pub(crate) value: Option<Box<HotValue>>,
 }
 
-/// What KV held of a key.
+/// The value of a key in KV.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HotValue {
     pub(crate) trailer: Trailer,
@@ -91,17 +90,17 @@ pub(crate) struct HotPointer {
 }
 
 impl HotKey {
-    /// About how many bytes a key takes in a list, without its value.
+    /// Approximate size of a key in a list, without its value.
     pub(crate) fn bytes_of_name(key: &[u8]) -> usize {
         key.len() + 4
     }
 
-    /// About how many bytes its value takes.
+    /// Approximate size of a value in a list.
     pub(crate) fn bytes_of_value(payload: &[u8]) -> usize {
         payload.len() + 12
     }
 
-    /// The memory that it takes: what allocators give is a multiple of 16 bytes.
+    /// The memory that it takes: allocation sizes are multiples of 16 bytes.
     fn memory_bytes(&self) -> usize {
         let given = |bytes: usize| bytes.next_multiple_of(16);
         let of_value = |value: &HotValue| given(size_of::<HotValue>()) + given(value.payload.len());
@@ -117,7 +116,7 @@ impl HotValue {
         put_bytes(out, &self.payload);
     }
 
-    /// Something that KV may hold of the key, or nothing.
+    /// A value that KV may hold for the key, or `None`.
     fn decode(key: &[u8], reader: &mut Reader<'_>) -> Option<Self> {
         let (trailer, level) = (Trailer(reader.varint()?), reader.u8()?);
         let payload: Box<[u8]> = reader.bytes()?.into();
@@ -131,7 +130,7 @@ impl HotValue {
 }
 
 impl HotPointer {
-    /// About how many bytes it takes in a list.
+    /// Approximate size of a pointer in a list.
     pub(crate) const BYTES: usize = 22;
 }
 
@@ -182,7 +181,7 @@ impl HotList {
         }
     }
 
-    /// The memory that it takes.
+    /// Bytes of DRAM held.
     pub(crate) fn memory_bytes(&self) -> usize {
         let keys: usize = self.keys.iter().map(HotKey::memory_bytes).sum();
         self.blocks.capacity() * size_of::<HotBlockId>()
@@ -191,7 +190,7 @@ impl HotList {
             + self.pointers.capacity() * size_of::<HotPointer>()
     }
 
-    /// The list that `bytes` are; `None` when they are none.
+    /// Decodes a list; `None` if `bytes` are not a valid list.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = list_file::open(MAGIC, bytes)?;
         let mut list = Self { fingerprint: reader.u64()?, ..Self::default() };

@@ -1,18 +1,18 @@
-//! Of many things those that are worth most, as far as there is room for them.
+//! Selects the most valuable items that fit into a given size.
 //!
-//! What is offered is looked at once, in any order, and made only when it is taken: of a
-//! large cache of which little is kept little is copied.
+//! Candidates are considered once, in any order, and built only when they are selected: selecting a
+//! small part of a large cache copies only that part.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// Those worth most of what was offered. Nobody leaves for what is worth as much; what does
-/// not fit is passed over, and smaller ones that are worth less may still come in.
+/// The most valuable of the candidates. A candidate replaces only items of lower value; a candidate
+/// that does not fit is skipped, and smaller ones of lower value may still be selected.
 #[derive(Debug)]
 pub(crate) struct Hottest<T> {
-    /// Bytes that are free.
+    /// Free bytes.
     room: usize,
-    /// The one worth least on top.
+    /// The least valuable on top.
     kept: BinaryHeap<Reverse<Ranked<T>>>,
 }
 
@@ -44,13 +44,13 @@ impl<T> PartialEq for Ranked<T> {
 impl<T> Eq for Ranked<T> {}
 
 impl<T> Hottest<T> {
-    /// For so many bytes.
+    /// With room for `room` bytes.
     pub(crate) fn new(room: usize) -> Self {
         Self { room, kept: BinaryHeap::new() }
     }
 
-    /// Takes in what `make` makes, of so many bytes, if it is worth more than all that would
-    /// have to leave; whether it is in, and what has left.
+    /// Selects the result of `make`, of `bytes` bytes, if it is worth more than all items that it
+    /// would replace; returns whether it was selected, and the replaced items.
     pub(crate) fn offer(
         &mut self,
         worth: f32,
@@ -83,7 +83,7 @@ impl<T> Hottest<T> {
         (true, leaving.into_iter().map(|one| one.it).collect())
     }
 
-    /// What was taken in, in any order, and the bytes that are free.
+    /// The selected items, in any order, and the number of free bytes.
     pub(crate) fn finish(self) -> (Vec<T>, usize) {
         (self.kept.into_iter().map(|Reverse(one)| one.it).collect(), self.room)
     }
@@ -104,25 +104,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_worth_most_is_kept() {
+    fn most_valuable_items_are_kept() {
         assert_eq!(kept(30, &[(1.0, 10), (3.0, 10), (2.0, 10), (4.0, 10)]), (vec![1, 2, 3], 0));
         assert_eq!(kept(30, &[(1.0, 10), (3.0, 10), (2.0, 10), (0.5, 10)]), (vec![0, 1, 2], 0));
-        // Two have to leave for one.
+        // Two are replaced by one.
         assert_eq!(kept(30, &[(1.0, 10), (3.0, 10), (2.0, 10), (4.0, 15)]), (vec![1, 3], 5));
-        // Who came first stays.
+        // The earlier one stays.
         assert_eq!(kept(10, &[(1.0, 10), (1.0, 10)]), (vec![0], 0));
     }
 
     #[test]
-    fn nothing_leaves_for_what_does_not_come_in() {
+    fn rejected_item_replaces_nothing() {
         let offers = [(1.0, 10), (5.0, 10), (2.0, 10), (4.0, 25), (4.0, 31), (9.0, 31)];
         assert_eq!(kept(30, &offers), (vec![0, 1, 2], 0));
-        // What is smaller fits still.
+        // A smaller one still fits.
         assert_eq!(kept(30, &[(9.0, 31), (1.0, 20), (0.5, 20), (0.1, 10)]), (vec![1, 3], 0));
     }
 
     #[test]
-    fn what_leaves_is_handed_out_and_nothing_is_made_in_vain() {
+    fn replaced_items_are_returned_and_rejected_ones_are_not_built() {
         let mut hottest = Hottest::new(20);
         assert_eq!(hottest.offer(1.0, 10, || "a"), (true, vec![]));
         assert_eq!(hottest.offer(2.0, 10, || "b"), (true, vec![]));

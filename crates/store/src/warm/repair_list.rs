@@ -1,24 +1,23 @@
-//! What filters had unlearned when a store was closed, in a file, so that the next life need not
-//! learn it again. (Golden bytes: `testdata/learned-list.golden.txt`.)
+//! The file with the repairs of filters when a store was closed, so that the next run of the
+//! process need not repeat them. (Golden bytes: `testdata/filter-repairs.golden.txt`.)
 //!
 //! ```text
 //! OFFSET  SIZE     MEANING                                        (little-endian)
 //! 0       8        magic "TideLrn1"                               (do not change)
-//! 8       8        checksum of what follows
+//! 8       8        checksum of the rest
 //! 16      8        identity of the store
 //! …       varint   tables; of each
 //!         varint     its number, and the bytes of its file
-//!         8          the fingerprint of what its data blocks hold
+//!         8          the contents fingerprint of its data blocks
 //!         varint     partitions; of each its number, how many repairs, and of each repair
 //!                    its bucket less the one before (varint), 4 bytes of bits, the seed
 //! ```
 //!
 //! Guarantees:
-//! 1. A file that is torn, damaged or of another kind is none: a list is of use, but nobody
-//!    needs it.
-//! 2. What a list says of a table is believed of that table alone: of the same store, with the same
-//!    number, length and contents. To believe it of another one would hide keys. Tables do not
-//!    change, so it does not matter of which life the list is.
+//! 1. A file that is torn, damaged or of another kind is ignored: the list is optional.
+//! 2. The repairs of a table apply to that table alone: of the same store, with the same number,
+//!    length and contents. Applied to another one they would hide keys. Tables do not change, so
+//!    the list may come from any previous run.
 
 use crate::format::coding::{Reader, put_varint};
 use crate::sst::filter::{BUCKETS_MAX, Repair};
@@ -26,15 +25,15 @@ use crate::warm::list_file::{self, HEAD_BYTES, Magic};
 
 pub(crate) const MAGIC: Magic = *b"TideLrn1";
 
-/// What the filters of all tables had unlearned.
+/// The repairs of the filters of all tables.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RepairList {
-    /// Of the store.
+    /// Identity of the store.
     pub(crate) store: u64,
     pub(crate) tables: Vec<RepairedTable>,
 }
 
-/// What those of one table had.
+/// The repairs of the filters of one table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RepairedTable {
     pub(crate) id: TableIdentity,
@@ -42,12 +41,12 @@ pub(crate) struct RepairedTable {
     pub(crate) partitions: Vec<(u64, Vec<u64>)>,
 }
 
-/// Which table it is, in one store.
+/// Identifies a table in one store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct TableIdentity {
     pub(crate) number: u64,
     pub(crate) bytes: u64,
-    /// Never 0: that of a table whose contents nobody knows is not listed.
+    /// Never 0: a table with unknown contents is not listed.
     pub(crate) contents: u64,
 }
 
@@ -77,7 +76,7 @@ impl RepairList {
         out
     }
 
-    /// The list that `bytes` are; `None` when they are none.
+    /// Decodes a list; `None` if `bytes` are not a valid list.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = list_file::open(MAGIC, bytes)?;
         let mut list = Self { store: reader.u64()?, tables: Vec::new() };
@@ -97,7 +96,7 @@ impl RepairList {
 /// Bits and seed.
 const REPAIR_BYTES: usize = 5;
 
-/// Repairs in ascending order of their buckets, each of another one.
+/// Repairs in ascending order of their buckets, each of a different one.
 fn decode_repairs(reader: &mut Reader<'_>) -> Option<Vec<u64>> {
     let mut repairs = Vec::new();
     let mut last: Option<u32> = None;

@@ -1,26 +1,25 @@
-//! Whether a history is linearizable: whether every operation can be given one
-//! moment between its invocation and its return such that, in the order of
-//! these moments, all outcomes are right.
+//! Checks whether a history is linearizable: whether every operation can be assigned one moment
+//! between its invocation and its return such that, in the order of these moments, all outcomes are
+//! correct.
 //!
 //! Just-in-time linearization, after Lowe, *Testing for Linearizability*
 //! (Concurrency and Computation 29, 2017), an ordering of the search of Wing
 //! and Gong (*Testing and Verifying Concurrent Objects*, JPDC 17, 1993):
 //!
-//! 1. Walk over invocations and returns in the order of time. A *configuration*
-//!    is a state, and which of the operations under way have taken effect.
-//!    Begin with the initial state, nothing under way.
-//! 2. An invocation is under way from now on, without effect so far.
-//! 3. At a return, from every configuration in which the operation has had no
-//!    effect so far, let operations under way take effect in every possible
-//!    order until it has. Those orders in which it has are the new
-//!    configurations. Configurations are kept in a set, so that no two ways to
-//!    the same one are followed twice.
+//! 1. Walk over invocations and returns in the order of time. A *configuration* is a state, and the
+//!    set of pending operations that have taken effect. Begin with the initial state and no pending
+//!    operation.
+//! 2. An invocation is pending from now on, without effect so far.
+//! 3. At a return, from every configuration in which the operation has had no effect so far, let
+//!    pending operations take effect in every possible order until it has. Those orders in which it
+//!    has are the new configurations. Configurations are kept in a set, so that no two ways to the
+//!    same one are followed twice.
 //! 4. If none is left, the history is not linearizable.
 //!
-//! Changed: nothing; a thread has one operation under way at a time, so what
-//! has taken effect is a bit mask over threads. Exact, and the time is linear
-//! in the length of the history as long as few operations overlap. (The one
-//! crate for this that we found, `todc-utils`, has been left alone since 2023.)
+//! Changed: nothing; a thread has one pending operation at a time, so the set of effects is a bit
+//! mask over threads. Exact, and the time is linear in the length of the history as long as few
+//! operations overlap. (The only crate for this that we found, `todc-utils`, has not been
+//! maintained since 2023.)
 
 use std::collections::HashSet;
 
@@ -43,16 +42,16 @@ type Configuration = (State, u64);
 /// Why a history is not linearizable.
 #[derive(Debug)]
 pub struct Violation {
-    /// The operation that could take effect at no moment.
+    /// The operation that could not take effect at any moment.
     pub event: Event,
-    /// What was under way at its return.
+    /// The pending operations at its return.
     pub under_way: Vec<Event>,
-    /// What the object may have held.
+    /// The possible states of the object.
     pub states: Vec<State>,
 }
 
-/// Checks the history of an object that began as `initial`; returns the most
-/// configurations that there were at once.
+/// Checks the history of an object with the initial state `initial`; returns the maximum number of
+/// simultaneous configurations.
 pub fn check(initial: State, history: &[Event]) -> Result<usize, Box<Violation>> {
     let invocations = history.iter().enumerate().map(|(i, event)| (event.invoked, false, i));
     let returns = history.iter().enumerate().map(|(i, event)| (event.returned, true, i));
@@ -140,7 +139,7 @@ mod tests {
             [write(0, 1, 20, 7), read(1, 2, 3, 7), read(1, 4, 5, 7)];
         let a_hidden_write =
             [write(0, 1, 20, 7), write(1, 2, 21, 8), read(2, 22, 23, 7), read(2, 24, 25, 7)];
-        // 8, then 7, though 7 was begun first.
+        // 8, then 7, although 7 was begun first.
         let out_of_order = [write(0, 1, 30, 7), write(1, 2, 10, 8), read(2, 11, 12, 8)];
         let both_or_neither = [
             event(0, 1, 9, Operation::Write(vec![(0, 1), (2, 2)])),
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_histories_are_found() {
+    fn bad_histories_are_rejected() {
         let stale = [write(0, 1, 2, 7), read(1, 3, 4, ABSENT)];
         let back = [write(0, 1, 20, 7), read(1, 2, 3, 7), read(2, 4, 5, ABSENT)];
         let from_nowhere = [write(0, 1, 2, 7), read(1, 3, 4, 8)];
@@ -223,9 +222,9 @@ mod tests {
         }
     }
 
-    /// Against the definition: every order that respects time is tried.
+    /// Compares with the definition: every order that respects time is tried.
     #[test]
-    fn it_agrees_with_trying_every_order() {
+    fn checker_agrees_with_exhaustive_search() {
         fn some_order(state: State, left: &[Event]) -> bool {
             let may_be_next = |i: &usize| {
                 left.iter().enumerate().all(|(j, e)| j == *i || e.returned > left[*i].invoked)

@@ -1,5 +1,5 @@
-//! One thread's part of the load: operations of every kind on few keys, each
-//! noted with its outcome and the moments between which it ran.
+//! One thread's part of the load: operations of every kind on few keys, each recorded with its
+//! outcome and the times between which it ran.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,10 +9,10 @@ use crate::checker::Event;
 use crate::object::{ABSENT, Operation, SLOTS};
 use crate::support::Dice;
 
-/// Objects under load at once: few, so that threads meet.
+/// Number of concurrent objects: few, so that threads conflict.
 pub const OBJECTS: usize = 3;
 
-/// Keys that only fill memtables and tables.
+/// Number of keys that only fill memtables and tables.
 const FILLERS: u64 = 3000;
 
 type Values = Vec<(usize, i64)>;
@@ -21,11 +21,11 @@ type Values = Vec<(usize, i64)>;
 pub struct Arena {
     pub db: Db,
     pub keyspaces: [Keyspace; 2],
-    /// Gives every event a moment of its own.
+    /// Gives every event a time of its own.
     pub clock: AtomicU64,
 }
 
-/// The keyspace of a slot and its key there.
+/// The keyspace of a slot and its key in it.
 pub fn place(object: usize, slot: usize) -> (usize, String) {
     (slot / 2, format!("object-{object}/{}", ["a", "b"][slot % 2]))
 }
@@ -38,7 +38,7 @@ fn number_of(entry: Option<Entry>) -> i64 {
     number(entry.map(|entry| entry.value))
 }
 
-/// What all slots hold, as of one moment.
+/// The values of all slots at one moment.
 pub fn read_all(arena: &Arena, object: usize) -> Values {
     let snapshot = arena.db.snapshot();
     let read = |slot| {
@@ -53,9 +53,9 @@ pub struct Client<'a> {
     arena: &'a Arena,
     thread: usize,
     dice: Dice,
-    /// Makes every value that is written a new one.
+    /// Makes every written value unique.
     written: i64,
-    /// What it has last seen in each slot.
+    /// The last value that it has seen in each slot.
     seen: [[i64; SLOTS]; OBJECTS],
     pub events: [Vec<Event>; OBJECTS],
 }
@@ -85,10 +85,10 @@ impl<'a> Client<'a> {
         self.events[object].push(Event { thread: self.thread, invoked, returned, operation });
     }
 
-    /// Writes what nobody looks at, so that memtables fill up.
+    /// Writes unobserved keys, so that memtables fill up.
     fn fill(&mut self) {
         let keyspace = &self.arena.keyspaces[self.dice.below(2) as usize];
-        // Before, between and behind the objects.
+        // Before, between and after the objects.
         let head = ["a", "object-0/a0", "object-1/b", "z"][self.dice.below(4) as usize];
         let key = format!("{head}{:05}", self.dice.below(FILLERS));
         let len = self.dice.below(1200) as usize;
@@ -208,7 +208,7 @@ impl<'a> Client<'a> {
             before.as_ref().map(String::as_bytes),
             after.as_ref().map(String::as_bytes),
         )?;
-        // Next time it may have better luck.
+        // It may succeed next time.
         self.seen[object][slot] = match is_done {
             true => new,
             false => number(self.arena.keyspaces[space].get(place(object, slot).1)?),
@@ -265,7 +265,7 @@ impl<'a> Client<'a> {
         }
         Ok(match transaction.commit(Durability::Buffered)? {
             Commit::Done => Operation::Transaction { reads, writes },
-            // Then it was a read of one moment.
+            // In this case it was a read of one moment.
             Commit::Conflict => Operation::Read(reads),
         })
     }

@@ -1,19 +1,19 @@
-//! What is checked: four keys that are read and written together, two in each
-//! of two keyspaces, as one object with a sequential meaning.
+//! The checked object: four keys that are read and written together, two in each of two keyspaces,
+//! with sequential semantics.
 
-/// How many keys belong together.
+/// Number of keys that belong together.
 pub const SLOTS: usize = 4;
 
-/// What a key holds that is not there.
+/// The value of an absent key.
 pub const ABSENT: i64 = i64::MIN;
 
-/// What the keys hold.
+/// The values of the keys.
 pub type State = [i64; SLOTS];
 
 /// An operation with its outcome. Each takes effect in one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
-    /// These slots were found to hold these values.
+    /// These slots had these values.
     Read(Vec<(usize, i64)>),
     /// These slots were set to these values.
     Write(Vec<(usize, i64)>),
@@ -23,13 +23,13 @@ pub enum Operation {
         new: i64,
         is_done: bool,
     },
-    /// A number was added, and this was the sum.
+    /// A number was added, with this sum.
     Add {
         slot: usize,
         delta: i64,
         sum: i64,
     },
-    /// While these slots held these values, those were set to those.
+    /// While these slots had these values, those were set to those.
     Transaction {
         reads: Vec<(usize, i64)>,
         writes: Vec<(usize, i64)>,

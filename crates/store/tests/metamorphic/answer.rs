@@ -1,10 +1,9 @@
-//! The answer of an operation, as bytes: two answers are equal if and only if
-//! their bytes are.
+//! The result of an operation, as bytes: two results are equal if and only if their bytes are.
 
 use tidekv::ErrorKind;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What an operation answered.
+/// The result of an operation.
 #[derive(Debug, Default)]
 pub struct Answer(Vec<u8>);
 
@@ -42,7 +41,7 @@ impl Answer {
         }
     }
 
-    /// An entry of a walk.
+    /// An entry of an iteration.
     pub fn item(&mut self, key: &[u8], value: &[u8], deadline_ms: Option<u64>) {
         self.0.push(b'>');
         self.bytes(key);
@@ -60,7 +59,7 @@ impl Answer {
         xxh3_64(&self.0)
     }
 
-    /// For people: as text, what is unprintable escaped, cut where it is long.
+    /// For people: as text, with unprintable bytes escaped, truncated if long.
     pub fn text(&self) -> String {
         let shown = &self.0[..self.0.len().min(600)];
         let more = if shown.len() < self.0.len() { "…" } else { "" };

@@ -1,8 +1,8 @@
-//! The ordered map that every history must agree with: per keyspace a map from
-//! keys to their versions, as many as open snapshots can see.
+//! The ordered map that every history must agree with: per keyspace a map from keys to their
+//! versions, as many as open snapshots can see.
 //!
-//! It says what the interface promises, in the plainest way that is fast enough
-//! for millions of operations.
+//! It implements the guarantees of the interface in the simplest way that is fast enough for
+//! millions of operations.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -36,7 +36,7 @@ type Item = (Vec<u8>, Value);
 /// A keyspace and a range of its keys, its end excluded.
 type Span = (usize, Vec<u8>, Vec<u8>);
 
-/// What a transaction has read or somebody watches.
+/// A read of a transaction, or a watch.
 #[derive(Debug, Clone)]
 struct Watched {
     space: usize,
@@ -48,14 +48,14 @@ struct Watched {
 pub struct Model {
     spaces: [BTreeMap<Vec<u8>, Versions>; SPACES],
     default_ttl_ms: [Option<u32>; SPACES],
-    /// Of the last write.
+    /// Version of the last write.
     version: u64,
     now_ms: u64,
     snapshots: [Option<u64>; SLOTS],
-    /// The snapshot of the transaction that runs.
+    /// The snapshot of the running transaction.
     transaction: Option<u64>,
     reads: Vec<Watched>,
-    /// What was written since that snapshot: keyspace, from, to (excluded).
+    /// Writes since that snapshot: keyspace, from, to (excluded).
     foreign: Vec<Span>,
     watches: [Option<Watched>; SLOTS],
     walks: [Option<VecDeque<Item>>; SLOTS],
@@ -89,7 +89,7 @@ impl Model {
     }
 
     fn push(versions: &mut Versions, version: u64, value: Option<Value>, newest_held: Option<u64>) {
-        // The version before it stays only if a snapshot sees it.
+        // The previous version stays only if a snapshot sees it.
         if versions.last().is_some_and(|(last, _)| newest_held.is_none_or(|held| *last > held)) {
             versions.pop();
         }
@@ -100,7 +100,7 @@ impl Model {
         self.snapshots.iter().flatten().chain(&self.transaction).max().copied()
     }
 
-    /// Tells watchers that the keys from `from` up to `to` were written.
+    /// Notifies watchers that the keys from `from` up to `to` were written.
     fn note(&mut self, space: usize, from: &[u8], to: &[u8]) {
         let watches = self.watches.iter_mut().flatten();
         for watched in watches.chain(&mut self.reads).filter(|w| w.space == space) {
@@ -166,7 +166,7 @@ impl Model {
         self.set(space, key(k), Some(Value { bytes, deadline_ms }));
     }
 
-    // ---- Walks ----
+    // ---- Iteration ----
 
     fn version_of(&self, moment: Moment) -> Option<u64> {
         match moment {
@@ -216,7 +216,7 @@ impl Model {
 
     // ---- Operations ----
 
-    /// Does `operation` and says what it must answer.
+    /// Performs `operation` and computes its expected result.
     pub fn run(&mut self, operation: &Operation, answer: &mut Answer) {
         match operation {
             Operation::Write(write) => self.write(write),
@@ -466,8 +466,8 @@ impl Model {
         }
         let version = *self.transaction.get_or_insert(self.version);
         answer.entry(shown(self.get(space, &key, version)));
-        // Read before: then it counts from that moment, which is the same for
-        // all reads of a transaction.
+        // Read before: then it counts from that moment, which is the same for all reads of a
+        // transaction.
         if !self.reads.iter().any(|read| read.space == space && read.key == key) {
             let was_written = covers(&self.foreign, space, &key);
             self.reads.push(Watched { space, key, was_written });
@@ -481,13 +481,13 @@ impl Model {
         deleted: &mut Vec<Span>,
     ) {
         let now_ms = self.now_ms;
-        // Time stands still within a transaction: what is alive stays so.
+        // Time does not advance within a transaction: live entries stay alive.
         let mut put = |space, k, value: Payload, deadline_ms| {
             let value = Value { bytes: value.bytes().into(), deadline_ms };
             own.insert((space, key(k)), Some(value).filter(|value| value.is_alive(now_ms)));
         };
         match *write {
-            // Without a deadline whatever the keyspace says.
+            // Without a deadline, regardless of the keyspace's default.
             Write::Put { space, key, value } => put(space, key, value, None),
             Write::PutTtl { space, key, value, ttl_ms } => {
                 put(space, key, value, Some(now_ms + u64::from(ttl_ms)));
@@ -538,7 +538,7 @@ fn say(key: &[u8], value: &Value, keys_only: bool, answer: &mut Answer) {
     answer.item(key, if keys_only { b"" } else { &value.bytes }, value.deadline_ms);
 }
 
-/// The bounds of a walk.
+/// The bounds of an iteration.
 pub fn bounds(walk: &Walk) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     let bound = |end: Option<(u32, bool)>, is_open: bool| match end {
         None => Bound::Unbounded,
@@ -548,8 +548,7 @@ pub fn bounds(walk: &Walk) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     (bound(walk.from, false), bound(walk.to, true))
 }
 
-/// What all keys around number `k` begin with: so many hexadecimal digits are
-/// left out.
+/// The common prefix of all keys around number `k`, without `cut` hexadecimal digits.
 pub fn prefix(k: u32, cut: usize) -> Vec<u8> {
     let mut prefix = key(k / 2 * 2);
     prefix.truncate(prefix.len() - cut);

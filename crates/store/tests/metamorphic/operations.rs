@@ -1,17 +1,17 @@
-//! The list of operations: what each one is, and how a list follows from a seed.
+//! The list of operations: their definitions, and the generation of a list from a seed.
 //!
-//! An operation names keys and values by numbers, never by what came before it,
-//! so a list with any operations left out is a list as well: that is what lets
-//! a failing one be shrunk.
+//! An operation names keys and values by numbers, never by the results of earlier operations, so a
+//! list without some of its operations is also a valid list: a failing list can therefore be
+//! shrunk.
 
 use crate::support::Dice;
 
-/// How many keyspaces there are.
+/// Number of keyspaces.
 pub const SPACES: usize = 3;
-/// How many snapshots, walks and watches can be held open.
+/// Maximum number of open snapshots, iterators and watches.
 pub const SLOTS: usize = 4;
 
-/// A value, by what makes it.
+/// A value, by its generator.
 #[derive(Debug, Clone, Copy)]
 pub struct Payload {
     pub seed: u32,
@@ -19,8 +19,7 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// The bytes: sometimes a number, sometimes text that compresses, sometimes
-    /// noise.
+    /// The bytes: a number, compressible text, or noise.
     pub fn bytes(self) -> Vec<u8> {
         if self.seed.is_multiple_of(16) {
             return self.seed.to_string().into_bytes();
@@ -39,8 +38,8 @@ impl Payload {
     }
 }
 
-/// The key of a number. The order of keys is the order of numbers; an even key
-/// is a prefix of the odd one behind it; lengths differ and zero bytes occur.
+/// The key of a number. The order of keys is the order of numbers; an even key is a prefix of the
+/// odd one after it; lengths differ and zero bytes occur.
 pub fn key(number: u32) -> Vec<u8> {
     let base = number / 2;
     let mut key = format!("k{base:06x}").into_bytes();
@@ -56,7 +55,7 @@ pub fn key(number: u32) -> Vec<u8> {
     key
 }
 
-/// A write to one keyspace, as batches and transactions gather them.
+/// A write to one keyspace, in a batch or a transaction.
 #[derive(Debug, Clone)]
 pub enum Write {
     Put {
@@ -64,7 +63,7 @@ pub enum Write {
         key: u32,
         value: Payload,
     },
-    /// Until so many milliseconds from now; 0 is at once.
+    /// With a TTL in milliseconds; 0 expires at once.
     PutTtl {
         space: usize,
         key: u32,
@@ -82,14 +81,14 @@ pub enum Write {
     },
 }
 
-/// What a compare-and-set expects.
+/// The expected value of a compare-and-set.
 #[derive(Debug, Clone, Copy)]
 pub enum Expectation {
-    /// Nothing.
+    /// No value.
     Absence,
-    /// What is there.
+    /// The current value.
     Presence,
-    /// What is surely not there.
+    /// A value that is certainly not current.
     Wrong,
 }
 
@@ -106,9 +105,9 @@ pub enum Step {
         cut: usize,
     },
     Write(Write),
-    /// Somebody else writes meanwhile.
+    /// Another writer writes concurrently.
     Foreign(Write),
-    /// The store is busy meanwhile.
+    /// The store flushes concurrently.
     Flush {
         space: usize,
     },
@@ -122,14 +121,14 @@ pub enum Step {
     },
 }
 
-/// Which moment a read is of.
+/// The moment of a read.
 #[derive(Debug, Clone, Copy)]
 pub enum Moment {
     Now,
     Snapshot(usize),
 }
 
-/// A walk: its bounds, how far it goes and from where.
+/// An iteration: its bounds, length and direction.
 #[derive(Debug, Clone, Copy)]
 pub struct Walk {
     pub space: usize,
@@ -177,7 +176,7 @@ pub enum Operation {
         key: u32,
         moment: Moment,
     },
-    /// From memory if it is there, else from storage.
+    /// From memory if possible, otherwise from storage.
     GetCached {
         space: usize,
         key: u32,
@@ -203,7 +202,7 @@ pub enum Operation {
         moment: Moment,
         limit: u32,
     },
-    /// Each bit of `ends` says from which end the next entry is taken.
+    /// Each bit of `ends` selects the end from which the next entry is taken.
     BothEnds {
         walk: Walk,
         ends: u64,
@@ -247,25 +246,24 @@ pub enum Operation {
     Advance {
         ms: u32,
     },
-    /// A smaller or larger budget; how large is the setting's affair.
+    /// A smaller or larger budget; the settings define its size.
     Budget,
     Reopen,
-    /// A checkpoint is made, opened and walked; with `moves` it then takes the
-    /// place of the store.
+    /// A checkpoint is made, opened and scanned; with `moves` it then replaces the store.
     Checkpoint {
         moves: bool,
     },
-    /// The closed store is opened for reading only, walked, and opened again.
+    /// The closed store is opened read-only, scanned, and opened again.
     ReadOnly,
     /// Every entry of every keyspace, in both directions.
     Everything,
-    /// What must be refused.
+    /// Input that must be refused.
     EmptyKey {
         space: usize,
     },
 }
 
-/// What a list is like.
+/// The shape of a list.
 #[derive(Debug, Clone, Copy)]
 pub struct Profile {
     pub operations: usize,
@@ -274,8 +272,8 @@ pub struct Profile {
     pub value_bytes_max: u32,
 }
 
-/// From thousands of operations on few keys, which stumble over each other, to
-/// so many that several levels fill.
+/// From thousands of operations on few keys, which conflict with each other, to enough to fill
+/// several levels.
 pub const PROFILES: [Profile; 4] = [
     Profile { operations: 4_000, keys: 64, value_bytes_max: 300 },
     Profile { operations: 20_000, keys: 1 << 11, value_bytes_max: 160 },
@@ -284,17 +282,17 @@ pub const PROFILES: [Profile; 4] = [
 ];
 
 impl Profile {
-    /// About how many bytes are alive once a list has run for a while.
+    /// The approximate number of live bytes once a list has run for a while.
     pub fn bytes(&self) -> u64 {
         u64::from(self.keys) * u64::from(self.value_bytes_max / 2 + 16)
     }
 }
 
-/// Draws a list.
+/// Generates a list.
 pub struct Generator {
     dice: Dice,
     profile: Profile,
-    /// Where the writer in order stands.
+    /// The position of the sequential writer.
     cursor: u32,
 }
 
@@ -323,7 +321,7 @@ impl Generator {
     fn key(&mut self) -> u32 {
         let keys = u64::from(self.profile.keys);
         match self.dice.below(10) {
-            // A few hot keys all over the range.
+            // A few hot keys across the range.
             0..4 => {
                 let place = (0..3).map(|_| self.dice.below(keys)).min().unwrap_or(0) / 8;
                 (place.wrapping_mul(0x9E37_79B1) % keys) as u32
@@ -403,7 +401,7 @@ impl Generator {
                 8..10 => Step::Prefix { space, key, cut: 1 + self.dice.below(2) as usize },
                 10..18 => Step::Write(self.write()),
                 18..20 => Step::Foreign(self.write()),
-                // Somebody writes what was just read.
+                // Another writer writes the keys that were just read.
                 20 => {
                     let target = steps.iter().rev().find_map(|step| match step {
                         Step::Get { space, key } => Some((*space, *key)),
@@ -480,7 +478,7 @@ impl Generator {
         }
     }
 
-    /// What is rare.
+    /// A rare operation.
     fn event(&mut self) -> Operation {
         let (space, slot) = (self.space(), self.slot());
         match self.dice.below(400) {

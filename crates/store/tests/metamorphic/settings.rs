@@ -1,5 +1,5 @@
-//! Settings, drawn from a seed: from absurdly tiny to generous, on simulated or
-//! on real storage. None of them may change an answer.
+//! Settings, generated from a seed: from absurdly tiny to generous, on simulated or on real
+//! storage. None of them may change a result.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,11 +14,10 @@ use crate::operations::Profile;
 use crate::support::strange_tier::Temper;
 use crate::support::{Dice, START_MS, cache_policy};
 
-/// How far a list is followed on real storage, where each flush takes
-/// milliseconds.
+/// Maximum number of operations on real storage, where each flush takes milliseconds.
 const REAL_OPERATIONS_MAX: usize = 8_000;
 
-/// Where files live.
+/// The location of the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disk {
     Simulated,
@@ -32,9 +31,9 @@ pub enum Disk {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     Close,
-    /// The process dies: what was written to files is there.
+    /// The process is killed: written data is preserved.
     Kill,
-    /// The power fails: what was synced is there.
+    /// The power fails: synced data is preserved.
     PowerCut,
 }
 
@@ -42,7 +41,7 @@ pub enum Ending {
 pub struct Settings {
     pub seed: u64,
     pub disk: Disk,
-    /// Background threads; 0: everything in the caller's.
+    /// Background threads; 0: all work in the caller's.
     pub threads: usize,
     pub ending: Ending,
     pub durability: Durability,
@@ -54,22 +53,22 @@ pub struct Settings {
     pub cache_bytes_max: u64,
     pub cache_policy: CachePolicy,
     pub cross_check: bool,
-    /// Few bits have pointers taken for those of other keys all the time.
+    /// With few bits, pointers are constantly confused with those of other keys.
     pub fingerprint_bits: u32,
-    /// What is remembered of the caches takes one part in so many of the data.
+    /// The hot list takes one part in this many of the data.
     pub hot_list_share: u64,
-    /// Between operations, one time in so many, something happens that is no
+    /// Between operations, with a probability of one in this many, an event happens that is not an
     /// operation: a flush, an eviction, a compaction, other options.
     pub disturbed_one_in: u64,
-    /// What lies under the block cache, if anything does.
+    /// The tier under the block cache, if any.
     pub tier: Option<Temper>,
-    /// So far a list is followed: real storage takes its time.
+    /// Maximum number of operations: real storage is slow.
     pub operations_max: usize,
 }
 
 impl Settings {
-    /// The settings of `seed` for lists of `profile`: limits so tiny that files
-    /// would come by the ten thousand are left to short lists.
+    /// The settings of `seed` for lists of `profile`: limits so tiny that they create files by the
+    /// ten thousand are only used for short lists.
     pub fn new(seed: u64, profile: &Profile) -> Self {
         let mut dice = Dice(seed.wrapping_mul(0xD129_0DDB_53C4_3E49) ^ 0x2545_F491);
         dice.below(2);
@@ -83,7 +82,7 @@ impl Settings {
         let operations_max = if is_real { REAL_OPERATIONS_MAX } else { usize::MAX };
         let operations = profile.operations.min(operations_max) as u64;
         let bytes = profile.bytes();
-        // Files cost most of the time: so many flushes a list at most.
+        // Files take most of the time: this bounds the number of flushes per list.
         let flushes_max = if is_real { 40 } else { 600 };
         let memtable_bytes_min = (operations * 60 / flushes_max).max(256);
         let ending = match dice.below(3) {
@@ -100,7 +99,7 @@ impl Settings {
             durability: if is_sync { Durability::Sync } else { Durability::Buffered },
             direct_io: dice.one_in(2),
             memory_bytes: [0, 8 << 20, 12 << 20, 64 << 20][dice.below(4) as usize],
-            // The smallest now and then, for only then are there several levels.
+            // The smallest size occasionally, because only it creates several levels.
             memtable_bytes: match seed % 6 {
                 0 => memtable_bytes_min,
                 _ => between(&mut dice, memtable_bytes_min, (bytes / 2).max(2048)),
@@ -124,7 +123,7 @@ impl Settings {
     }
 }
 
-/// A number between `low` and `high`, small ones as likely as large ones.
+/// A number between `low` and `high`, logarithmically distributed.
 fn between(dice: &mut Dice, low: u64, high: u64) -> u64 {
     let share = dice.below(1001) as f64 / 1000.0;
     let low = low.max(1) as f64;
@@ -157,8 +156,7 @@ impl fmt::Display for Settings {
     }
 }
 
-/// Settings of a keyspace; its time to live is no setting, for it changes
-/// answers.
+/// Settings of a keyspace; its time to live is not a setting, because it changes results.
 pub fn keyspace_options(dice: &mut Dice, default_ttl_ms: Option<u32>) -> KeyspaceOptions {
     let mut compression = || match dice.below(8) {
         0..2 => Compression::Lz4,
@@ -177,9 +175,8 @@ pub fn keyspace_options(dice: &mut Dice, default_ttl_ms: Option<u32>) -> Keyspac
     }
 }
 
-/// A clock whose time of day moves only when told to. Sleeping takes no time
-/// and moves only the monotonic side: how long writers are slowed down depends
-/// on settings, what has expired must not.
+/// A clock whose time of day moves only on request. Sleeping takes no time and moves only the
+/// monotonic side: how long writers are slowed down depends on settings, expiry must not.
 #[derive(Debug)]
 pub struct ListClock {
     unix_ms: AtomicU64,

@@ -1,11 +1,9 @@
-//! Makes a failing list short: leaves out ever smaller parts of it as long as
-//! it still fails.
+//! Shortens a failing list: removes ever smaller parts of it as long as it still fails.
 //!
-//! Delta debugging, after Zeller and Hildebrandt, *Simplifying and Isolating
-//! Failure-Inducing Input*, IEEE TSE 28 (2002); simplified: parts are only left
-//! out, one after another, from the end.
+//! Delta debugging, after Zeller and Hildebrandt, *Simplifying and Isolating Failure-Inducing
+//! Input*, IEEE TSE 28 (2002); simplified: parts are only removed, one after another, from the end.
 
-/// The shortest list found that still fails, looking at no more than `tries`.
+/// The shortest failing list found in at most `tries` attempts.
 pub fn shrink<T: Clone>(
     list: &[T],
     mut tries: usize,
@@ -30,7 +28,7 @@ pub fn shrink<T: Clone>(
 }
 
 #[test]
-fn what_matters_is_left() {
+fn shrinking_keeps_the_failing_elements() {
     let list: Vec<u32> = (0..1000).collect();
     let fails = |list: &[u32]| list.contains(&17) && list.contains(&901);
     assert_eq!(shrink(&list, 10_000, fails), [17, 901]);

@@ -1,5 +1,4 @@
-//! The store under some settings: does the operations of a list and says what
-//! it answered.
+//! The store under some settings: performs the operations of a list and returns their results.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,29 +23,29 @@ use crate::support::{Dice, cache_policy};
 
 const NAMES: [&str; SPACES] = ["first", "second", "third"];
 
-/// How often the interesting things have happened.
+/// Counts of the interesting events.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tally {
     pub flushes: u64,
     pub compactions: u64,
     pub reopenings: u64,
-    /// Non-blocking reads that had to ask again.
+    /// Non-blocking reads that had to be repeated.
     pub would_block: u64,
     pub conflicts: u64,
     pub kv_hits: u64,
     pub kp_hits: u64,
-    /// Pointers that led to other keys or nowhere.
+    /// Pointers to wrong or missing entries.
     pub kp_errors: u64,
     /// Pointers that were redirected by compactions.
     pub kp_moves: u64,
     pub warm_values: u64,
     pub stale_inserts: u64,
-    /// Blocks that the tier under the cache had, and others that it said were these.
+    /// Blocks that the tier returned, correct and wrong ones.
     pub tier_hits: u64,
     pub tier_wrong: u64,
-    /// Merges that the seeks of scans had paid for.
+    /// Compactions triggered by the seeks of scans.
     pub seek_compactions: u64,
-    /// The deepest that data lay: how many levels had tables.
+    /// The maximum number of levels with tables.
     pub levels: u64,
 }
 
@@ -75,22 +74,22 @@ pub struct Subject {
     dice: Dice,
     clock: Arc<ListClock>,
     simulated: MemoryStorage,
-    /// Holds the directory while the subject lives.
+    /// Keeps the directory while the subject exists.
     _directory: Option<tempfile::TempDir>,
     storage: Arc<dyn Storage>,
     root: PathBuf,
-    /// Numbers directories: each checkpoint has one of its own.
+    /// Numbers the directories: each checkpoint has its own.
     homes: u32,
     home: PathBuf,
     db: Option<Db>,
     spaces: Vec<Keyspace>,
     default_ttl_ms: [Option<u32>; SPACES],
-    /// Outlives kills, losses of power and homes: numbers of tables come again above it.
+    /// Outlives kills, power losses and directories: table numbers recur above it.
     tier: Option<Arc<dyn Tier>>,
     snapshots: [Option<Snapshot>; SLOTS],
     watches: [Option<Watch>; SLOTS],
     walks: [Option<Iter>; SLOTS],
-    /// Keeps versions from being dropped, without any read of it.
+    /// Keeps versions from being dropped, without being read.
     pinned: Option<Snapshot>,
     pub tally: Tally,
 }
@@ -216,7 +215,7 @@ impl Subject {
             statistics.counter("compaction.count") + statistics.counter("compaction.moves");
     }
 
-    /// Ends the store as the settings say.
+    /// Ends the store as the settings define.
     fn close(&mut self) {
         self.tally.reopenings += 1;
         self.let_go();
@@ -252,7 +251,7 @@ impl Subject {
         }
     }
 
-    /// What is no operation and must have no effect.
+    /// Does something that is not an operation and must have no effect.
     pub fn disturb(&mut self) {
         if self.settings.disturbed_one_in == u64::MAX
             || !self.dice.one_in(self.settings.disturbed_one_in)
@@ -264,7 +263,7 @@ impl Subject {
             0 | 1 => self.spaces[space].flush().unwrap(),
             2 => self.change_options(space),
             3 => {
-                // Everything is evicted; from then on as before.
+                // Evicts everything, then continues as before.
                 self.db().set_cache_bytes_max(0);
                 self.db().set_cache_bytes_max(self.settings.cache_bytes_max);
             }
@@ -282,16 +281,16 @@ impl Subject {
                 let from = self.dice.below(1 << 16) as u32;
                 self.spaces[space].compact_range(key(from)..key(from + 4000)).unwrap();
             }
-            10 | 11 => self.begin_a_new_life(),
+            10 | 11 => self.reopen_cleanly(),
             _ => {
-                // A walk that reads ahead, left half way.
+                // A scan with read-ahead, abandoned half way.
                 let _ = self.spaces[space].iter().take(200).count();
             }
         }
     }
 
-    /// Closes the store cleanly and opens it again, if nothing is held that would be lost.
-    fn begin_a_new_life(&mut self) {
+    /// Closes the store cleanly and opens it again, unless open handles would be lost.
+    fn reopen_cleanly(&mut self) {
         let is_held = self.snapshots.iter().any(Option::is_some)
             || self.watches.iter().any(Option::is_some)
             || self.walks.iter().any(Option::is_some);
@@ -304,7 +303,7 @@ impl Subject {
         }
     }
 
-    /// Ends the subject and adds what it has counted to `tally`.
+    /// Ends the subject and adds its counters to `tally`.
     pub fn finish(mut self, tally: &mut Tally) {
         self.let_go();
         self.db().close().unwrap();
@@ -552,7 +551,7 @@ impl Subject {
         }
     }
 
-    // ---- Upkeep ----
+    // ---- Maintenance ----
 
     fn upkeep(&mut self, operation: &Operation, answer: &mut Answer) {
         match *operation {
@@ -670,8 +669,8 @@ fn shown(entry: &Option<Entry>) -> Option<(&[u8], Option<u64>)> {
     entry.as_ref().map(|entry| (&entry.value[..], entry.expires_at_ms))
 }
 
-/// Says the next item of a walk, or that before the last; false when there is none.
-/// Those in ascending order may be lent.
+/// Records the next item of an iteration, or the previous one; false if there is none. In ascending
+/// order it may be a borrowed entry.
 fn say_next(walk: &mut Iter, reverse: bool, is_lent: bool, answer: &mut Answer) -> bool {
     if !reverse && is_lent {
         let lent = walk.next_ref().unwrap();

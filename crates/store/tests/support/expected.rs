@@ -1,6 +1,6 @@
-//! What a store may hold after trouble: for every key all that may be found
-//! there. A write that was acknowledged leaves one possibility, a write that
-//! failed adds one, since it may or may not have reached the disk.
+//! The possible contents of a store after faults: for every key, all values that may be found. An
+//! acknowledged write leaves one possibility; a failed write adds one, because it may or may not
+//! have reached the disk.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,8 +9,7 @@ use tidekv::Db;
 
 use crate::support::{Model, Value, alive};
 
-/// The keyspaces of the workload. The third has a time to live of its own and
-/// is cleared now and then.
+/// The keyspaces of the workload. The third has a default time to live and is cleared occasionally.
 pub const KEYSPACES: [&str; 3] = ["a", "b", "c"];
 
 /// The contents of all keyspaces.
@@ -26,7 +25,7 @@ pub enum Write {
 }
 
 impl Write {
-    /// Applies it to what the store shows.
+    /// Applies it to the visible contents.
     pub fn apply(&self, live: &mut [Model; 3]) {
         match self {
             Self::Put(s, key, value) => {
@@ -40,7 +39,7 @@ impl Write {
     }
 }
 
-/// All that may be found.
+/// All possible contents.
 #[derive(Debug, Clone, Default)]
 pub struct Expected {
     keys: [BTreeMap<Vec<u8>, Vec<Option<Value>>>; 3],
@@ -70,7 +69,7 @@ impl Expected {
         }
     }
 
-    /// A write that failed: it may be there or not.
+    /// A failed write: it may be present or not.
     pub fn apply_perhaps(&mut self, write: &Write) {
         let mut add = |s: usize, key: &Vec<u8>, value: Option<Value>| {
             let may_be = self.keys[s].entry(key.clone()).or_insert_with(|| vec![None]);
@@ -91,7 +90,7 @@ impl Expected {
         }
     }
 
-    /// The first key at which `found` is not what it may be at `now_ms`.
+    /// The first key at which `found` is not possible at `now_ms`.
     pub fn contradiction(&self, found: &Found, now_ms: u64) -> Option<String> {
         for (s, may_be) in self.keys.iter().enumerate() {
             let there: BTreeMap<&[u8], &Value> =
@@ -127,19 +126,18 @@ impl Expected {
         None
     }
 
-    /// Whether `found` is what may be found at `now_ms`.
+    /// Whether `found` is possible at `now_ms`.
     pub fn admits(&self, found: &Found, now_ms: u64) -> bool {
         self.contradiction(found, now_ms).is_none()
     }
 }
 
-/// What a model shows at `now_ms`.
+/// The visible contents of a model at `now_ms`.
 pub fn shown(live: &[Model; 3], now_ms: u64) -> Found {
     [alive(&live[0], now_ms), alive(&live[1], now_ms), alive(&live[2], now_ms)]
 }
 
-/// What a store shows now. Keyspaces that do not exist count as empty and are
-/// not created.
+/// The current contents of a store. Keyspaces that do not exist count as empty and are not created.
 pub fn found_in(db: &Db) -> tidekv::Result<Found> {
     let names = db.keyspace_names();
     let mut found = Found::default();
@@ -154,7 +152,7 @@ pub fn found_in(db: &Db) -> tidekv::Result<Found> {
     Ok(found)
 }
 
-/// As a model.
+/// Converts the contents to models.
 pub fn as_live(found: &Found) -> [Model; 3] {
     let model = |entries: &Vec<(Vec<u8>, Value)>| entries.iter().cloned().collect();
     [model(&found[0]), model(&found[1]), model(&found[2])]

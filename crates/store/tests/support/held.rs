@@ -1,11 +1,11 @@
-//! Background work that is done when a test says so.
+//! Background work that runs when a test requests it.
 
 use std::fmt;
 use std::sync::Mutex;
 
 use tidekv_io::{Executor, Job, Priority};
 
-/// Keeps jobs until it is told to run them.
+/// Keeps jobs until the test runs them.
 #[derive(Debug, Default)]
 pub struct Held(Mutex<Jobs>);
 

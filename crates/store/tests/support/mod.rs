@@ -1,5 +1,5 @@
-//! What the store's tests share: a store on simulated storage with tiny limits,
-//! and the ordered map that it must agree with.
+//! Shared parts of the store's tests: a store on simulated storage with tiny limits, and the
+//! ordered map that it must agree with.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 pub mod held;
@@ -12,7 +12,7 @@ use tidekv::{Db, Environment, Options};
 use tidekv_cache::{Ablation, Ablations, CachePolicy};
 use tidekv_io::{InlineExecutor, ManualClock, MemoryStorage, SeededRandom};
 
-/// Where the simulated clock begins.
+/// Start time of the simulated clock.
 pub const START_MS: u64 = 1_000_000;
 
 /// The directory of the store under test.
@@ -27,13 +27,13 @@ pub struct Limits {
 
 pub const TINY: Limits = Limits { memtable_bytes: 8 << 10, table_bytes: 4 << 10 };
 
-/// What the store has counted under `name`.
+/// The value of the store's counter `name`.
 pub fn count(db: &Db, name: &str) -> u64 {
     db.statistics().counter(name)
 }
 
-/// Options for a store on `disk` in which everything happens in the caller's
-/// thread, so that every run is the same.
+/// Options for a store on `disk` that does everything in the caller's thread, so that every run is
+/// the same.
 pub fn options(disk: &MemoryStorage, clock: &Arc<ManualClock>, limits: Limits) -> Options {
     Options::default()
         .memory_bytes(8 << 20)
@@ -67,14 +67,14 @@ impl Dice {
     }
 }
 
-/// Without the ideas about changes of the tree, and some of the others.
+/// The adaptive policy without the mechanisms for changes of the tree, and without some others.
 fn tide_without(dice: &mut Dice) -> CachePolicy {
     let of_changes = Ablations::NONE.and(Ablation::Repair).and(Ablation::Sync);
     let others = Ablations::all().filter(|_| dice.one_in(2));
     CachePolicy::AdaptiveWithout(others.fold(of_changes, |set, (idea, _)| set.and(idea)))
 }
 
-/// How a store uses its caches, one way as likely as another.
+/// A cache policy; all have the same probability.
 pub fn cache_policy(dice: &mut Dice) -> CachePolicy {
     match dice.below(12) {
         0 => CachePolicy::Adaptive,
@@ -99,7 +99,7 @@ pub fn cache_policy(dice: &mut Dice) -> CachePolicy {
     }
 }
 
-/// What `task` gives, if it ends in so many seconds; what hangs, or panics, gives nothing.
+/// The result of `task`, if it ends within that many seconds; `None` if it hangs or panics.
 #[allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -119,7 +119,7 @@ pub fn within<T: Send + 'static>(
 /// A value and its deadline.
 pub type Value = (Vec<u8>, Option<u64>);
 
-/// What a keyspace must hold.
+/// The expected contents of a keyspace.
 pub type Model = BTreeMap<Vec<u8>, Value>;
 
 /// The entries of `model` that are alive at `now_ms`.
@@ -128,7 +128,7 @@ pub fn alive(model: &Model, now_ms: u64) -> Vec<(Vec<u8>, Value)> {
     living.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// Everything a keyspace yields.
+/// All entries of a keyspace.
 pub fn contents(db: &Db, keyspace: &str) -> Vec<(Vec<u8>, Value)> {
     let keyspace = db.keyspace(keyspace).unwrap();
     collect(keyspace.iter())

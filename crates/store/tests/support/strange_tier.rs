@@ -1,4 +1,4 @@
-//! Tiers that keep their promise, and others that break it in every way.
+//! Tiers that behave correctly, and others that misbehave in every way.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -8,19 +8,19 @@ use tidekv::{Bytes, Tier};
 
 use super::Dice;
 
-/// More bytes are not kept: then everything is forgotten at once.
+/// Maximum number of bytes: beyond it, everything is dropped at once.
 const BYTES_MAX: usize = 16 << 20;
 
-/// What a tier is like.
+/// The behaviour of a tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Temper {
-    /// As it should be.
+    /// Correct.
     Faithful,
-    /// Loses what it has at random, and drops what comes.
+    /// Loses entries at random, and drops new ones.
     Forgetful,
-    /// Returns what stands under another key, every other time.
+    /// Returns the value of another key, every other time.
     Confused,
-    /// Returns something like what was put there, every other time.
+    /// Returns a modified value, every other time.
     Noisy,
 }
 
@@ -48,14 +48,14 @@ impl StrangeTier {
         Self { temper, state: Mutex::new(state) }
     }
 
-    /// How many values there are.
+    /// Number of values.
     pub fn len(&self) -> usize {
         self.state.lock().values.len()
     }
 }
 
 impl State {
-    /// The value behind `key`, in a ring.
+    /// The value after `key`, in a ring.
     fn of_another(&mut self, key: &[u8]) -> Option<Bytes> {
         let behind = (Bound::Excluded(key), Bound::Unbounded);
         let next = self.values.range::<[u8], _>(behind).nth(self.dice.below(3) as usize);

@@ -1,11 +1,10 @@
-//! The workload of the power and fault proofs: everything that a store can be
-//! asked to write, drawn by dice, beside the model that it must agree with.
+//! The workload of the power and fault proofs: all kinds of writes, chosen at random, with the
+//! model that the store must agree with.
 //!
-//! It holds batches over keyspaces, synced and not, transactions, conditional
-//! writes, expiry (the clock moves on), range deletes, clearing, bulk ingest,
-//! flushes, compactions, checkpoints, changes of the budget and reopening with
-//! other settings. All of it happens in one thread, so that a run repeats
-//! operation for operation.
+//! It has batches over keyspaces, synced and not, transactions, conditional writes, expiry (the
+//! clock advances), range deletes, clearing, bulk ingest, flushes, compactions, checkpoints,
+//! changes of the budget and reopening with other settings. Everything runs in one thread, so that
+//! a run repeats operation for operation.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::fmt::Debug;
@@ -20,12 +19,12 @@ use tidekv_io::{Clock, Executor, InlineExecutor, Job, ManualClock, MemoryStorage
 use crate::expected::{Expected, Found, KEYSPACES, Write, as_live, found_in, shown};
 use crate::support::{DIRECTORY, Dice, Limits, Model, START_MS, Value, cache_policy, options};
 
-/// How far the clock moves at once, and how long expiring entries live.
+/// The step of the clock, and the time to live of expiring entries.
 const TICK: Duration = Duration::from_millis(400);
 const LIFE_MS: u64 = 1000;
 
-/// Runs jobs in the caller like the inline executor, but has compactions split
-/// as if four threads did them, and keeps those for later until their time has come.
+/// Runs jobs in the caller like the inline executor, but splits compactions as if four threads ran
+/// them, and keeps delayed jobs until their time.
 pub struct SplitExecutor {
     inline: InlineExecutor,
     clock: Arc<ManualClock>,
@@ -76,7 +75,7 @@ impl Executor for SplitExecutor {
     }
 }
 
-/// The settings that the store is opened with the `n`th time.
+/// The settings of the `n`th opening of the store.
 pub fn settings(disk: &MemoryStorage, clock: &Arc<ManualClock>, n: u64) -> Options {
     let memtable_bytes = [6 << 10, 10 << 10, 4 << 10][(n % 3) as usize];
     let mut options = options(
@@ -91,34 +90,34 @@ pub fn settings(disk: &MemoryStorage, clock: &Arc<ManualClock>, n: u64) -> Optio
     options
 }
 
-/// A checkpoint that was asked for.
+/// A requested checkpoint.
 #[derive(Debug, Clone)]
 pub struct Checkpoint {
     pub path: String,
-    /// How many writes it holds.
+    /// The number of writes in it.
     pub writes: usize,
     pub is_done: bool,
 }
 
-/// Where the workload stands.
+/// The progress of the workload.
 #[derive(Debug, Clone)]
 pub struct Progress {
     /// All keyspaces exist durably.
     pub is_created: bool,
-    /// What may be found after so many writes; the last was begun.
+    /// The possible contents after each number of writes; the last write was begun.
     pub states: Arc<Vec<Arc<Expected>>>,
-    /// Writes that were promised to be on stable storage.
+    /// Number of writes that must be on stable storage.
     pub durable: usize,
     pub checkpoints: Vec<Checkpoint>,
 }
 
 impl Progress {
-    /// Writes that were begun.
+    /// Number of writes that were begun.
     pub fn begun(&self) -> usize {
         self.states.len() - 1
     }
 
-    /// Holds what was found to all that was acknowledged, synced or not.
+    /// Compares the contents with all acknowledged writes, synced or not.
     pub fn score_all(&self, found: &Found, now_ms: u64) -> Result<(), String> {
         match self.states[self.begun()].contradiction(found, now_ms) {
             None => Ok(()),
@@ -126,7 +125,7 @@ impl Progress {
         }
     }
 
-    /// Holds what was found after a loss of power to what was promised.
+    /// Compares the contents after a power loss with the durable writes.
     pub fn judge(&self, found: &Found, now_ms: u64) -> Result<(), String> {
         let possible = self.durable..=self.begun();
         if possible.clone().any(|n| self.states[n].admits(found, now_ms)) {
@@ -139,26 +138,26 @@ impl Progress {
     }
 }
 
-/// A store, what is asked of it, and what it must hold.
+/// A store, its operations, and its expected contents.
 pub struct Workload {
     pub disk: MemoryStorage,
     pub clock: Arc<ManualClock>,
     pub db: Option<Db>,
     pub progress: Arc<Mutex<Progress>>,
-    /// What reads must show.
+    /// The expected results of reads.
     pub live: [Model; 3],
     pub openings: u64,
-    /// A failed sync may have taken what was acknowledged and not synced.
+    /// A failed sync may have lost writes that were acknowledged but not synced.
     pub buffered_may_go: bool,
-    /// What was not as it must be.
+    /// Deviations from the expected contents.
     pub losses: Vec<String>,
-    /// Of stores that were closed.
+    /// Counters of stores that were closed.
     pub counted: Counted,
-    /// That of the store opened last.
+    /// The executor of the current store.
     executor: Option<Arc<SplitExecutor>>,
 }
 
-/// What a workload has gone through.
+/// The events of a workload.
 #[derive(Debug, Clone, Default)]
 pub struct Counted {
     pub writes: u64,
@@ -177,7 +176,7 @@ pub struct Counted {
 }
 
 impl Workload {
-    /// A workload on an empty disk; nothing is opened yet.
+    /// A workload on an empty disk, with no store opened yet.
     pub fn new() -> Self {
         Self {
             disk: MemoryStorage::new(),
@@ -206,13 +205,13 @@ impl Workload {
         self.progress.lock().unwrap()
     }
 
-    /// Everything so far is promised to be durable.
+    /// All writes so far must be durable.
     pub fn all_durable(&self) {
         let mut progress = self.progress();
         progress.durable = progress.begun();
     }
 
-    /// Opens the store. What it holds then is all there is to know, and durable.
+    /// Opens the store. Its contents are then the only possible ones, and durable.
     pub fn open(&mut self) -> tidekv::Result<()> {
         let executor = Arc::new(SplitExecutor::new(&self.clock));
         let mut options = settings(&self.disk, &self.clock, self.openings);
@@ -242,7 +241,7 @@ impl Workload {
         Ok(())
     }
 
-    /// Opens the store for reading only beside the one that is open.
+    /// Opens the store read-only, concurrently with the open one.
     fn look(&mut self) -> tidekv::Result<()> {
         let options = settings(&self.disk, &self.clock, self.openings);
         let db = Db::open(DIRECTORY, options.read_only(true))?;
@@ -263,7 +262,7 @@ impl Workload {
         self.store().keyspace(KEYSPACES[s]).expect("it exists")
     }
 
-    /// Closes the store; whatever comes of it, it is gone afterwards.
+    /// Closes the store; after any result, it is no longer open.
     pub fn close(&mut self) -> tidekv::Result<()> {
         let Some(db) = self.db.take() else { return Ok(()) };
         let statistics = db.statistics();
@@ -281,8 +280,8 @@ impl Workload {
         closed
     }
 
-    /// What the store shows is exactly what was acknowledged. An error of the
-    /// storage is the caller's to judge.
+    /// Checks that the store shows exactly the acknowledged writes. The caller judges errors of the
+    /// storage.
     pub fn verify(&mut self) -> tidekv::Result<()> {
         let (found, expected) = (found_in(self.store())?, shown(&self.live, self.now_ms()));
         if found != expected {
@@ -292,7 +291,7 @@ impl Workload {
         Ok(())
     }
 
-    /// Reads some keys one by one; the first error, if any, after all of them.
+    /// Reads some keys one by one; returns the first error, if any, after all of them.
     pub fn read_points(&mut self, dice: &mut Dice) -> tidekv::Result<()> {
         let mut outcome = Ok(());
         for _ in 0..4 {
@@ -312,7 +311,7 @@ impl Workload {
         outcome
     }
 
-    /// What a read of `key` must show.
+    /// The expected result of a read of `key`.
     fn shown(&self, s: usize, key: &[u8]) -> Option<Value> {
         let now_ms = self.now_ms();
         self.live[s].get(key).filter(|(_, deadline)| deadline.is_none_or(|d| d > now_ms)).cloned()
@@ -320,7 +319,7 @@ impl Workload {
 
     // ---- Writes ----
 
-    /// Notes `writes` as begun, does them with `run`, and notes what came of it.
+    /// Records `writes` as begun, performs them with `run`, and records the outcome.
     fn write<T: Debug>(
         &mut self,
         writes: Vec<Write>,
@@ -355,8 +354,8 @@ impl Workload {
         outcome.map(|_| ())
     }
 
-    /// A batch over the keyspaces. It always writes its number to two of them,
-    /// which must therefore agree for ever.
+    /// A batch over the keyspaces. It always writes its number to two of them, which must therefore
+    /// always agree.
     pub fn batch(&mut self, dice: &mut Dice, durability: Durability) -> tidekv::Result<()> {
         let mut writes = Vec::new();
         let number = self.progress().states.len().to_string().into_bytes();
@@ -403,7 +402,7 @@ impl Workload {
         })
     }
 
-    /// The third keyspace gives entries without a deadline one of its own.
+    /// The third keyspace gives a default deadline to entries without one.
     fn default_deadline(&self, s: usize) -> Option<u64> {
         (s == 2).then(|| self.now_ms() + 3 * LIFE_MS)
     }
@@ -411,7 +410,7 @@ impl Workload {
     fn ingest(&mut self, dice: &mut Dice) -> tidekv::Result<()> {
         let first = dice.below(20);
         let s = dice.below(2) as usize;
-        // Now and then more than fits one table, or beyond everything else.
+        // Occasionally more than fits into one table, or after all other keys.
         let (count, prefix, len) = match dice.below(4) {
             0 => (40, "key-", 200),
             1 => (8, "new-", 100),
@@ -470,9 +469,9 @@ impl Workload {
         self.write(vec![all], false, |this| this.keyspace(2).clear())
     }
 
-    // ---- Upkeep ----
+    // ---- Maintenance ----
 
-    /// What succeeds makes everything before it durable.
+    /// Success makes all earlier writes durable.
     pub fn promises(&self, outcome: tidekv::Result<()>) -> tidekv::Result<()> {
         if outcome.is_ok() {
             self.all_durable();
@@ -499,7 +498,7 @@ impl Workload {
         outcome
     }
 
-    /// Reopens the store, with other settings.
+    /// Reopens the store with other settings.
     pub fn reopen(&mut self) -> tidekv::Result<()> {
         self.counted.reopenings += 1;
         self.close()?;
@@ -546,6 +545,7 @@ fn keyspace_options(name: &str) -> KeyspaceOptions {
         "b" => KeyspaceOptions::default()
             .compression(Compression::Lz4)
             .block_bytes(1024)
+            // So coarse that many keys are false positives, which are repaired.
             .filter_bits_per_key(4)
             .filter_kind(FilterKind::Cuckoo),
         "c" => KeyspaceOptions::default().default_ttl(Duration::from_millis(3 * LIFE_MS)),

@@ -1,5 +1,4 @@
-//! The bytes of a device as they were released: what is written today is the same, and what was
-//! written then can be read today.
+//! The bytes of a device as released: today's writes equal them, and today's code reads them.
 
 use std::path::Path;
 
@@ -22,7 +21,7 @@ fn options() -> Options {
         dram_bytes: 1 << 20,
         flash: vec![FlashOptions { path: DEVICE.into(), bytes: DEVICE_BYTES }],
         object_bytes_max: 64 << 10,
-        object_bytes_usual: 64 << 10,
+        avg_object_bytes: 64 << 10,
         segment_bytes: Some(16 << 10),
         state: Some("/state".into()),
         ..Options::default()
@@ -33,24 +32,24 @@ fn open(storage: &MemoryStorage) -> Cache {
     try_open(&options(), storage, 7).expect("it opens")
 }
 
-/// Opens a cache in that run of the machine.
+/// Opens a cache in that boot of the machine.
 fn try_open(options: &Options, storage: &MemoryStorage, boot: u128) -> Result<Cache> {
     let storage: Arc<dyn Storage> = Arc::new(storage.clone());
-    let around = Environment {
+    let environment = Environment {
         storage,
         clock: Arc::new(ManualClock::new(1_700_000_000_000)) as Arc<dyn Clock>,
         random: Arc::new(SeededRandom::new(1)),
         boot,
         is_inline: true,
     };
-    Cache::open(options, &around)
+    Cache::open(options, &environment)
 }
 
 fn object(value: &[u8], deadline: Deadline, version: u64) -> Object {
     Object { value: Bytes::copy_from_slice(value), flags: 5, deadline, version, marks: 3 }
 }
 
-/// What is stored: one that stays, one that expires, one in parts, and one that is removed.
+/// The stored objects: one stays, one expires, one is in parts, and one is removed.
 fn objects() -> [(&'static [u8], Object); 4] {
     let large: Vec<u8> = b"in parts, of 16 ".iter().copied().cycle().take(20_000).collect();
     [
@@ -125,10 +124,10 @@ fn released_devices_are_read_and_written() {
     }
 }
 
-/// The version of a page was misread once: it counted as nothing, was not written down as that, and
-/// what the page had was there again after a kill, over what had been stored since.
+/// The version of a page was misread once: it counted as none, that was not written down, and the
+/// records of the page reappeared after a kill, over those stored since.
 #[test]
-fn what_was_misread_once_does_not_come_back() {
+fn misread_page_version_does_not_restore_old_records() {
     let storage = MemoryStorage::new();
     let cache = open(&storage);
     cache.store(b"key", object(b"old", Deadline::NEVER, 1));
@@ -150,9 +149,9 @@ fn what_was_misread_once_does_not_come_back() {
     assert_ne!(found, Some(1));
 }
 
-/// A device is two files, and somebody may put the one of another day beside the other.
+/// A device is two files, and an operator may combine files of different days.
 #[test]
-fn metadata_that_does_not_fit_its_device_brings_nothing_old_back() {
+fn mismatched_metadata_restores_no_old_records() {
     let meta = format!("{DEVICE}.meta");
     let storage = MemoryStorage::new();
     let cache = open(&storage);
@@ -184,11 +183,11 @@ fn metadata_that_does_not_fit_its_device_brings_nothing_old_back() {
     assert_eq!(beside(&new_data, &[]), (0, None));
 }
 
-/// A device that had been closed in order could not be read at the next start, and was left out. When
-/// the machine had been started anew it said still that it was closed in order, was believed, and
-/// what had been overwritten meanwhile was there again.
+/// A device that had been closed cleanly could not be read at the next start, and was left out.
+/// After a reboot it still claimed to be cleanly closed, was believed, and overwritten objects
+/// reappeared.
 #[test]
-fn what_was_left_out_at_a_start_is_not_believed_at_the_next() {
+fn device_left_out_at_a_start_is_not_trusted_at_the_next() {
     let flash = |path: &str| FlashOptions { path: path.into(), bytes: DEVICE_BYTES };
     let of = |devices: &[&str]| Options {
         flash: devices.iter().map(|path| flash(path)).collect(),
@@ -197,7 +196,8 @@ fn what_was_left_out_at_a_start_is_not_believed_at_the_next() {
     };
     let fails = |operation| FaultRule::always(operation, Fault::Fail(tidekv_io::ErrorKind::Failed));
     let keys = || (0..8_u32).map(|n| format!("key-{n}").into_bytes());
-    // Past its superblocks `a` cannot be read; or it cannot be written. And `b` can neither be told.
+    // Past its superblocks `a` cannot be read; or it cannot be written. And `b` cannot be notified
+    // either.
     let unread = || fails(Operation::Read).on_path("/a.meta").after(4);
     let unwritten = || fails(Operation::Write).on_path("/a.meta");
     let untold = || fails(Operation::Write).on_path("/b.meta").after(1);
@@ -229,12 +229,12 @@ fn what_was_left_out_at_a_start_is_not_believed_at_the_next() {
     }
 }
 
-/// A record that takes the place of one on a page is two operations, its invalidation and itself. The
-/// partition knew only of the second, so a checkpoint could cut the first off the log while the page
-/// still had what it invalidates; when the new record's segment was lost, the old one was there again
-/// after a kill, whatever had been said of the key since.
+/// A record that replaces one on a page is two operations, its invalidation and itself. The
+/// partition knew only of the second, so a checkpoint could cut the first off the log while the
+/// page still had the record that it invalidates; when the new record's segment was lost, the old
+/// one reappeared after a kill, whatever operations on the key had followed.
 #[test]
-fn what_a_page_still_has_is_not_cut_off_the_log() {
+fn log_keeps_invalidations_of_records_still_in_a_page() {
     let storage = MemoryStorage::new();
     let cache = open(&storage);
     cache.store(b"key", object(b"old", Deadline::NEVER, 1));
@@ -244,8 +244,11 @@ fn what_a_page_still_has_is_not_cut_off_the_log() {
     let flash = cache.inner.pools[0].flash.as_ref().expect("there is one");
     let device = flash.device(0).expect("it is there");
     let hash = xxh3_64(b"key");
-    let found =
-        Found { object: object(b"new", Deadline::NEVER, 2), was_fetched: true, accessed_s: 0 };
+    let found = CachedObject {
+        object: object(b"new", Deadline::NEVER, 2),
+        was_fetched: true,
+        accessed_s: 0,
+    };
     let record = Record { found, kind: Kind::Whole, home: 0, epoch: 1 };
     assert!(device.put(hash, b"key", &record, cache.now_s()).expect("it is written"));
     let oldest = device.partition(device.layout.name_of(hash)).lock().oldest();

@@ -1,28 +1,27 @@
-//! A flash device: records in segments, found by an index of which DRAM holds what is new,
-//! what is hot and what is not there (BigKV, sections on collision-oblivious indexing and
+//! A flash device: records in segments, located by an index of which DRAM holds the recent changes,
+//! the hot entries and a negative filter (BigKV, sections on collision-oblivious indexing and
 //! TTL-aware space management).
 //!
 //! Guarantees:
-//! 1. A lookup ([`crate::device::lookup`]) finds what was last put under a key and not invalidated since, or
-//!    nothing; also after the process was killed and the device opened again.
-//! 2. A lookup reads at most one page and one record; none for most keys that are not there.
-//! 3. [`Device::put`] and [`Device::invalidate`] wait for no write but small buffered ones.
-//! 4. An error of an invalidation, or of what tells a recovery which segments live, breaks
-//!    the device: it holds nothing from then on ([`Device::is_broken`]), and who uses it must
-//!    see to it that a recovery knows that.
+//! 1. A lookup ([`crate::device::lookup`]) finds the record last put under a key and not
+//!    invalidated since, or nothing; also after the process was killed and the device reopened.
+//! 2. A lookup reads at most one page and one record; none for most absent keys.
+//! 3. [`Device::put`] and [`Device::invalidate`] wait only for small buffered writes.
+//! 4. An error while writing an invalidation, or metadata that tells a recovery which segments are
+//!    live, breaks the device: it is empty from then on ([`Device::is_broken`]), and its user must
+//!    make sure that a recovery notices.
 //!
-//! Relies on its caller to let one thing at a time happen to a key.
+//! Relies on its caller to serialise the operations on a key.
 //!
-//! **What a recovery may find.** Memory says of most keys that they are not there without
-//! having logged that: the log would be as long as the history. So whatever memory calls
-//! absent no recovery may find. Each of these is written before memory relies on it:
-//! an invalidation, before what stands under the key changes; that a slot is free, before its
-//! records count as gone; an invalidation of what a full page displaces, before the page
-//! counts; and one of whatever may be there before another record takes its fingerprint.
+//! **What a recovery may find.** DRAM treats most keys as absent without having logged that: the
+//! log would be as long as the history. So a recovery must not find any key that DRAM treats as
+//! absent. Each of these is written before DRAM relies on it: an invalidation, before the key's
+//! record changes; that a slot is free, before its records count as gone; an invalidation of the
+//! entries that a full page displaces, before the page counts; and one of any possible old record
+//! before another record takes its fingerprint.
 //!
-//! Locks, in their order: a partition, [`Device::filling`], a segment or the buffers, the log,
-//! the superblock. No lock but a segment's (shared) is held while the data file is read or
-//! written.
+//! Lock order: a partition, [`Device::write_state`], a segment or the buffers, the log, the superblock.
+//! No lock but a segment's (shared) is held while the data file is read or written.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -35,42 +34,42 @@ use tidekv_io::buffer::AlignedVec;
 use tidekv_io::{Error, ErrorKind, File, Lock, Operation, Result};
 
 use crate::device::stats::DeviceCounters;
-use crate::entry::{Entry, SegmentId, Spot};
+use crate::entry::{Entry, RecordLocation, SegmentId};
 use crate::index::flash_dram::Limits;
 use crate::index::hot::Hot;
-use crate::index::partition::{Knowledge, Partition};
+use crate::index::partition::{DramLookup, Partition};
 use crate::options::Expiry;
 use crate::segment::buffer::Segment;
 use crate::segment::invalidations::{Invalidation, Invalidations};
 use crate::segment::layout::{INVALIDATION_BYTES, Layout, Name, SLOT_BYTES, SUPERBLOCK_BYTES};
 use crate::segment::record::{self, Record};
-use crate::segment::segment_table::{Lives, Slot};
+use crate::segment::segment_table::{LiveSegments, Slot};
 use crate::segment::slots::Slots;
 use crate::segment::superblock::Superblock;
 use crate::segment::ttl::Group;
 
-/// A segment is shared by groups that are at most so far apart, where buffers are short.
+/// Groups share a segment up to this distance when buffers are scarce.
 const SHARED_DISTANCE: u8 = 3;
-/// A segment that is filled that far makes room for one of another group.
+/// A segment that is this full is sealed to make room for another group.
 const FULL_PERCENT: usize = 75;
-/// Fewer than so many operations are under way at once.
+/// Fewer operations than this run at once.
 const THREADS_MAX: u64 = 256;
-/// Invalidations are cut off the log in stretches of so many.
+/// The log is cut in stretches of this many invalidations.
 const STRETCH: u64 = 64;
 
 /// Segments that are being filled or wait to be written.
 #[derive(Debug)]
-pub(crate) struct Filling {
+pub(crate) struct WriteState {
     pub(crate) slots: Slots,
     pub(crate) open: Vec<Arc<RwLock<Segment>>>,
     pub(crate) sealed: VecDeque<(Slot, Arc<RwLock<Segment>>)>,
-    /// How many have a buffer, with those that are being written.
+    /// Buffers in use, including those being written.
     pub(crate) buffers: usize,
-    /// Buffers that none has now: memory that the allocator got back would be cut up for objects.
+    /// Unused buffers: memory returned to the allocator would be fragmented by objects.
     pub(crate) spare: Vec<AlignedVec>,
 }
 
-/// The log, and which invalidations a later sequence does not need.
+/// The log, and the invalidations that a later sequence makes obsolete.
 #[derive(Debug)]
 pub(crate) struct Log {
     pub(crate) ring: Invalidations,
@@ -91,66 +90,67 @@ pub(crate) struct Device {
     pub(crate) limits: ArcSwap<Limits>,
     pub(crate) partitions: Box<[Mutex<Partition>]>,
     pub(crate) hot: Hot,
-    pub(crate) lives: Lives,
-    pub(crate) filling: Mutex<Filling>,
+    pub(crate) live_segments: LiveSegments,
+    pub(crate) write_state: Mutex<WriteState>,
     pub(crate) buffers: RwLock<HashMap<u32, Arc<RwLock<Segment>>>>,
     pub(crate) log: Mutex<Log>,
     pub(crate) superblock: Mutex<Superblock>,
-    /// The last operation's.
+    /// Sequence of the last operation.
     pub(crate) sequence: AtomicU64,
-    /// A recovery looks at no operation up to this one.
+    /// A recovery skips all operations up to this one.
     pub(crate) replay_from: AtomicU64,
-    /// Changes of all partitions that wait.
+    /// Pending index changes of all partitions.
     pub(crate) changes: AtomicI64,
-    /// Records in buffers: their changes wait for their segments, are in memory with their
-    /// buffers as it were, and count not among those of which there are too many.
+    /// Records in buffers: their changes wait for their segments, are accounted with their buffers,
+    /// and do not count towards the limit of pending changes.
     pub(crate) buffered: AtomicI64,
-    /// How many there were when none could be merged; 0: some could be.
+    /// Their number when none could be merged; 0: some could be.
     pub(crate) futile_changes: AtomicI64,
     pub(crate) broken: AtomicBool,
     pub(crate) counters: Arc<DeviceCounters>,
 }
 
 impl Device {
-    /// Whether the device holds nothing any more.
+    /// Whether the device has failed and is empty.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Acquire)
     }
 
-    /// The device holds nothing from now on.
-    pub(crate) fn break_down(&self) {
+    /// Marks the device as failed: it is empty from now on.
+    pub(crate) fn mark_broken(&self) {
         self.broken.store(true, Ordering::Release);
     }
 
-    /// The largest record that it takes, in bytes.
+    /// The largest record that it accepts, in bytes.
     pub(crate) fn record_bytes_max(&self) -> usize {
         Segment::record_bytes_max(self.layout.segment_bytes as usize)
     }
 
-    /// Whether there may be a record of a key with that hash. Nothing is read.
+    /// Whether there may be a record of a key with that hash. Reads nothing.
     pub(crate) fn may_hold(&self, hash: u64) -> bool {
         let name = self.layout.name_of(hash);
-        // Of what has just failed nobody knows, until it has left for good.
+        // A device that has just failed may hold anything, until it is detached.
         self.is_broken()
-            || self.partition(name).lock().find(name.fingerprint, &self.lives) != Knowledge::Absent
+            || self.partition(name).lock().find(name.fingerprint, &self.live_segments)
+                != DramLookup::Absent
     }
 
-    /// Whether the record that was at `spot` still is.
-    pub(crate) fn has(&self, spot: Spot) -> bool {
-        !self.is_broken() && self.lives.has(spot)
+    /// Whether the record at `location` is still live.
+    pub(crate) fn has(&self, location: RecordLocation) -> bool {
+        !self.is_broken() && self.live_segments.has(location)
     }
 
-    /// How far a record is from going for want of room: 0 is next, 1 is as far as can be.
-    pub(crate) fn distance(&self, spot: Spot) -> f64 {
-        self.filling.lock().slots.distance(self.lives.order(spot.slot))
+    /// How far a record is from eviction: 0 is next, 1 is the farthest.
+    pub(crate) fn distance(&self, location: RecordLocation) -> f64 {
+        self.write_state.lock().slots.distance(self.live_segments.order(location.slot))
     }
 
-    /// Puts a record there, in place of any that its name has; whether it was taken. It is not if
-    /// there is no buffer for it, or it is too large.
+    /// Puts a record, in place of any with the same name; returns whether it was accepted. It is
+    /// not if no buffer is free, or if it is too large.
     ///
     /// # Errors
     ///
-    /// When the device is broken now.
+    /// When the device has broken.
     pub(crate) fn put(&self, hash: u64, key: &[u8], record: &Record, now_s: u32) -> Result<bool> {
         let object = &record.found.object;
         let len = record::record_bytes(key.len(), object.value.len());
@@ -164,63 +164,63 @@ impl Device {
         self.make_room_in_log()?;
         let name = self.layout.name_of(hash);
         let mut partition = self.partition(name).lock();
-        let is_absent = partition.find(name.fingerprint, &self.lives) == Knowledge::Absent;
-        let mut filling = self.filling.lock();
+        let is_absent = partition.find(name.fingerprint, &self.live_segments) == DramLookup::Absent;
+        let mut write_state = self.write_state.lock();
         let group = match self.limits.load().expiry {
             Expiry::Groups => Group::of(object.deadline, now_s),
             Expiry::Lazy => Group::NEVER,
         };
-        let Some(segment) = self.segment_for(&mut filling, group, len, now_s)? else {
+        let Some(segment) = self.segment_for(&mut write_state, group, len, now_s)? else {
             self.counters.bypassed.add(1);
             return Ok(false);
         };
         let mut sequence = self.next_sequence();
-        // Of two operations the earlier one: from there on a recovery must look, for the page has
+        // The earlier of two operations: a recovery must replay from there, for the page has
         // neither.
         let first = sequence;
         if !is_absent {
             self.log_invalidation(name, first)?;
             sequence = self.next_sequence();
         }
-        let spot = segment.write().append(name, key, record, sequence, now_s);
+        let location = segment.write().append(name, key, record, sequence, now_s);
         self.buffered.fetch_add(1, Ordering::Relaxed);
-        drop(filling);
-        self.set(&mut partition, name, Entry::record(name.fingerprint, spot), first);
+        drop(write_state);
+        self.set(&mut partition, name, Entry::record(name.fingerprint, location), first);
         self.counters.objects_written.add(1);
         self.counters.object_bytes_written.add((key.len() + object.value.len()) as u64);
         Ok(true)
     }
 
-    /// Makes it so that there is no record of a key with that hash, now and after a recovery;
-    /// whether there may have been one.
+    /// Invalidates the record of a key with that hash, now and for recoveries; returns whether
+    /// there may have been one.
     ///
     /// # Errors
     ///
-    /// When the device is broken now.
+    /// When the device has broken.
     pub(crate) fn invalidate(&self, hash: u64) -> Result<bool> {
         if self.is_broken() {
             return Err(Error::new(ErrorKind::Failed, Operation::Write, self.meta.path()));
         }
         let name = self.layout.name_of(hash);
         let mut partition = self.partition(name).lock();
-        if partition.find(name.fingerprint, &self.lives) == Knowledge::Absent {
+        if partition.find(name.fingerprint, &self.live_segments) == DramLookup::Absent {
             return Ok(false);
         }
         self.make_room_in_log()?;
         let sequence = self.next_sequence();
         self.log_invalidation(name, sequence)?;
-        self.set(&mut partition, name, Entry::gone(name.fingerprint), sequence);
+        self.set(&mut partition, name, Entry::tombstone(name.fingerprint), sequence);
         Ok(true)
     }
 
-    /// Forgets everything, now and after a recovery.
+    /// Drops all records, now and for recoveries.
     ///
     /// # Errors
     ///
-    /// When the device is broken now.
+    /// When the device has broken.
     pub(crate) fn clear(&self) -> Result<()> {
-        let mut filling = self.filling.lock();
-        self.forget_all(&mut filling)
+        let mut write_state = self.write_state.lock();
+        self.forget_all(&mut write_state)
     }
 
     pub(crate) fn partition(&self, name: Name) -> &Mutex<Partition> {
@@ -231,7 +231,7 @@ impl Device {
         self.sequence.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// A change of the index, under the partition's lock.
+    /// Changes the index, under the partition's lock.
     fn set(&self, partition: &mut Partition, name: Name, entry: Entry, sequence: u64) {
         let before = partition.changes();
         partition.set(entry, sequence);
@@ -239,8 +239,8 @@ impl Device {
         self.hot.remove(name);
     }
 
-    /// Where the log is about to be full, nobody may wait for pages to be merged: everything is
-    /// forgotten, for to know nothing is always right.
+    /// When the log is nearly full, the caller cannot wait for pages to be merged: the device is
+    /// cleared, for a miss is always correct.
     fn make_room_in_log(&self) -> Result<()> {
         if self.log.lock().ring.room() >= THREADS_MAX {
             return Ok(());
@@ -255,7 +255,7 @@ impl Device {
         let mut log = self.log.lock();
         let Some(number) = log.ring.next() else {
             drop(log);
-            self.break_down();
+            self.mark_broken();
             return Err(Error::new(ErrorKind::Full, Operation::Write, self.meta.path()));
         };
         let entry = Invalidation { number, sequence, name }.encode(self.id);
@@ -280,107 +280,108 @@ impl Device {
         Ok(())
     }
 
-    /// Writes metadata without which a recovery would be wrong.
+    /// Writes metadata that a recovery depends on.
     pub(crate) fn write_meta(&self, at: u64, bytes: &[u8]) -> Result<()> {
         self.meta.write_at(at, bytes).inspect_err(|_| {
             self.counters.errors.add(1);
-            self.break_down();
+            self.mark_broken();
         })
     }
 }
 
 /// Segments that are being filled.
 impl Device {
-    /// A segment that is being filled and has room for a record of that group, if there is one
-    /// or a buffer for it.
+    /// A segment with room for a record of that group: one that is being filled, or a new one if a
+    /// buffer is free.
     fn segment_for(
         &self,
-        filling: &mut Filling,
+        write_state: &mut WriteState,
         group: Group,
         len: usize,
         now_s: u32,
     ) -> Result<Option<Arc<RwLock<Segment>>>> {
-        if filling.slots.in_use_max() == 0 {
+        if write_state.slots.in_use_max() == 0 {
             return Ok(None);
         }
         let of_group = |segment: &Arc<RwLock<Segment>>| segment.read().group() == group;
-        if let Some(index) = filling.open.iter().position(of_group) {
-            if filling.open[index].read().has_room_for(len) {
-                return Ok(Some(Arc::clone(&filling.open[index])));
+        if let Some(index) = write_state.open.iter().position(of_group) {
+            if write_state.open[index].read().has_room_for(len) {
+                return Ok(Some(Arc::clone(&write_state.open[index])));
             }
-            self.seal(filling, index);
+            self.seal(write_state, index);
         }
-        // Where few slots may be in use, most of them are for what is whole.
+        // Where few slots may be in use, most are kept for whole segments.
         let limits = **self.limits.load();
-        let open_max = limits.open.min(filling.slots.in_use_max() / 2).max(1);
-        if filling.open.len() >= open_max {
-            let group_of = |n: usize| filling.open[n].read().group();
-            let has_room = |n: &usize| filling.open[*n].read().has_room_for(len);
+        let open_max = limits.open.min(write_state.slots.in_use_max() / 2).max(1);
+        if write_state.open.len() >= open_max {
+            let group_of = |n: usize| write_state.open[n].read().group();
+            let has_room = |n: &usize| write_state.open[*n].read().has_room_for(len);
             let distance = |n: &usize| group_of(*n).distance(group);
-            let open = 0..filling.open.len();
+            let open = 0..write_state.open.len();
             let Some(nearest) = open.clone().min_by_key(distance) else { return Ok(None) };
-            let Some(fullest) = open.clone().max_by_key(|n| filling.open[*n].read().len()) else {
+            let Some(fullest) = open.clone().max_by_key(|n| write_state.open[*n].read().len())
+            else {
                 return Ok(None);
             };
             let is_near = distance(&nearest) <= SHARED_DISTANCE;
-            if has_room(&nearest) && (is_near || filling.buffers >= limits.buffers) {
-                return Ok(Some(Arc::clone(&filling.open[nearest])));
+            if has_room(&nearest) && (is_near || write_state.buffers >= limits.buffers) {
+                return Ok(Some(Arc::clone(&write_state.open[nearest])));
             }
-            // A group of its own is not worth a segment that is hardly filled. With objects that
-            // live longer it is only its own room that one keeps beyond its time.
+            // A group of its own is not worth sealing a segment that is hardly filled. Among
+            // objects that live longer, only its own space is kept beyond its time.
             let full_bytes = self.layout.segment_bytes as usize * FULL_PERCENT / 100;
-            let is_full = filling.open[fullest].read().len() >= full_bytes;
+            let is_full = write_state.open[fullest].read().len() >= full_bytes;
             let longer = open.filter(|n| group_of(*n) > group && has_room(n)).min_by_key(distance);
             if let (false, Some(longer)) = (is_full, longer) {
-                return Ok(Some(Arc::clone(&filling.open[longer])));
+                return Ok(Some(Arc::clone(&write_state.open[longer])));
             }
             let sealed = if has_room(&nearest) { fullest } else { nearest };
-            self.seal(filling, sealed);
+            self.seal(write_state, sealed);
         }
-        self.open_segment(filling, group, now_s)
+        self.open_segment(write_state, group, now_s)
     }
 
     fn open_segment(
         &self,
-        filling: &mut Filling,
+        write_state: &mut WriteState,
         group: Group,
         now_s: u32,
     ) -> Result<Option<Arc<RwLock<Segment>>>> {
-        if filling.buffers >= self.limits.load().buffers {
+        if write_state.buffers >= self.limits.load().buffers {
             return Ok(None);
         }
-        let Some(taken) = filling.slots.take(now_s) else { return Ok(None) };
-        if let Some(went) = taken.went {
-            // A recovery must not find what counts as gone from here on.
+        let Some(taken) = write_state.slots.take(now_s) else { return Ok(None) };
+        if let Some(evicted) = taken.evicted {
+            // A recovery must not find records that count as gone from here on.
             self.write_slot(&Slot::free(taken.id))?;
-            self.lives.set_free(taken.id);
-            self.count_gone(&went, now_s);
+            self.live_segments.set_free(taken.id);
+            self.count_evicted(&evicted, now_s);
         }
         let order = self.next_sequence();
         let capacity = self.layout.segment_bytes as usize;
-        let buffer = filling.spare.pop().unwrap_or_else(|| AlignedVec::with_capacity(capacity));
+        let buffer = write_state.spare.pop().unwrap_or_else(|| AlignedVec::with_capacity(capacity));
         let segment = Segment::new(taken.id, group, order, capacity, buffer);
         let segment = Arc::new(RwLock::new(segment));
         self.buffers.write().insert(taken.id.slot, Arc::clone(&segment));
-        self.lives.set_buffered(taken.id, order);
-        filling.buffers += 1;
-        filling.open.push(Arc::clone(&segment));
+        self.live_segments.set_buffered(taken.id, order);
+        write_state.buffers += 1;
+        write_state.open.push(Arc::clone(&segment));
         Ok(Some(segment))
     }
 
-    /// A segment waits to be written from now on.
-    pub(crate) fn seal(&self, filling: &mut Filling, index: usize) {
-        let segment = filling.open.swap_remove(index);
+    /// Queues a full segment to be written.
+    pub(crate) fn seal(&self, write_state: &mut WriteState, index: usize) {
+        let segment = write_state.open.swap_remove(index);
         let slot = segment.write().seal(self.id);
-        filling.sealed.push_back((slot, segment));
+        write_state.sealed.push_back((slot, segment));
     }
 
-    /// Keeps the buffer of a segment that needs it no more, unless somebody reads it still.
-    pub(crate) fn keep_buffer(&self, filling: &mut Filling, segment: Arc<RwLock<Segment>>) {
+    /// Keeps the buffer of a finished segment for reuse, unless a reader still holds it.
+    pub(crate) fn keep_buffer(&self, write_state: &mut WriteState, segment: Arc<RwLock<Segment>>) {
         if let Some(segment) = Arc::into_inner(segment)
-            && filling.buffers + filling.spare.len() < self.limits.load().buffers
+            && write_state.buffers + write_state.spare.len() < self.limits.load().buffers
         {
-            filling.spare.push(segment.into_inner().into_buffer());
+            write_state.spare.push(segment.into_inner().into_buffer());
         }
     }
 
@@ -389,21 +390,21 @@ impl Device {
         self.write_meta(self.layout.table_entry_at(slot.id.slot), &slot.encode(self.id))
     }
 
-    pub(crate) fn count_gone(&self, went: &Slot, now_s: u32) {
-        if went.may_go_at_s > now_s {
+    pub(crate) fn count_evicted(&self, evicted: &Slot, now_s: u32) {
+        if evicted.may_go_at_s > now_s {
             self.counters.segments_evicted.add(1);
             return;
         }
         self.counters.segments_expired.add(1);
-        // Deadlines lie between the first second in which the segment may go and the last
-        // deadline; taken as spread evenly over that.
-        let span_s = f64::from(went.deadline_max_s - went.may_go_at_s).max(1.0);
-        let ahead_s = f64::from(went.deadline_max_s.saturating_sub(now_s));
-        let early = f64::from(went.bytes) * (ahead_s / span_s).min(1.0);
+        // Deadlines lie between the first second in which the segment may be dropped and the last
+        // deadline; assume that they are spread evenly.
+        let span_s = f64::from(evicted.deadline_max_s - evicted.may_go_at_s).max(1.0);
+        let ahead_s = f64::from(evicted.deadline_max_s.saturating_sub(now_s));
+        let early = f64::from(evicted.bytes) * (ahead_s / span_s).min(1.0);
         self.counters.bytes_expired_early.add(early as u64);
     }
 
-    fn forget_all(&self, filling: &mut Filling) -> Result<()> {
+    fn forget_all(&self, write_state: &mut WriteState) -> Result<()> {
         let first_segment = self.next_sequence();
         let mut log = self.log.lock();
         self.write_superblock(|superblock| {
@@ -416,23 +417,23 @@ impl Device {
         log.ring.cut(end);
         log.stretches.clear();
         drop(log);
-        filling.open.clear();
-        filling.sealed.clear();
+        write_state.open.clear();
+        write_state.sealed.clear();
         let mut buffers = self.buffers.write();
-        filling.buffers -= buffers.len();
+        write_state.buffers -= buffers.len();
         self.buffered.store(0, Ordering::Relaxed);
         for slot in buffers.drain().map(|(slot, _)| slot) {
-            self.lives.set_free(filling.slots.give_back(slot));
+            self.live_segments.set_free(write_state.slots.give_back(slot));
         }
         drop(buffers);
-        let whole: Vec<SegmentId> = filling.slots.whole().map(|slot| slot.id).collect();
+        let whole: Vec<SegmentId> = write_state.slots.whole().map(|slot| slot.id).collect();
         for id in whole {
-            self.lives.set_free(filling.slots.give_back(id.slot));
+            self.live_segments.set_free(write_state.slots.give_back(id.slot));
         }
         Ok(())
     }
 
-    /// Writes the superblock anew, with a change.
+    /// Rewrites the superblock, with a change.
     pub(crate) fn write_superblock(&self, change: impl FnOnce(&mut Superblock)) -> Result<()> {
         let mut superblock = self.superblock.lock();
         let mut next = superblock.clone();
@@ -445,19 +446,19 @@ impl Device {
     }
 }
 
-/// What a device takes of DRAM, and what for.
+/// The DRAM that a device takes, by purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Memory {
     pub(crate) segments: usize,
     pub(crate) records: usize,
     pub(crate) index_bytes: usize,
-    /// Of hot entries and changes, which share a budget.
+    /// Hot entries and changes, which share a budget.
     pub(crate) hot_bytes: usize,
     pub(crate) buffer_bytes: usize,
 }
 
 impl Device {
-    /// What it takes of DRAM.
+    /// The DRAM that the device takes.
     pub(crate) fn memory(&self) -> Memory {
         let (mut filters, mut changes) = (0, 0);
         for partition in &self.partitions {
@@ -466,12 +467,12 @@ impl Device {
             changes += partition.changes_bytes();
         }
         let partitions = self.partitions.len() * size_of::<Mutex<Partition>>() + filters;
-        let filling = self.filling.lock();
-        let segments = filling.slots.whole_count();
-        let records = filling.slots.whole().map(|slot| slot.records as usize).sum();
-        let slots = filling.slots.memory_bytes() + self.lives.memory_bytes();
-        let spare: usize = filling.spare.iter().map(AlignedVec::capacity).sum();
-        drop(filling);
+        let write_state = self.write_state.lock();
+        let segments = write_state.slots.whole_count();
+        let records = write_state.slots.whole().map(|slot| slot.records as usize).sum();
+        let slots = write_state.slots.memory_bytes() + self.live_segments.memory_bytes();
+        let spare: usize = write_state.spare.iter().map(AlignedVec::capacity).sum();
+        drop(write_state);
         let buffers = self.buffers.read();
         let used = buffers.values().map(|segment| segment.read().memory_bytes());
         let buffer_bytes = spare + used.sum::<usize>();

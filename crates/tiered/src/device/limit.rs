@@ -1,71 +1,72 @@
-//! How much a flash device may have, which can change while it is used: how many slots, more at once and
-//! fewer step by step; and how much DRAM.
+//! The limits of a flash device, which can change while it is in use: its slots, raised at once and
+//! lowered step by step, and its DRAM.
 //!
-//! Where fewer may be than are, segments go in the order in which they would anyway ([`crate::segment::slots`]):
+//! To lower the number of slots, segments are evicted in the usual order
+//! ([`crate::segment::slots`]):
 //!
-//! 1. [`Device::set_slots_max`] says it. No slot comes to be in use from then on beside those that are,
-//!    and of the free ones those are held back that may not be used.
-//! 2. [`Device::shrink`], from the device's upkeep, lets a few segments go at a time: that the slot is
-//!    free is written before its records count as gone, as where a segment goes for another one.
-//! 3. What stood in slots that are held back is given back to the file system, with no lock held: until
-//!    that has been done the slot is not given out, and by then the device says that it is free.
+//! 1. [`Device::set_slots_max`] sets the limit. From then on no further slot comes into use, and
+//!    the free slots above the limit are held back.
+//! 2. [`Device::shrink`], from the device's upkeep, evicts a few segments at a time: the slot is
+//!    written as free before its records count as gone, as in any eviction.
+//! 3. The space of slots that are held back returns to the file system, with no lock held: the slot
+//!    is not given out before that, and by then it is written as free.
 //!
-//! Where none may be in use, what is in buffers goes as well, and nothing is taken.
+//! With a limit of zero the buffered records are dropped as well, and nothing is accepted.
 //!
-//! Guarantee: a recovery may begin after any of these writes. The number itself is not on the device: a
-//! recovery finds free slots, and may use all of them.
+//! Guarantee: a recovery may begin after any of these writes. The limit itself is not stored on the
+//! device: a recovery finds free slots, and may use all of them.
 //!
-//! One thread at a time does what upkeep does.
+//! Upkeep runs in one thread at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidekv_io::Result;
 
-use crate::device::flash_device::{Device, Filling};
+use crate::device::flash_device::{Device, WriteState};
 use crate::index::flash_dram::Limits;
 use crate::segment::segment_table::Slot;
 
-/// So many segments go before others have their turn.
+/// Segments evicted per step, before other work has its turn.
 const STEP_SEGMENTS: usize = 8;
 
 impl Device {
-    /// From now on it may have so much DRAM. More may be taken at once. Where it is less, hot entries go
-    /// that were not asked for lately, and buffers as soon as what is in them is written.
+    /// Sets the DRAM limits. An increase takes effect at once. On a decrease, hot entries that were
+    /// not accessed recently are dropped, and buffers as soon as their contents are written.
     pub(crate) fn set_limits(&self, limits: Limits) {
         let limits = limits.within(self.partitions.len());
         self.limits.store(Arc::new(limits));
         self.hot.resize(limits.hot_bytes);
-        // Of the changes some may be too many that were not worth a try before.
+        // The limit may now be exceeded by changes that were not worth a try before.
         self.futile_changes.store(0, Ordering::Relaxed);
-        let mut filling = self.filling.lock();
-        while filling.open.len() > limits.open.max(1) {
-            let len = |index: &usize| filling.open[*index].read().len();
-            let Some(fullest) = (0..filling.open.len()).max_by_key(len) else { break };
-            self.seal(&mut filling, fullest);
+        let mut write_state = self.write_state.lock();
+        while write_state.open.len() > limits.open.max(1) {
+            let len = |index: &usize| write_state.open[*index].read().len();
+            let Some(fullest) = (0..write_state.open.len()).max_by_key(len) else { break };
+            self.seal(&mut write_state, fullest);
         }
-        let spare = limits.buffers.saturating_sub(filling.buffers);
-        filling.spare.truncate(spare);
+        let spare = limits.buffers.saturating_sub(write_state.buffers);
+        write_state.spare.truncate(spare);
     }
 
-    /// From now on so many slots may be in use, or all if that is more.
+    /// Limits the slots in use to `count`, or to all if that is more.
     pub(crate) fn set_slots_max(&self, count: u32) {
-        self.filling.lock().slots.set_in_use_max(count as usize);
+        self.write_state.lock().slots.set_in_use_max(count as usize);
     }
 
-    /// Whether there is something to do for [`Device::shrink`].
+    /// Whether [`Device::shrink`] has work to do.
     pub(crate) fn is_to_shrink(&self) -> bool {
-        self.has_too_many(&self.filling.lock())
+        self.has_too_many(&self.write_state.lock())
     }
 
-    /// As [`Device::is_to_shrink`], for who has the lock.
-    pub(crate) fn has_too_many(&self, filling: &Filling) -> bool {
-        let is_none_to_be = filling.slots.in_use_max() == 0;
-        let are_buffered = !filling.open.is_empty() || !filling.sealed.is_empty();
-        !self.is_broken() && (filling.slots.is_to_shrink() || is_none_to_be && are_buffered)
+    /// As [`Device::is_to_shrink`], for a caller that holds the lock.
+    pub(crate) fn has_too_many(&self, write_state: &WriteState) -> bool {
+        let is_none_to_be = write_state.slots.in_use_max() == 0;
+        let are_buffered = !write_state.open.is_empty() || !write_state.sealed.is_empty();
+        !self.is_broken() && (write_state.slots.is_to_shrink() || is_none_to_be && are_buffered)
     }
 
-    /// Lets some of the segments go that are too many, and gives their room back.
+    /// Evicts some of the excess segments and returns their space.
     ///
     /// # Errors
     ///
@@ -76,52 +77,53 @@ impl Device {
         }
         self.drop_buffered();
         for _ in 0..STEP_SEGMENTS {
-            // Whoever waits for the lock comes in between.
-            let mut filling = self.filling.lock();
-            let Some((id, went)) = filling.slots.shed(now_s) else { break };
-            // A recovery must not find what counts as gone from here on.
+            // Other threads that wait for the lock get it in between.
+            let mut write_state = self.write_state.lock();
+            let Some((id, evicted)) = write_state.slots.shed(now_s) else { break };
+            // A recovery must not find records that count as gone from here on.
             self.write_slot(&Slot::free(id))?;
-            self.lives.set_free(id);
-            self.count_gone(&went, now_s);
+            self.live_segments.set_free(id);
+            self.count_evicted(&evicted, now_s);
         }
         self.give_room_back();
         Ok(())
     }
 
-    /// Where no slot may be in use, what is in buffers goes.
+    /// With a limit of zero, drops the buffered records.
     fn drop_buffered(&self) {
-        let mut filling = self.filling.lock();
-        if filling.slots.in_use_max() > 0 {
+        let mut write_state = self.write_state.lock();
+        if write_state.slots.in_use_max() > 0 {
             return;
         }
-        let open = std::mem::take(&mut filling.open);
-        let sealed = std::mem::take(&mut filling.sealed).into_iter().map(|(_, segment)| segment);
+        let open = std::mem::take(&mut write_state.open);
+        let sealed =
+            std::mem::take(&mut write_state.sealed).into_iter().map(|(_, segment)| segment);
         for segment in open.into_iter().chain(sealed) {
             let (slot, records) = {
                 let segment = segment.read();
                 (segment.id().slot, segment.records())
             };
-            self.lives.set_free(filling.slots.give_back(slot));
+            self.live_segments.set_free(write_state.slots.give_back(slot));
             self.buffers.write().remove(&slot);
-            filling.buffers -= 1;
+            write_state.buffers -= 1;
             self.buffered.fetch_sub(records.into(), Ordering::Relaxed);
             self.counters.segments_evicted.add(1);
-            self.keep_buffer(&mut filling, segment);
+            self.keep_buffer(&mut write_state, segment);
         }
-        // Their changes wait for nothing any more.
+        // Their changes no longer wait for a segment.
         self.futile_changes.store(0, Ordering::Relaxed);
     }
 
-    /// Gives the room of some slots back that are held back. That it cannot be done is no fault: then
-    /// it is kept.
+    /// Returns the space of some slots that are held back. If the file system cannot do that, the
+    /// space is kept; this is no fault.
     fn give_room_back(&self) {
         for _ in 0..STEP_SEGMENTS {
-            let Some(slot) = self.filling.lock().slots.next_to_empty() else { return };
+            let Some(slot) = self.write_state.lock().slots.next_to_empty() else { return };
             let at = self.layout.segment_at(slot);
             if let Err(error) = self.data.punch_hole(at, self.layout.segment_bytes.into()) {
                 tracing::debug!("room on flash is kept: {error}");
             }
-            self.filling.lock().slots.emptied(slot);
+            self.write_state.lock().slots.emptied(slot);
         }
     }
 }

@@ -1,73 +1,73 @@
-//! Lookups of a device, in steps: what has to be read is said, and whoever asks reads it, in his
-//! own way, and comes back with it.
+//! Lookups on a device, in steps: each step returns the next read, and the caller performs it in
+//! its own way and passes the result to the next step.
 //!
 //! ```text
 //!         ┌────────────────────────── again ◄───────────────────────────┐
-//!         ▼           not in DRAM                      where it is       │ something has come there
+//!         ▼           not in DRAM                      location          │ changed meanwhile
 //!  begin_lookup() ─────────────► Read, of the index ─────────────► Read, of the record
-//!         │ absent, or in a buffer        │ not there                    │ the key's, or another's
+//!         │ absent, or in a buffer        │ absent                       │ the key's, or another's
 //!         └───────────────────────────────┴──────────────────────────────┴────► Found, Missing
 //! ```
 //!
-//! Guarantees: what [`crate::device::flash_device`] guarantees of lookups. No lock is held while something is
-//! read; what has been read counts only if what led there is still so.
+//! Guarantees: those of [`crate::device::flash_device`] for lookups. No lock is held during a read;
+//! its result counts only if the index state that led to it is unchanged.
 
 use std::sync::atomic::Ordering;
 
 use tidekv_io::{Buffer, Result};
 
 use crate::device::flash_device::Device;
-use crate::entry::{Entry, SegmentId, Spot};
+use crate::entry::{Entry, RecordLocation, SegmentId};
 use crate::index::negative_filter::NegativeFilter;
-use crate::index::partition::Knowledge;
+use crate::index::partition::DramLookup;
 use crate::segment::layout::Name;
 use crate::segment::page::{self, PAGE_BLOCK_BYTES, PAGE_BYTES, Page, PageBlock, PageId};
 use crate::segment::record::{self, Mismatch, Record};
-use crate::segment::segment_table::Life;
+use crate::segment::segment_table::SegmentState;
 
-/// A lookup starts over when what it goes by has just changed; so often at most.
+/// A lookup starts over when the index changes under it; at most this often.
 const TRIES: usize = 16;
 
-/// A lookup under way.
+/// A lookup in progress.
 #[derive(Debug)]
 pub(crate) struct Lookup {
     name: Name,
     tries: usize,
     reading: Reading,
     index_reads: u64,
-    /// Whether the device was to be read for it.
+    /// Whether the device was read.
     pub(crate) was_read: bool,
 }
 
-/// What is being read.
+/// The pending read.
 #[derive(Debug, Clone, Copy)]
 enum Reading {
     Nothing,
-    /// All of the page, or the block with the name.
+    /// The whole page, or the block with the name.
     Index {
         version: u32,
         is_whole: bool,
     },
     Record {
-        spot: Spot,
+        location: RecordLocation,
         id: SegmentId,
     },
 }
 
-/// What is to be done next.
+/// The next step.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// So many bytes of the data file from there on are to be read.
+    /// Read this range of the data file.
     Read {
         at: u64,
         len: usize,
     },
-    /// The record of the key, and where it is.
-    Found(Box<Record>, Spot),
+    /// The record of the key, and its location.
+    Found(Box<Record>, RecordLocation),
     Missing,
 }
 
-/// Where the record of a name is.
+/// The location of a record.
 enum Located {
     There(Entry),
     Nowhere,
@@ -76,22 +76,22 @@ enum Located {
         version: u32,
         is_whole: bool,
     },
-    /// What was read is not so any more.
+    /// The index has changed: start over.
     Again,
 }
 
 impl Device {
-    /// Begins to look for the record of a key with that hash.
+    /// Begins a lookup of a key with that hash.
     pub(crate) fn begin_lookup(&self, hash: u64) -> Lookup {
         let name = self.layout.name_of(hash);
         Lookup { name, tries: 0, reading: Reading::Nothing, index_reads: 0, was_read: false }
     }
 
-    /// Goes on with a lookup of `key`; `read` is what the step before said is to be read.
+    /// Advances a lookup of `key`; `read` is the result of the previous step's read.
     ///
     /// # Errors
     ///
-    /// When the device has failed the read; the lookup is at its end.
+    /// When the device failed the read; the lookup has ended.
     pub(crate) fn step(
         &self,
         lookup: &mut Lookup,
@@ -102,11 +102,13 @@ impl Device {
         let read = read.transpose().inspect_err(|_| self.counters.errors.add(1))?;
         let mut located = match (std::mem::replace(&mut lookup.reading, Reading::Nothing), read) {
             (Reading::Index { version, is_whole }, Some(bytes)) => {
-                self.learn(lookup.name, version, is_whole, &bytes)
+                self.find_in_page(lookup.name, version, is_whole, &bytes)
             }
-            (Reading::Record { spot, id }, Some(bytes)) => {
+            (Reading::Record { location, id }, Some(bytes)) => {
                 let decoded = record::decode(&bytes, id, key);
-                if let Some(step) = self.judge(lookup, decoded, spot, (id, Life::Whole), now_s) {
+                if let Some(step) =
+                    self.evaluate(lookup, decoded, location, (id, SegmentState::Whole), now_s)
+                {
                     return Ok(step);
                 }
                 Located::Again
@@ -126,27 +128,27 @@ impl Device {
                 }
                 Located::Again => continue,
             };
-            let Some(spot) = entry.spot() else { break };
-            let Some((id, life)) = self.lives.of(spot) else { break };
-            if life == Life::Whole {
-                return Ok(self.read_record(lookup, spot, id));
+            let Some(location) = entry.location() else { break };
+            let Some((id, life)) = self.live_segments.of(location) else { break };
+            if life == SegmentState::Whole {
+                return Ok(self.read_record(lookup, location, id));
             }
-            // It has just been written, where there is no buffer any more.
-            let Some(decoded) = self.read_buffered(spot, id, key) else { continue };
-            if let Some(step) = self.judge(lookup, decoded, spot, (id, life), now_s) {
+            // It has just been written and its buffer is gone.
+            let Some(decoded) = self.read_buffered(location, id, key) else { continue };
+            if let Some(step) = self.evaluate(lookup, decoded, location, (id, life), now_s) {
                 return Ok(step);
             }
         }
         Ok(self.miss(lookup))
     }
 
-    /// What a record that was read says, unless that is to be read again.
-    fn judge(
+    /// Evaluates a record that was read, unless it must be read again.
+    fn evaluate(
         &self,
         lookup: &Lookup,
         decoded: std::result::Result<Record, Mismatch>,
-        spot: Spot,
-        (id, life): (SegmentId, Life),
+        location: RecordLocation,
+        (id, life): (SegmentId, SegmentState),
         now_s: u32,
     ) -> Option<Step> {
         let counters = &self.counters;
@@ -154,18 +156,18 @@ impl Device {
             Ok(record) if record.found.object.deadline.has_passed(now_s) => &counters.expired,
             Ok(record) => {
                 counters.hits.add(1);
-                return Some(Step::Found(Box::new(record), spot));
+                return Some(Step::Found(Box::new(record), location));
             }
             Err(Mismatch::OtherKey) => &counters.collisions,
-            // Another segment has come there meanwhile, unless it is still the same.
-            Err(Mismatch::Damaged) if self.lives.of(spot) == Some((id, life)) => {
+            // Another segment has taken the slot meanwhile, unless it is still the same.
+            Err(Mismatch::Damaged) if self.live_segments.of(location) == Some((id, life)) => {
                 counters.damaged.add(1);
                 return Some(self.miss(lookup));
             }
             Err(Mismatch::Damaged) => return None,
         };
         of_miss.add(1);
-        counters.object_reads_of_misses.add(u64::from(life == Life::Whole));
+        counters.object_reads_of_misses.add(u64::from(life == SegmentState::Whole));
         Some(self.miss(lookup))
     }
 
@@ -175,21 +177,21 @@ impl Device {
         Step::Missing
     }
 
-    /// Where the record of a name is, from DRAM.
+    /// The location of a name's record, from DRAM.
     fn locate(&self, name: Name) -> Located {
         if self.is_broken() {
             return Located::Nowhere;
         }
         let partition = self.partition(name).lock();
-        match partition.find(name.fingerprint, &self.lives) {
-            Knowledge::Absent => return Located::Nowhere,
-            Knowledge::Entry(entry) => return Located::There(entry),
-            Knowledge::Page if !partition.has_page() => return Located::Nowhere,
-            Knowledge::Page => {}
+        match partition.find(name.fingerprint, &self.live_segments) {
+            DramLookup::Absent => return Located::Nowhere,
+            DramLookup::Entry(entry) => return Located::There(entry),
+            DramLookup::Page if !partition.has_page() => return Located::Nowhere,
+            DramLookup::Page => {}
         }
         match self.hot.find(name) {
             Some(entry) => Located::There(entry),
-            // All of the page only where it is to be known what it does not have.
+            // Read the whole page only to rebuild the negative filter.
             None => {
                 Located::InPage { version: partition.version(), is_whole: partition.is_unknown() }
             }
@@ -213,63 +215,69 @@ impl Device {
         Step::Read { at, len }
     }
 
-    fn read_record(&self, lookup: &mut Lookup, spot: Spot, id: SegmentId) -> Step {
-        let (at, len) =
-            (self.layout.segment_at(spot.slot) + u64::from(spot.offset), spot.len as usize);
+    fn read_record(&self, lookup: &mut Lookup, location: RecordLocation, id: SegmentId) -> Step {
+        let (at, len) = (
+            self.layout.segment_at(location.slot) + u64::from(location.offset),
+            location.len as usize,
+        );
         self.counters.object_reads.add(1);
         self.counters.read_bytes.add(len as u64);
-        (lookup.reading, lookup.was_read) = (Reading::Record { spot, id }, true);
+        (lookup.reading, lookup.was_read) = (Reading::Record { location, id }, true);
         Step::Read { at, len }
     }
 
-    /// What that part of the page says of a name, if it is still the page that counts.
-    fn learn(&self, name: Name, version: u32, is_whole: bool, bytes: &[u8]) -> Located {
+    /// The entry of a name in that part of the page, if the page is still current.
+    fn find_in_page(&self, name: Name, version: u32, is_whole: bool, bytes: &[u8]) -> Located {
         let id = PageId { device: self.id, partition: name.partition, version };
-        let says = match is_whole {
+        let entry_and_filter = match is_whole {
             true => Page::decode(bytes, id)
                 .map(|page| (page.find(name.fingerprint), Some(self.filter_of(&page)))),
             false => PageBlock::decode(bytes, id, page::block_of(name.fingerprint))
                 .map(|block| (block.find(name.fingerprint), None)),
         };
-        self.counters.damaged.add(says.is_none().into());
+        self.counters.damaged.add(entry_and_filter.is_none().into());
         let mut partition = self.partition(name).lock();
         if partition.version() != version
-            || partition.find(name.fingerprint, &self.lives) != Knowledge::Page
+            || partition.find(name.fingerprint, &self.live_segments) != DramLookup::Page
         {
             return Located::Again;
         }
-        // Damaged, or so it was read: nothing is known of what it has until it is replaced.
-        let Some((entry, filter)) = says else { return Located::Nowhere };
+        // Damaged, or misread: its contents are unknown until it is replaced.
+        let Some((entry, filter)) = entry_and_filter else { return Located::Nowhere };
         if let Some(filter) = filter
             && partition.is_unknown()
         {
             let replay_from = self.replay_from.load(Ordering::Acquire);
-            partition.learn(version, replay_from, filter);
+            partition.install_filter(version, replay_from, filter);
         }
-        let is_live = |entry: &Entry| entry.spot().is_some_and(|spot| self.lives.has(spot));
+        let is_live = |entry: &Entry| {
+            entry.location().is_some_and(|location| self.live_segments.has(location))
+        };
         let Some(entry) = entry.filter(is_live) else { return Located::Nowhere };
         self.hot.insert(name.partition, entry);
         Located::There(entry)
     }
 
-    /// The filter of what lives in a page.
+    /// The filter of the live entries of a page.
     pub(crate) fn filter_of(&self, page: &Page) -> NegativeFilter {
-        let is_live = |entry: &Entry| entry.spot().is_some_and(|spot| self.lives.has(spot));
+        let is_live = |entry: &Entry| {
+            entry.location().is_some_and(|location| self.live_segments.has(location))
+        };
         let fingerprints: Vec<u64> =
             page.entries().filter(is_live).map(Entry::fingerprint).collect();
         NegativeFilter::of(fingerprints.into_iter())
     }
 
-    /// The record, if it is in a buffer still.
+    /// The record, if it is still in a buffer.
     fn read_buffered(
         &self,
-        spot: Spot,
+        location: RecordLocation,
         id: SegmentId,
         key: &[u8],
     ) -> Option<std::result::Result<Record, Mismatch>> {
-        let segment = self.buffers.read().get(&spot.slot).cloned()?;
+        let segment = self.buffers.read().get(&location.slot).cloned()?;
         let segment = segment.read();
-        let bytes = segment.read(spot)?;
+        let bytes = segment.read(location)?;
         self.counters.buffer_hits.add(1);
         Some(record::decode(bytes, id, key))
     }

@@ -1,36 +1,36 @@
-//! How long lookups took that read a flash device: a histogram that all threads may write to.
+//! A histogram of the latency of lookups that read a flash device; all threads may record into it.
 //!
-//! Guarantees: to count is two additions, and no lock; four buckets to each power of two, so
-//! that a quantile is at most a quarter above the truth, from a microsecond to a minute.
+//! Guarantees: recording takes two additions and no lock; four buckets for each power of two, so
+//! that a quantile is at most a quarter above the exact value, from a microsecond to a minute.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What takes at most 2 to this power of nanoseconds is in the first bucket.
+/// Latencies up to 2 to this power of nanoseconds are in the first bucket.
 const FIRST_POWER: u32 = 10;
-/// What takes more than 2 to this power is in the last one: about 69 s.
+/// Latencies above 2 to this power of nanoseconds are in the last bucket: about 69 s.
 const LAST_POWER: u32 = 36;
 const BUCKETS: usize = 2 + 4 * (LAST_POWER - FIRST_POWER) as usize;
 
-/// The bucket of what took `ns`.
+/// The bucket of a latency of `ns`.
 fn bucket_of(ns: u64) -> usize {
     if ns <= 1 << FIRST_POWER {
         return 0;
     }
-    // Tops belong to their buckets.
+    // Upper bounds belong to their buckets.
     let below = ns - 1;
     let power = below.ilog2();
     let quarter = (below >> (power - 2)) & 3;
     (1 + 4 * (power - FIRST_POWER) as usize + quarter as usize).min(BUCKETS - 1)
 }
 
-/// The longest time that is in a bucket.
+/// The upper bound of a bucket, in nanoseconds.
 fn top_of(bucket: usize) -> u64 {
     let Some(above) = bucket.checked_sub(1) else { return 1 << FIRST_POWER };
     (5 + (above % 4) as u64) << (FIRST_POWER as usize - 2 + above / 4)
 }
 
-/// The histogram as it grows.
+/// The live histogram.
 #[derive(Debug)]
 pub(crate) struct ReadClock {
     counts: [AtomicU64; BUCKETS],
@@ -44,7 +44,7 @@ impl Default for ReadClock {
 }
 
 impl ReadClock {
-    /// A lookup took `ns`.
+    /// Records a latency of `ns`.
     pub(crate) fn add(&self, ns: u64) {
         self.counts[bucket_of(ns)].fetch_add(1, Ordering::Relaxed);
         self.sum_ns.fetch_add(ns, Ordering::Relaxed);
@@ -58,7 +58,7 @@ impl ReadClock {
     }
 }
 
-/// How long lookups took that read a device, at some moment.
+/// A snapshot of the latency histogram of lookups that read a device.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ReadTimes {
     counts: [u64; BUCKETS],
@@ -72,23 +72,23 @@ impl Default for ReadTimes {
 }
 
 impl ReadTimes {
-    /// How many lookups there were.
+    /// The number of lookups.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// What they took together, in nanoseconds.
+    /// The sum of their latencies, in nanoseconds.
     pub fn sum_ns(&self) -> u64 {
         self.sum_ns
     }
 
-    /// How many took at most `ns`, which is a power of two between a microsecond and a minute.
+    /// The number of lookups that took at most `ns`, a power of two between a microsecond and a
+    /// minute.
     pub fn at_most(&self, ns: u64) -> u64 {
         self.counts[..=bucket_of(ns)].iter().sum()
     }
 
-    /// That part of the lookups, the quickest, took at most so many nanoseconds; 0 if there were
-    /// none.
+    /// The quantile `part` (0 to 1) of the latencies, in nanoseconds; 0 if there were none.
     pub fn quantile_ns(&self, part: f64) -> u64 {
         let rank = ((self.count() as f64 * part).ceil() as u64).max(1);
         let mut seen = 0;
@@ -99,13 +99,13 @@ impl ReadTimes {
         self.counts.iter().position(reaches).map_or(0, top_of)
     }
 
-    /// Adds those of another device.
+    /// Adds the lookups of another device.
     pub fn add(&mut self, other: &Self) {
         self.counts.iter_mut().zip(other.counts).for_each(|(count, more)| *count += more);
         self.sum_ns += other.sum_ns;
     }
 
-    /// What came after `earlier`.
+    /// The lookups since the snapshot `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let counts = std::array::from_fn(|at| self.counts[at].saturating_sub(earlier.counts[at]));
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_time_is_below_the_top_of_its_bucket_and_above_the_one_before() {
+    fn latency_lies_within_its_bucket() {
         for bucket in 0..BUCKETS - 1 {
             let top = top_of(bucket);
             assert_eq!((bucket_of(top), bucket_of(top + 1)), (bucket, bucket + 1), "{top}");
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_right_to_a_quarter() {
+    fn quantiles_are_exact_to_a_quarter() {
         let clock = ReadClock::default();
         assert_eq!(clock.get().quantile_ns(0.5), 0);
         let earlier = clock.get();

@@ -1,22 +1,24 @@
-//! Opening a flash device: as it was left, or empty.
+//! Opens a flash device: recovered, or empty.
 //!
-//! 1. [`Files::open`] takes the device's lock and reads the superblock; whoever opens all
-//!    devices decides whether what this one says may be trusted.
-//! 2. [`open`] reads the metadata (the log, versions of pages, the segment table) and the
-//!    summaries of the segments that have records which no page has; no object and no page.
+//! 1. [`Files::open`] locks the device and reads its superblock; the caller, which opens all
+//!    devices, decides whether to trust it.
+//! 2. [`open`] reads the metadata (the log, versions of pages, the segment table) and the summaries
+//!    of the segments with records that no page has; no object and no page.
 //! 3. Invalidations and summaries become changes of the index, in the order of their sequences
 //!    ([`crate::index::replay`]).
-//! 4. What is damaged is nothing, and is written down as nothing before it counts as that; if
-//!    an invalidation may be missing, all of the device is nothing, and [`begin`] begins anew.
+//! 4. Damaged data counts as absent, and is recorded as absent before it counts so; if an
+//!    invalidation may be missing, the whole device is discarded, and [`begin`] formats it.
 //!
-//! A device that is a file is two: what is read and written past the kernel's cache, and beside it,
-//! with `.meta` behind its name, the metadata ([`meta_path`]). Offsets count as if they were one; in
-//! the first block, where the metadata would begin, is a mark ([`crate::segment::mark`]). Where one of the
-//! two is missing or another's, or the metadata is of an earlier session, the device says nothing
-//! of itself and begins empty. Older objects beside newer metadata do no harm: pages and summaries
-//! carry versions and generations. Who copies a device copies both files while it is closed.
+//! A device that is a file is two files: the data, read and written past the kernel's cache, and
+//! the metadata, in a file of the same name with `.meta` appended ([`meta_path`]). Offsets count as
+//! if both were one; the first block, where the metadata would begin, holds a mark
+//! ([`crate::segment::mark`]). If one of the two is missing or belongs to another device, or the
+//! metadata is of an earlier session, the device counts as unformatted and begins empty. Older data
+//! with newer metadata does no harm: pages and summaries carry versions and generations. To copy a
+//! device, copy both files while it is closed.
 //!
-//! Relies on the order in which [`crate::device::flash_device`] and [`crate::device::upkeep`] write.
+//! Relies on the order in which [`crate::device::flash_device`] and [`crate::device::upkeep`]
+//! write.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,7 +31,7 @@ use parking_lot::{Mutex, RwLock};
 use tidekv_io::buffer::AlignedVec;
 use tidekv_io::{Access, ErrorKind, File, Lock, Operation, Result, Storage};
 
-use crate::device::flash_device::{Device, Filling, Log};
+use crate::device::flash_device::{Device, Log, WriteState};
 use crate::device::stats::DeviceCounters;
 use crate::device::upkeep::encode_version;
 use crate::entry::SegmentId;
@@ -44,26 +46,26 @@ use crate::segment::layout::{
     BLOCK_BYTES, INVALIDATION_BYTES, Layout, SLOT_BYTES, SUPERBLOCK_BYTES, VERSION_BYTES,
 };
 use crate::segment::mark::{MARK_BYTES, Mark};
-use crate::segment::segment_table::{Lives, Slot};
+use crate::segment::segment_table::{LiveSegments, Slot};
 use crate::segment::slots::Slots;
 use crate::segment::superblock::{Opening, Superblock};
 
-/// Metadata is emptied in pieces of so many bytes.
+/// Metadata is erased in pieces of this many bytes.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// A device that is open, and nothing more is known of it than its superblock.
+/// An open device of which only the superblock has been read.
 #[derive(Debug)]
 pub(crate) struct Files {
     meta: Arc<dyn File>,
     data: Arc<dyn File>,
     lock: Box<dyn Lock>,
-    /// What the device says of itself, if anything.
+    /// The device's superblock, if it has one.
     pub(crate) superblock: Option<Superblock>,
 }
 
 impl Files {
-    /// Opens the device at `path`, and its metadata beside it; files are made, that at `path` as
-    /// long as `bytes`.
+    /// Opens the device at `path`, and its metadata; missing files are created, the one at `path`
+    /// with a length of `bytes`.
     pub(crate) fn open(storage: &Arc<dyn Storage>, path: &Path, bytes: u64) -> Result<Self> {
         let is_new = !storage.exists(path)?;
         let lock = storage.lock(path)?;
@@ -83,19 +85,19 @@ impl Files {
             sync_directory_of(storage, path)?;
         }
         let superblock = newest(&*meta)?.filter(|found| {
-            // What cannot be read allows nothing.
+            // An unreadable mark allows no metadata.
             let mark = || Mark::decode(&data.read_at(0, MARK_BYTES).ok()?);
             data.is_block_device() || mark().is_some_and(|mark| mark.allows(found))
         });
         Ok(Self { meta, data, lock, superblock })
     }
 
-    /// Makes the device say that, and the file of objects that it goes with it.
+    /// Writes the superblock, and the mark of the data file that belongs to it.
     fn claim(&self, superblock: &Superblock) -> Result<()> {
         let superblock_at = superblock.layout.superblock_at(superblock.generation);
         self.meta.write_at(superblock_at, &superblock.encode())?;
-        // Else a cut of power could bring back one that says it was closed in order, with all that
-        // stood there then.
+        // Else a power cut could restore a superblock that claims a clean close, with all records
+        // of that time.
         self.meta.sync()?;
         // Only now: before, the metadata would be of an earlier session.
         if self.data.is_block_device() {
@@ -107,7 +109,7 @@ impl Files {
         self.data.sync()
     }
 
-    /// Takes away all metadata, and the superblocks first: then it says nothing of itself.
+    /// Erases all metadata, the superblocks first, so that the device counts as unformatted.
     pub(crate) fn erase(&self, layout: &Layout) -> Result<()> {
         let end = layout.page_at(0, 0);
         for at in (0..end).step_by(PIECE_BYTES as usize) {
@@ -118,13 +120,13 @@ impl Files {
     }
 }
 
-/// When the cache was opened last that the device at `path` was part of, and which membership it
-/// knows of, if it says so. Nothing is locked or changed.
+/// The last opening of the cache that the device at `path` was part of, and the membership that it
+/// stores, if any. Locks and changes nothing.
 pub(crate) fn last_opening(storage: &Arc<dyn Storage>, path: &Path) -> Option<(Opening, u32)> {
     peek(storage, path).map(|superblock| (superblock.opening, superblock.membership.epoch))
 }
 
-/// How the device at `path` is divided, if it says so. Nothing is locked or changed.
+/// The layout of the device at `path`, if it has one. Locks and changes nothing.
 pub(crate) fn last_layout(storage: &Arc<dyn Storage>, path: &Path) -> Option<Layout> {
     peek(storage, path).map(|superblock| superblock.layout)
 }
@@ -136,16 +138,16 @@ fn peek(storage: &Arc<dyn Storage>, path: &Path) -> Option<Superblock> {
     newest(&*meta).ok()?
 }
 
-/// Where the metadata of the device at `path` is. A buffered write waits for the direct reads of the
-/// same file to end, on ext4 at least, and no other read begins meanwhile: in one file every
-/// invalidation would stop the device. On a block device itself nobody waits, and both are one.
+/// The path of the metadata of the device at `path`. A buffered write waits for the direct reads of
+/// the same file to end, on ext4 at least, and no other read begins meanwhile: in one file every
+/// invalidation would stop the device. On a block device itself nothing waits, and both are one.
 pub(crate) fn meta_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".meta");
     name.into()
 }
 
-/// A block device that begins with something else is not taken: it may be somebody's.
+/// Refuses a block device with foreign data at its start: it may be in use.
 fn refuse_others(device: &dyn File) -> Result<()> {
     let head = device.read_at(0, 2 * BLOCK_BYTES as usize)?;
     let is_ours = [0, BLOCK_BYTES as usize].iter().any(|at| Superblock::is_begun(&head[*at..]));
@@ -157,7 +159,7 @@ fn refuse_others(device: &dyn File) -> Result<()> {
     Err(tidekv_io::Error::from_system(Operation::Open, device.path(), why))
 }
 
-/// Opens the file with the metadata, which is made if there is none.
+/// Opens the file with the metadata, creating it if it is missing.
 fn open_meta(storage: &Arc<dyn Storage>, path: &Path) -> Result<Arc<dyn File>> {
     let is_new = !storage.exists(path)?;
     let meta = match is_new {
@@ -176,12 +178,12 @@ fn sync_directory_of(storage: &Arc<dyn Storage>, path: &Path) -> Result<()> {
     storage.sync_dir(directory.unwrap_or(Path::new(".")))
 }
 
-/// Makes a file at least so long: what is missing reads as zeros, which say nothing.
+/// Extends a file to at least this length: the added zeros decode as no metadata.
 fn extend(meta: &dyn File, bytes: u64) -> Result<()> {
     if meta.len()? < bytes { meta.allocate(bytes) } else { Ok(()) }
 }
 
-/// The newest superblock; none where one is damaged, for that might be the newest.
+/// The newest superblock; none if one is damaged, for that might be the newest.
 fn newest(meta: &dyn File) -> Result<Option<Superblock>> {
     let mut newest: Option<Superblock> = None;
     for at in [0, BLOCK_BYTES] {
@@ -198,41 +200,40 @@ fn newest(meta: &dyn File) -> Result<Option<Superblock>> {
     Ok(newest)
 }
 
-/// What stands in the metadata.
-struct Found {
+/// The decoded metadata.
+struct Metadata {
     log: Log,
     partitions: Vec<Partition>,
     slots: Vec<Slot>,
     sequence: u64,
 }
 
-/// Opens a device: as it was left, if `left` says what it is to say from now on and no
-/// invalidation may be missing; otherwise empty, and `fresh` is what it says. Whether it is
-/// as it was left.
+/// Opens a device: recovered, if `recovered` is its new superblock and no invalidation may be missing;
+/// otherwise empty, with the superblock `fresh`. Returns whether it was recovered.
 ///
 /// # Errors
 ///
 /// When the device fails.
 pub(crate) fn open(
     files: Files,
-    left: Option<&Superblock>,
+    recovered: Option<&Superblock>,
     fresh: &Superblock,
     limits: Limits,
     counters: Arc<DeviceCounters>,
 ) -> Result<(Device, bool)> {
-    if let Some(left) = left {
-        // First of all: who fails to read the rest runs without the device, and what happens then it
-        // does not know. If it said still that it was closed in order, it would be believed.
-        files.claim(left)?;
-        if let Some(found) = read(&files, left)? {
-            return Ok((build(files, left, found, limits, counters)?, true));
+    if let Some(recovered) = recovered {
+        // First of all: if reading the rest fails, the cache runs without the device, which misses
+        // all later changes. If it still claimed a clean close, it would be believed.
+        files.claim(recovered)?;
+        if let Some(found) = read(&files, recovered)? {
+            return Ok((build(files, recovered, found, limits, counters)?, true));
         }
     }
     files.erase(&fresh.layout)?;
     Ok((begin(files, fresh, limits, counters)?, false))
 }
 
-/// Begins a device anew whose metadata has been erased.
+/// Formats a device whose metadata has been erased.
 ///
 /// # Errors
 ///
@@ -255,22 +256,22 @@ pub(crate) fn begin(
 fn build(
     files: Files,
     superblock: &Superblock,
-    found: Found,
+    found: Metadata,
     limits: Limits,
     counters: Arc<DeviceCounters>,
 ) -> Result<Device> {
     let layout = superblock.layout;
-    let Found { log, partitions, slots, mut sequence } = found;
-    let lives = Lives::new(layout.slots);
+    let Metadata { log, partitions, slots, mut sequence } = found;
+    let live_segments = LiveSegments::new(layout.slots);
     for slot in &slots {
         sequence = sequence.max(slot.sequence_max).max(slot.order);
         match slot.is_whole {
-            true => lives.set_whole(slot.id, slot.sequence_max),
-            false => lives.set_free(slot.id),
+            true => live_segments.set_whole(slot.id, slot.sequence_max),
+            false => live_segments.set_free(slot.id),
         }
     }
     let changes = partitions.iter().map(|partition| partition.changes() as i64).sum();
-    let filling = Filling {
+    let write_state = WriteState {
         slots: Slots::new(slots),
         open: Vec::new(),
         sealed: std::collections::VecDeque::new(),
@@ -286,8 +287,8 @@ fn build(
         limits: ArcSwap::from_pointee(limits.within(partitions.len())),
         partitions: partitions.into_iter().map(Mutex::new).collect(),
         hot: Hot::new(limits.hot_bytes),
-        lives,
-        filling: Mutex::new(filling),
+        live_segments,
+        write_state: Mutex::new(write_state),
         buffers: RwLock::new(HashMap::new()),
         log: Mutex::new(log),
         superblock: Mutex::new(superblock.clone()),
@@ -301,7 +302,7 @@ fn build(
     })
 }
 
-fn read(files: &Files, superblock: &Superblock) -> Result<Option<Found>> {
+fn read(files: &Files, superblock: &Superblock) -> Result<Option<Metadata>> {
     let layout = &superblock.layout;
     extend(&*files.meta, layout.page_at(0, 0))?;
     let Some(log) = read_log(files, superblock)? else { return Ok(None) };
@@ -325,10 +326,10 @@ fn read(files: &Files, superblock: &Superblock) -> Result<Option<Found>> {
         let at = layout.table_entry_at(slot.id.slot);
         files.meta.write_at(at, &slot.encode(superblock.device))?;
     }
-    Ok(Some(Found { log: ring, partitions, slots, sequence }))
+    Ok(Some(Metadata { log: ring, partitions, slots, sequence }))
 }
 
-/// The invalidations that count; nothing where one may be missing.
+/// The invalidations that count; `None` if one may be missing.
 fn read_log(files: &Files, superblock: &Superblock) -> Result<Option<Vec<Invalidation>>> {
     let layout = &superblock.layout;
     let mut collection = Collection::new(superblock.device, superblock.first_invalidation);
@@ -341,8 +342,7 @@ fn read_log(files: &Files, superblock: &Superblock) -> Result<Option<Vec<Invalid
     Ok(collection.finish())
 }
 
-/// The partitions with what is known of them without their pages; of which of them the version is
-/// damaged, and is written down as none.
+/// The partitions without their pages; those whose version is damaged, which is recorded as none.
 fn read_versions(files: &Files, superblock: &Superblock) -> Result<(Vec<Partition>, Vec<u32>)> {
     let (layout, device) = (&superblock.layout, superblock.device);
     let versions_bytes = layout.partitions as usize * VERSION_BYTES;
@@ -361,7 +361,7 @@ fn read_versions(files: &Files, superblock: &Superblock) -> Result<(Vec<Partitio
     Ok((partitions, lost))
 }
 
-/// A slot that held that generation, and holds nothing.
+/// A free slot that held that generation.
 fn next_free(slot: u32, generation: u32) -> Slot {
     Slot::free(SegmentId { slot, generation: generation.wrapping_add(1) })
 }
@@ -373,7 +373,7 @@ fn read_slots(files: &Files, superblock: &Superblock) -> Result<Vec<Slot>> {
     let entries = || (0..).zip(table.chunks_exact(SLOT_BYTES));
     let decoded = entries().map(|(slot, entry)| Slot::decode(entry, device, slot));
     let decoded: Vec<Option<Slot>> = decoded.collect();
-    // In generations that were given out, but not written down: one more for each.
+    // For generations that were given out but not written: one more for each.
     let generations = decoded.iter().flatten().map(|slot| slot.id.generation);
     let newest = generations.max().unwrap_or(0);
     let mut slots = Vec::with_capacity(layout.slots as usize);
@@ -401,7 +401,7 @@ fn read_summary(files: &Files, layout: &Layout, device: u64, slot: &Slot) -> Opt
     let bytes = files.data.read_at(layout.segment_at(slot.id.slot) + offset, len).ok()?;
     let summaries = buffer::read_summary(&bytes, device, slot.id)?;
     let is_inside = |summary: &Summary| {
-        let end = u64::from(summary.spot.offset) + u64::from(summary.spot.len);
+        let end = u64::from(summary.location.offset) + u64::from(summary.location.len);
         summary.name.partition < layout.partitions && end <= slot.bytes.into()
     };
     summaries.iter().all(is_inside).then_some(summaries)
@@ -415,7 +415,7 @@ fn log_of(places: u32, first: u64, found: &[Invalidation]) -> Log {
     Log { ring, stretches, sequence_max }
 }
 
-/// The version in the directory; `None` when it is damaged.
+/// The version in the directory; `None` if it is damaged.
 fn decode_version(bytes: &[u8], device: u64, partition: u32) -> Option<u32> {
     if bytes.iter().all(|byte| *byte == 0) {
         return Some(0);
@@ -425,7 +425,8 @@ fn decode_version(bytes: &[u8], device: u64, partition: u32) -> Option<u32> {
 }
 
 impl Device {
-    /// Brings everything to flash and says so; the device holds nothing any more.
+    /// Writes all pending data to flash and marks the device as cleanly closed; it is empty
+    /// afterwards.
     ///
     /// # Errors
     ///

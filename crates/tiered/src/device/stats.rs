@@ -1,8 +1,8 @@
-//! What a flash device counts.
+//! The counters of a flash device.
 
 use crate::stats::Counter;
 
-/// Defines the counters and what they look like from outside, in one list.
+/// Defines the counters and their public snapshot in one list.
 macro_rules! counters {
     ($($(#[$about:meta])+ $name:ident,)+) => {
         /// The counters of a device.
@@ -11,7 +11,7 @@ macro_rules! counters {
             $(pub(crate) $name: Counter,)+
         }
 
-        /// What a flash device has counted since it was opened.
+        /// The counters of a flash device since it was opened.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct DeviceCounts {
             $($(#[$about])+ pub $name: u64,)+
@@ -26,27 +26,27 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Pages of the index read for lookups.
+    /// Index pages read for lookups.
     index_reads,
-    /// Of these, how many for keys that were not there.
+    /// Of these, reads for absent keys.
     index_reads_of_misses,
     /// Records read.
     object_reads,
-    /// Of these, how many for keys that were not there: collisions, and what had expired.
+    /// Of these, reads for absent keys: collisions and expired records.
     object_reads_of_misses,
-    /// Lookups that found a record which was still in a write buffer.
+    /// Lookups that found a record in a write buffer.
     buffer_hits,
     /// Lookups that found a record.
     hits,
-    /// Lookups that went to the device, or would have, and found none.
+    /// Lookups on the device that found no record, with or without a read.
     misses,
-    /// Records read that were another key's.
+    /// Records read that belonged to another key.
     collisions,
-    /// Records read after their deadlines.
+    /// Expired records read.
     expired,
-    /// Records and pages that were damaged.
+    /// Damaged records and pages.
     damaged,
-    /// Operations that the device failed.
+    /// Operations that failed.
     errors,
     /// Bytes read.
     read_bytes,
@@ -54,34 +54,34 @@ counters! {
     objects_written,
     /// Bytes of their keys and values.
     object_bytes_written,
-    /// Bytes of segments written, with all that is around objects.
+    /// Bytes of segments written, including overhead.
     segment_bytes_written,
-    /// Bytes of pages of the index written.
+    /// Bytes of index pages written.
     page_bytes_written,
     /// Bytes of other metadata written.
     metadata_bytes_written,
-    /// Objects that were not taken because no write buffer was free.
+    /// Objects rejected because no write buffer was free.
     bypassed,
-    /// Objects that were not taken because they were too large.
+    /// Objects rejected because they were too large.
     too_large,
-    /// Objects that were not taken because too much had been written lately.
+    /// Objects rejected because the write budget was exhausted.
     over_budget,
     /// Invalidations logged.
     invalidations,
-    /// Records lost because their page of the index was full.
+    /// Records lost because their index page was full.
     displaced,
     /// Pages merged with their changes.
     merges,
-    /// Pages that could not be read, and were begun anew.
+    /// Pages that could not be read, and were replaced by empty ones.
     lost_pages,
-    /// Segments that went because their records' time was over.
+    /// Segments dropped because their records had expired.
     segments_expired,
-    /// Segments that went to make room.
+    /// Segments evicted to make room.
     segments_evicted,
     /// Segments that could not be written.
     segments_lost,
-    /// Bytes of records that went before their deadlines with their segments' group, about.
+    /// Bytes of records dropped before their deadlines with their segments' group, approximately.
     bytes_expired_early,
-    /// Times that everything was forgotten because the log of invalidations was full.
+    /// Times that the device was cleared because the log of invalidations was full.
     overflows,
 }

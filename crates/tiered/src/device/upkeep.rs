@@ -1,18 +1,19 @@
-//! What a flash device does beside requests: segments are written, changes of the index merged
-//! into pages (BigKV's metadata eviction), and the log is cut.
+//! Background work of a flash device: segments are written, changes of the index merged into pages
+//! (BigKV's metadata eviction), and the log is cut.
 //!
 //! Guarantees:
-//! 1. A segment lives for a recovery only when all of it is on flash, and before memory
-//!    forgets its buffer.
-//! 2. A page counts only when all of it is on flash: its place is the one that the page
-//!    before it does not have, and its version is written after it.
-//! 3. The log is cut only of what pages have, or what counts no more.
-//! 4. Where fewer slots may be in use than are, some become free ([`crate::device::limit`]), between writes.
-//! 5. A recovery has no more operations to look at than [`Device::window_max`] says, and those that
-//!    came while it was being seen to; most of the time about twice as many as changes may wait.
+//! 1. A segment is live for a recovery only once all of it is on flash, and before its buffer is
+//!    released.
+//! 2. A page counts only once all of it is on flash: it is written to the place that the previous
+//!    page does not occupy, and its version after it.
+//! 3. The log is cut only up to operations that are in pages or obsolete.
+//! 4. If more slots are in use than the limit allows, some are freed ([`crate::device::limit`])
+//!    between writes.
+//! 5. A recovery replays no more operations than [`Device::window_max`], plus those that arrive
+//!    while the bound is being enforced; typically about twice the limit of pending changes.
 //!
-//! Partitions are merged by turns. Keys are spread evenly by their hash, so the one whose turn it
-//! is has waited longest, has as many changes as any, and holds back from where a recovery begins.
+//! Partitions are merged round-robin. Keys are spread evenly by their hash, so the next partition
+//! has waited longest, has as many changes as any, and determines where a recovery begins.
 //!
 //! One thread at a time does this for a device.
 
@@ -25,60 +26,60 @@ use tidekv_io::{Error, ErrorKind, Operation, Result};
 
 use crate::device::flash_device::Device;
 use crate::entry::Entry;
-use crate::index::partition::{Knowledge, Partition};
+use crate::index::partition::{DramLookup, Partition};
 use crate::segment::buffer::Segment;
 use crate::segment::coding::Writer;
 use crate::segment::layout::{Name, VERSION_BYTES};
 use crate::segment::page::{ENTRIES_MAX, PAGE_BYTES, Page, PageId};
 use crate::segment::segment_table::Slot;
 
-/// So many partitions are looked at for one that is worth being merged.
+/// At most this many partitions are checked for one worth merging.
 const LOOKED_AT: usize = 256;
-/// In so many parts of a round over all partitions it is written down from where a recovery begins.
+/// Checkpoints per round over all partitions.
 const CHECKPOINTS: usize = 8;
-/// A recovery may look at one in so many of the objects for which there is room, at so many times
-/// the changes that may wait, or at as many objects as fill so many times the segments that are
-/// filled at once, whichever is most.
+/// A recovery may replay one in `WINDOW_DIVISOR` of the objects for which there is room, or
+/// `WINDOW_CHANGES` times the limit of pending changes, or as many objects as fill
+/// `WINDOW_SEGMENTS` times the segments being filled at once, whichever is most.
 const WINDOW_DIVISOR: u64 = 16;
 const WINDOW_CHANGES: u64 = 3;
 const WINDOW_SEGMENTS: u64 = 4;
-/// A log that is fuller is cut.
+/// The log is cut once it is fuller than this, in percent.
 const LOG_PERCENT: u64 = 50;
 /// Even if segments wait to be written.
 const LOG_PERCENT_URGENT: u64 = 75;
 
-/// A page with its changes, on flash.
+/// A merged page that has been written to flash.
 struct Merged {
     page: Page,
-    /// What it had no room for.
+    /// Entries that it had no room for.
     displaced: Vec<Entry>,
-    /// What it had before could not be read.
+    /// The previous page could not be read.
     is_lost: bool,
-    /// A recovery may find what it does not have any more.
+    /// A recovery may find entries that it no longer has.
     is_distrusted: bool,
 }
 
-/// What a page's version looks like on flash: checksum (`coding.rs`) and version (4 bytes
-/// each of the rest); do not change.
+/// The encoding of a page's version on flash: checksum (`coding.rs`) and version (4 bytes each of
+/// the rest); do not change.
 pub(crate) fn encode_version(device: u64, partition: u32, version: u32) -> [u8; VERSION_BYTES] {
     // The partition is in the checksum only.
     Writer::new().u32(version).seal(device ^ u64::from(partition).rotate_left(32))
 }
 
 impl Device {
-    /// Does all that there is to do, but that of segments that are too many only some go: while
-    /// [`Device::is_to_shrink`], one comes again. `cursor` goes round the partitions.
+    /// Runs all pending work, except that only some of the excess segments are evicted: call again
+    /// while [`Device::is_to_shrink`]. `cursor` is the round-robin position over partitions.
     ///
     /// # Errors
     ///
-    /// When the device fails; what could be done is done.
+    /// When the device fails; all other work has been done.
     pub(crate) fn upkeep(&self, cursor: &mut usize, now_s: u32) -> Result<()> {
         self.shrink(now_s)?;
         loop {
             if self.is_broken() {
                 return Ok(());
             }
-            // By turns: neither waits for the end of the other, which may never come.
+            // Alternate: neither waits for the other to finish, which may never happen.
             let has_written = self.write_next()?;
             let log_percent = self.log.lock().ring.percent_full();
             if log_percent >= LOG_PERCENT && (!has_written || log_percent >= LOG_PERCENT_URGENT) {
@@ -86,13 +87,13 @@ impl Device {
             }
             let window_max = self.window_max();
             if self.window() > window_max {
-                // What is not merged though its turn has come is in segments that fill slowly.
+                // Changes that are not merged in their turn are in segments that fill slowly.
                 let now = self.sequence.load(Ordering::Acquire);
                 return self.settle_before(now.saturating_sub(window_max / 2));
             }
             if self.has_many_changes() {
                 if !self.merge_any(cursor)? {
-                    // What is left waits for segments that are not whole.
+                    // The rest waits for segments that are not whole.
                     let changes = self.settled_changes();
                     self.futile_changes.store(changes, Ordering::Relaxed);
                 }
@@ -102,46 +103,45 @@ impl Device {
         }
     }
 
-    /// Writes the segment that has waited longest; whether there was one.
+    /// Writes the segment that has waited longest; returns whether there was one.
     fn write_next(&self) -> Result<bool> {
-        let sealed = self.filling.lock().sealed.pop_front();
+        let sealed = self.write_state.lock().sealed.pop_front();
         let Some((slot, segment)) = sealed else { return Ok(false) };
         self.write_segment(slot, segment)?;
         Ok(true)
     }
 
-    /// Whether there is something to do.
+    /// Whether there is pending work.
     pub(crate) fn wants_upkeep(&self) -> bool {
-        let filling = self.filling.lock();
-        let is_to_write = !filling.sealed.is_empty() || self.has_too_many(&filling);
-        drop(filling);
+        let write_state = self.write_state.lock();
+        let is_to_write = !write_state.sealed.is_empty() || self.has_too_many(&write_state);
+        drop(write_state);
         is_to_write
             || self.has_many_changes()
             || self.window() > self.window_max()
             || self.log.lock().ring.percent_full() >= LOG_PERCENT
     }
 
-    /// Whether there are so many changes that some are to be merged, and so many more than when
-    /// none could be that it is worth another try.
+    /// Whether there are enough changes to merge, and enough more than at the last futile attempt.
     fn has_many_changes(&self) -> bool {
         let (changes, max) = (self.settled_changes(), self.limits.load().changes as i64);
         let futile = self.futile_changes.load(Ordering::Relaxed);
         changes > max && (futile == 0 || changes > futile + max / 4)
     }
 
-    /// Changes that wait, but for those of records in buffers; fewer, where buffers have records
+    /// Pending changes, without those of records in buffers; too low where buffers have records
     /// that have been replaced.
     fn settled_changes(&self) -> i64 {
         self.changes.load(Ordering::Relaxed) - self.buffered.load(Ordering::Relaxed)
     }
 
-    /// How many operations a recovery would have to look at.
+    /// The number of operations that a recovery would replay.
     pub(crate) fn window(&self) -> u64 {
         let now = self.sequence.load(Ordering::Acquire);
         now.saturating_sub(self.replay_from.load(Ordering::Acquire))
     }
 
-    /// How many it may be.
+    /// Its upper bound.
     pub(crate) fn window_max(&self) -> u64 {
         let objects = u64::from(self.layout.partitions) * ENTRIES_MAX as u64;
         let limits = self.limits.load();
@@ -151,7 +151,7 @@ impl Device {
         (objects / WINDOW_DIVISOR).max(of_segments).max(of_changes)
     }
 
-    /// Brings everything to flash, so that a recovery has nothing to do.
+    /// Writes everything to flash, so that a recovery has nothing to replay.
     ///
     /// # Errors
     ///
@@ -173,7 +173,7 @@ impl Device {
         self.settle_before(middle)
     }
 
-    /// Makes it so that a recovery looks at no operation up to that one.
+    /// Makes all operations up to that sequence unnecessary for a recovery.
     fn settle_before(&self, sequence: u64) -> Result<()> {
         self.seal_opened_before(sequence);
         while self.write_next()? {}
@@ -182,10 +182,11 @@ impl Device {
     }
 
     fn seal_opened_before(&self, sequence: u64) {
-        let mut filling = self.filling.lock();
-        let opened = |segment: &Arc<RwLock<Segment>>| self.lives.order(segment.read().id().slot);
-        while let Some(index) = filling.open.iter().position(|open| opened(open) <= sequence) {
-            self.seal(&mut filling, index);
+        let mut write_state = self.write_state.lock();
+        let opened =
+            |segment: &Arc<RwLock<Segment>>| self.live_segments.order(segment.read().id().slot);
+        while let Some(index) = write_state.open.iter().position(|open| opened(open) <= sequence) {
+            self.seal(&mut write_state, index);
         }
     }
 
@@ -196,13 +197,13 @@ impl Device {
             let at = self.layout.segment_at(slot.id.slot);
             self.data.write_at(at, segment.bytes()).map(|()| segment.bytes().len())
         };
-        let mut filling = self.filling.lock();
+        let mut write_state = self.write_state.lock();
         let is_same = |other: &Arc<RwLock<Segment>>| Arc::ptr_eq(other, &segment);
         if !self.buffers.read().get(&slot.id.slot).is_some_and(is_same) {
-            // Everything was forgotten meanwhile.
+            // The device was cleared meanwhile.
             return Ok(());
         }
-        filling.buffers -= 1;
+        write_state.buffers -= 1;
         self.buffered.fetch_sub(slot.records.into(), Ordering::Relaxed);
         self.futile_changes.store(0, Ordering::Relaxed);
         let outcome = match &written {
@@ -214,29 +215,30 @@ impl Device {
         };
         match &outcome {
             Ok(()) => {
-                filling.slots.put(slot);
-                self.lives.set_whole(slot.id, slot.sequence_max);
+                write_state.slots.put(slot);
+                self.live_segments.set_whole(slot.id, slot.sequence_max);
             }
             Err(_) => {
                 self.counters.errors.add(1);
                 self.counters.segments_lost.add(1);
-                self.lives.set_free(filling.slots.give_back(slot.id.slot));
+                self.live_segments.set_free(write_state.slots.give_back(slot.id.slot));
             }
         }
         self.buffers.write().remove(&slot.id.slot);
-        self.keep_buffer(&mut filling, segment);
+        self.keep_buffer(&mut write_state, segment);
         outcome
     }
 
-    /// Merges the next partition for which that is worth it, if one is soon found; whether one was.
-    /// `cursor` is the one whose turn it is.
+    /// Merges the next partition that is worth merging, if one is soon found; returns whether one
+    /// was. `cursor` is the round-robin position.
     fn merge_any(&self, cursor: &mut usize) -> Result<bool> {
         let partitions = self.partitions.len();
         let part = partitions.div_ceil(CHECKPOINTS);
         for _ in 0..LOOKED_AT.min(partitions) {
             let partition = *cursor % partitions;
             *cursor = (partition + 1) % partitions;
-            let is_worth_it = self.partitions[partition].lock().is_worth_merging(&self.lives);
+            let is_worth_it =
+                self.partitions[partition].lock().is_worth_merging(&self.live_segments);
             let has_merged = is_worth_it && self.merge(partition as u32)?;
             if cursor.is_multiple_of(part) {
                 self.checkpoint()?;
@@ -259,13 +261,14 @@ impl Device {
         Ok(())
     }
 
-    /// Merges the changes of a partition into its page, of those that wait for their segments only
-    /// that the page has nothing of their names; whether there were any.
+    /// Merges the changes of a partition into its page; changes that wait for their segments only
+    /// remove the older entries of their names from the page. Returns whether there were any
+    /// changes.
     fn merge(&self, partition: u32) -> Result<bool> {
         let (changes, version) = {
             let mut partition = self.partitions[partition as usize].lock();
             let before = partition.changes() as i64;
-            let changes = partition.begin_merge(&self.lives);
+            let changes = partition.begin_merge(&self.live_segments);
             self.changes.fetch_add(partition.changes() as i64 - before, Ordering::Relaxed);
             (changes, partition.version())
         };
@@ -279,17 +282,18 @@ impl Device {
                     locked.distrust(self.sequence.load(Ordering::Acquire));
                 }
                 locked.finish_merge(version.wrapping_add(1), replay_from, self.filter_of(&page));
-                // What the page has no more must not be found anywhere else, now that nobody
-                // who has read the page before puts it there again.
+                // Entries that the page has lost must not be found anywhere else, now that readers
+                // of the previous page can no longer insert them.
                 if is_lost {
                     self.hot.clear();
                 }
                 for entry in displaced {
                     self.hot.remove(Name { partition, fingerprint: entry.fingerprint() });
                 }
-                for entry in changes.iter().filter(|entry| entry.spot().is_some()) {
+                for entry in changes.iter().filter(|entry| entry.location().is_some()) {
                     let is_newest = page.find(entry.fingerprint()) == Some(*entry);
-                    if is_newest && locked.find(entry.fingerprint(), &self.lives) == Knowledge::Page
+                    if is_newest
+                        && locked.find(entry.fingerprint(), &self.live_segments) == DramLookup::Page
                     {
                         self.hot.insert(partition, *entry);
                     }
@@ -337,25 +341,29 @@ impl Device {
         Ok(Merged { page, displaced, is_lost, is_distrusted })
     }
 
-    /// The page of a partition; `None` when what stands there is damaged.
+    /// The page of a partition; `None` if it is damaged.
     fn read_page(&self, partition: u32, version: u32) -> Result<Option<Page>> {
         self.counters.read_bytes.add(PAGE_BYTES as u64);
         let at = self.layout.page_at(partition, version);
-        // Who merges counts the error.
+        // The caller counts the error.
         let bytes = self.data.read_at(at, PAGE_BYTES)?;
         let page = Page::decode(&bytes, PageId { device: self.id, partition, version });
         self.counters.damaged.add(page.is_none().into());
         Ok(page)
     }
 
-    /// Changes a page; what had to go for want of room.
+    /// Applies changes to a page; returns the displaced entries.
     fn apply(&self, page: &mut Page, changes: &[Entry]) -> Vec<Entry> {
-        let is_live = |entry: Entry| entry.spot().is_some_and(|spot| self.lives.has(spot));
-        let age = |entry: Entry| entry.spot().map_or(0, |spot| self.lives.order(spot.slot));
+        let is_live = |entry: Entry| {
+            entry.location().is_some_and(|location| self.live_segments.has(location))
+        };
+        let age = |entry: Entry| {
+            entry.location().map_or(0, |location| self.live_segments.order(location.slot))
+        };
         page.retain(is_live);
         let mut displaced = Vec::new();
         for change in changes {
-            match change.spot() {
+            match change.location() {
                 None => page.remove(change.fingerprint()),
                 Some(_) => displaced.extend(page.insert(*change, is_live, age)),
             }
@@ -363,13 +371,16 @@ impl Device {
         displaced
     }
 
-    /// A recovery must not find what a full page has no room for: whether that is logged, where
-    /// it would be found. A log that is short of room is left to those who wait for it.
+    /// A recovery must not find the entries that a full page displaced: returns whether they are
+    /// logged, where it would find them. A log that is short of room is left to operations that
+    /// wait for it.
     fn log_displaced(&self, partition: u32, displaced: &[Entry]) -> Result<bool> {
         self.counters.displaced.add(displaced.len() as u64);
         let replay_from = self.replay_from.load(Ordering::Acquire);
         let is_replayed = |entry: &&Entry| {
-            entry.spot().is_some_and(|spot| self.lives.order(spot.slot) > replay_from)
+            entry
+                .location()
+                .is_some_and(|location| self.live_segments.order(location.slot) > replay_from)
         };
         let replayed: Vec<&Entry> = displaced.iter().filter(is_replayed).collect();
         let log = self.log.lock();
@@ -385,10 +396,10 @@ impl Device {
         Ok(true)
     }
 
-    /// Makes it so that a recovery looks at no operation that pages have.
+    /// Advances the start of a recovery past the operations that pages have.
     fn checkpoint(&self) -> Result<()> {
-        // An operation has its sequence and is in its partition under that one's lock: what is
-        // not found there in a moment is later than this.
+        // An operation gets its sequence and enters its partition under that partition's lock:
+        // operations not found below are later than this.
         let now = self.sequence.load(Ordering::Acquire);
         let oldest = self.partitions.iter().map(|partition| partition.lock().oldest()).min();
         let upto = oldest.map_or(now, |oldest| now.min(oldest.saturating_sub(1)));

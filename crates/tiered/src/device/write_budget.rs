@@ -1,17 +1,15 @@
-//! How much may be written to flash: so many bytes in a second on average, for flash wears out.
+//! The write budget of flash, in bytes per second on average, for flash wears out.
 //!
-//! Bytes gather while little is written, up to those of a minute. When few are left only
-//! objects that have been fetched since they were stored are worth them; when none are,
-//! nothing is.
+//! Unused budget accumulates, up to one minute's worth. When it runs low only objects that have
+//! been fetched since they were stored are admitted; when it is exhausted, none is.
 //!
-//! For all threads; the caller says what time it is.
+//! For all threads; the caller passes the time.
 
 use parking_lot::Mutex;
 
-/// So many seconds' bytes gather at most.
+/// Seconds of budget that accumulate at most.
 const BURST_S: u64 = 60;
-/// Below this part of what can gather, one in so many, objects nobody has fetched are not
-/// taken.
+/// Below one part in this many of the maximum, objects that were never fetched are not admitted.
 const SCARCE_DIVISOR: u64 = 4;
 const NS_PER_S: u128 = 1_000_000_000;
 
@@ -29,7 +27,7 @@ struct State {
 }
 
 impl WriteBudget {
-    /// So many bytes in a second, from `now_ns` on, when a minute's may be written at once.
+    /// A budget of `bytes_per_s` from `now_ns` on, with one minute's worth at the start.
     pub(crate) fn new(bytes_per_s: u64, now_ns: u64) -> Self {
         let bytes = bytes_per_s.saturating_mul(BURST_S);
         Self { bytes_per_s, state: Mutex::new(State { bytes, at_ns: now_ns }) }
@@ -61,18 +59,18 @@ mod tests {
     const SECOND_NS: u64 = 1_000_000_000;
 
     #[test]
-    fn so_much_is_written_in_the_long_run_and_a_minute_of_it_at_once() {
+    fn budget_limits_the_rate_and_allows_a_minute_at_once() {
         let budget = WriteBudget::new(1_000, 0);
         let mut written = 0;
         for step in 0..60_000_u64 {
-            // Ten times as much as may be written.
+            // Ten times the budget.
             written += 100 * u64::from(budget.spend(100, true, step * SECOND_NS / 100));
         }
         assert!((1_000 * 640..=1_000 * 661).contains(&written), "{written}");
     }
 
     #[test]
-    fn what_nobody_fetched_is_refused_before_what_somebody_did() {
+    fn unfetched_objects_are_refused_before_fetched_ones() {
         let budget = WriteBudget::new(1_000, 0);
         assert!(budget.spend(45_000, false, 0));
         assert!(!budget.spend(1, false, 0));

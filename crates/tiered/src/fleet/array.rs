@@ -1,19 +1,18 @@
-//! All flash devices as they are opened: which of them are as they were left, and who takes
-//! which seat.
+//! Opens all flash devices: decides which of them to trust, and which device takes which slot.
 //!
-//! A device is as it was left if
+//! A device is trusted if
 //!
-//! 1. the newest of all memberships that devices and the state file tell says that it is there,
-//! 2. it was closed in order, or written in this run of the machine: what is not synced
-//!    outlives no other, and
-//! 3. enough of the others are there to know that it has not left since, or the state file is;
-//!    or it was closed in order and all devices can be read.
+//! 1. the newest membership among devices and the state file has it attached,
+//! 2. it was closed cleanly, or written in this boot of the machine: unsynced writes do not survive
+//!    a reboot, and
+//! 3. enough of the others are present to confirm that it has not been detached since, or the state
+//!    file is; or it was closed cleanly and all devices can be read.
 //!
-//! All others begin empty, and so do all where two lineages are told. If the number of devices
-//! has changed, or the place of one that was left, keys belong elsewhere than before, and all
-//! begin empty. A device that was closed in order and of which nobody can say that it has left since,
-//! neither itself nor another one, would be believed at the next start: so it is an error if all
-//! of them fail.
+//! All others begin empty, and so do all if two lineages are found. If the number of devices has
+//! changed, or the slot of a trusted device, keys belong elsewhere than before, and all begin
+//! empty. A device that was closed cleanly, and that nobody can record as detached, neither on
+//! itself nor on another one, would be trusted at the next start: so it is an error if all of them
+//! fail.
 //!
 //! Relies on [`crate::membership`].
 
@@ -32,31 +31,31 @@ use crate::segment::layout::Layout;
 use crate::segment::state_file::StateFile;
 use crate::segment::superblock::{NO_TIME, Opening, Superblock};
 
-/// A device in its seat.
+/// A device in its slot.
 #[derive(Debug)]
-pub(crate) struct Opened {
-    /// Nothing where the device could not be opened.
+pub(crate) struct OpenedSlot {
+    /// `None` if the device could not be opened.
     pub(crate) device: Option<Device>,
     pub(crate) options: FlashOptions,
     pub(crate) layout: Layout,
     pub(crate) counters: Arc<DeviceCounters>,
 }
 
-/// All of them.
+/// All devices.
 #[derive(Debug)]
 pub(crate) struct Array {
-    pub(crate) seats: Vec<Opened>,
+    pub(crate) device_slots: Vec<OpenedSlot>,
     pub(crate) membership: Membership,
     pub(crate) state: Option<StateFile>,
-    /// How many are as they were left.
+    /// How many were recovered.
     pub(crate) warm: usize,
     /// No object has a version above this one.
     pub(crate) version_max: u64,
-    /// When everything is to be forgotten.
+    /// When the whole cache is cleared.
     pub(crate) clear_at_s: u32,
 }
 
-/// A device that is looked at.
+/// A device that is being examined.
 struct Candidate {
     options: FlashOptions,
     layout: Layout,
@@ -64,7 +63,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// What the device says, if that is about a device of this layout.
+    /// The device's superblock, if it has this layout.
     fn superblock(&self) -> Option<&Superblock> {
         let superblock = self.files.as_ref().ok()?.superblock.as_ref()?;
         (superblock.layout == self.layout).then_some(superblock)
@@ -72,7 +71,7 @@ impl Candidate {
 }
 
 impl Array {
-    /// Opens all devices of the options: as they were left only if they may be.
+    /// Opens all devices of the options: recovered only if `may_be_warm`.
     ///
     /// # Errors
     ///
@@ -82,14 +81,14 @@ impl Array {
         limits: Limits,
         opening: Opening,
         may_be_warm: bool,
-        around: &Environment,
+        environment: &Environment,
     ) -> Result<Self> {
         let mut candidates = Vec::new();
         for flash in &options.flash {
-            let usual = options.object_bytes_usual;
+            let average = options.avg_object_bytes;
             let (segment, bits) = (options.segment_bytes, options.fingerprint_bits);
-            let layout = Layout::of(flash.bytes, usual, segment, bits)?;
-            let files = Files::open(&around.storage, &flash.path, flash.bytes);
+            let layout = Layout::of(flash.bytes, average, segment, bits)?;
+            let files = Files::open(&environment.storage, &flash.path, flash.bytes);
             match &files {
                 Err(error) if error.kind() == tidekv_io::ErrorKind::Locked => {
                     return Err(error.clone().into());
@@ -99,32 +98,34 @@ impl Array {
             }
             candidates.push(Candidate { options: flash.clone(), layout, files });
         }
-        let (state, state_says) = open_state(options.state.as_ref(), around)?;
-        let found = newest(&candidates, state_says.as_ref()).filter(|_| may_be_warm);
-        let trusted = trusted(&candidates, found.as_ref(), state_says.is_some(), around.boot);
-        let warm_seats = trusted.iter().any(|is_trusted| *is_trusted);
-        let before = found.filter(|found| warm_seats && found.seats.len() == candidates.len());
-        let lineage = around.random.next_u64();
+        let (state, from_state_file) = open_state(options.state.as_ref(), environment)?;
+        let found = newest(&candidates, from_state_file.as_ref()).filter(|_| may_be_warm);
+        let trusted =
+            trusted(&candidates, found.as_ref(), from_state_file.is_some(), environment.boot);
+        let has_trusted = trusted.iter().any(|is_trusted| *is_trusted);
+        let before =
+            found.filter(|found| has_trusted && found.device_slots.len() == candidates.len());
+        let lineage = environment.random.next_u64();
         let mut membership = before.unwrap_or_else(|| Membership::new(lineage, candidates.len()));
         let mut ids = Vec::new();
-        for (seat, candidate) in candidates.iter().enumerate() {
-            let is_left = warm_seats && trusted[seat];
-            if membership.seats[seat].is_taken() && !is_left {
-                membership.detach(seat);
+        for (device_slot, candidate) in candidates.iter().enumerate() {
+            let is_trusted = has_trusted && trusted[device_slot];
+            if membership.device_slots[device_slot].is_taken() && !is_trusted {
+                membership.detach(device_slot);
             }
-            if candidate.files.is_ok() && !is_left {
-                membership.attach(seat, around.device_id());
+            if candidate.files.is_ok() && !is_trusted {
+                membership.attach(device_slot, environment.device_id());
             }
-            ids.push(membership.seats[seat].device);
+            ids.push(membership.device_slots[device_slot].device);
         }
         if let Some(state) = &state {
-            state.write(&membership, around.boot)?;
+            state.write(&membership, environment.boot)?;
         }
         let superblocks = || candidates.iter().filter_map(Candidate::superblock);
         let version_max = superblocks().map(|found| found.version_max).max().unwrap_or(0);
         let clear_at_s = superblocks().map(|found| found.clear_at_s).min().unwrap_or(NO_TIME);
         let mut array = Self {
-            seats: Vec::new(),
+            device_slots: Vec::new(),
             membership: membership.clone(),
             state,
             warm: 0,
@@ -132,31 +133,36 @@ impl Array {
             clear_at_s,
         };
         let mut failures = Vec::new();
-        for (seat, candidate) in candidates.into_iter().enumerate() {
+        for (device_slot, candidate) in candidates.into_iter().enumerate() {
             let membership = membership.clone();
             let fresh = Superblock {
                 version_max,
                 clear_at_s,
                 opening,
-                ..Superblock::fresh(ids[seat], candidate.layout, around.boot, membership)
+                ..Superblock::fresh(
+                    ids[device_slot],
+                    candidate.layout,
+                    environment.boot,
+                    membership,
+                )
             };
-            failures.extend(array.take_seat(candidate, trusted[seat], fresh, limits));
+            failures.extend(array.fill_slot(candidate, trusted[device_slot], fresh, limits));
         }
         match failures.pop() {
-            Some(error) if failures.len() + 1 == array.seats.len() => Err(error.into()),
+            Some(error) if failures.len() + 1 == array.device_slots.len() => Err(error.into()),
             _ => Ok(array),
         }
     }
 
-    /// Puts the candidate there, if it can be opened; the error, if not.
-    fn take_seat(
+    /// Puts the candidate into its slot, if it can be opened; the error, if not.
+    fn fill_slot(
         &mut self,
         candidate: Candidate,
-        is_left: bool,
+        is_trusted: bool,
         fresh: Superblock,
         limits: Limits,
     ) -> Option<tidekv_io::Error> {
-        let left = candidate.superblock().filter(|_| is_left).map(|found| Superblock {
+        let recovered = candidate.superblock().filter(|_| is_trusted).map(|found| Superblock {
             generation: found.generation + 1,
             session: found.session + 1,
             boot: fresh.boot,
@@ -165,13 +171,13 @@ impl Array {
             membership: fresh.membership.clone(),
             ..found.clone()
         });
-        let session = left.as_ref().map_or(fresh.session, |left| left.session);
-        // One that begins empty after all has been marked already.
+        let session = recovered.as_ref().map_or(fresh.session, |recovered| recovered.session);
+        // A device that begins empty after all has been marked already.
         let fresh = Superblock { session, ..fresh };
         let counters = Arc::new(DeviceCounters::default());
         let Candidate { options, layout, files } = candidate;
         let opened = files.and_then(|files| {
-            recovery::open(files, left.as_ref(), &fresh, limits, Arc::clone(&counters))
+            recovery::open(files, recovered.as_ref(), &fresh, limits, Arc::clone(&counters))
         });
         let (device, failure) = match opened {
             Ok((device, is_warm)) => {
@@ -183,30 +189,31 @@ impl Array {
                 (None, Some(error))
             }
         };
-        self.seats.push(Opened { device, options, layout, counters });
+        self.device_slots.push(OpenedSlot { device, options, layout, counters });
         failure
     }
 }
 
 fn open_state(
     path: Option<&PathBuf>,
-    around: &Environment,
+    environment: &Environment,
 ) -> Result<(Option<StateFile>, Option<Membership>)> {
     let Some(path) = path else { return Ok((None, None)) };
-    let (state, says) = StateFile::open(&around.storage, path, around.boot)?;
-    Ok((Some(state), says))
+    let (state, membership) = StateFile::open(&environment.storage, path, environment.boot)?;
+    Ok((Some(state), membership))
 }
 
-/// The newest membership that anybody tells; none where they tell of two lineages.
-fn newest(candidates: &[Candidate], state_says: Option<&Membership>) -> Option<Membership> {
-    let told = candidates.iter().filter_map(|candidate| Some(&candidate.superblock()?.membership));
-    let told: Vec<&Membership> = told.chain(state_says).collect();
-    let is_one = told.windows(2).all(|pair| pair[0].lineage == pair[1].lineage);
-    let newest = told.into_iter().max_by_key(|membership| membership.epoch);
+/// The newest membership; `None` if there are two lineages.
+fn newest(candidates: &[Candidate], from_state_file: Option<&Membership>) -> Option<Membership> {
+    let memberships =
+        candidates.iter().filter_map(|candidate| Some(&candidate.superblock()?.membership));
+    let memberships: Vec<&Membership> = memberships.chain(from_state_file).collect();
+    let is_one = memberships.windows(2).all(|pair| pair[0].lineage == pair[1].lineage);
+    let newest = memberships.into_iter().max_by_key(|membership| membership.epoch);
     newest.filter(|_| is_one).cloned()
 }
 
-/// Which candidates are as they were left.
+/// The candidates that are trusted.
 fn trusted(
     candidates: &[Candidate],
     found: Option<&Membership>,
@@ -217,10 +224,10 @@ fn trusted(
     let present = candidates.iter().filter_map(|candidate| Some(candidate.superblock()?.device));
     let is_confirmed = has_state || found.is_confirmed_by(present);
     let is_complete = candidates.iter().all(|candidate| candidate.superblock().is_some());
-    let is_trusted = |(seat, candidate): (usize, &Candidate)| {
+    let is_trusted = |(device_slot, candidate): (usize, &Candidate)| {
         let Some(superblock) = candidate.superblock() else { return false };
-        found.seats.len() == candidates.len()
-            && found.seat_of(superblock.device) == Some(seat)
+        found.device_slots.len() == candidates.len()
+            && found.device_slot_of(superblock.device) == Some(device_slot)
             && (superblock.is_closed || superblock.boot == boot)
             && (is_confirmed || superblock.is_closed && is_complete)
     };

@@ -1,5 +1,5 @@
-//! A seat: a place for a flash device, with all that outlives the device in it. One that is out leaves its
-//! seat empty, and what it has counted, how it did and how much of it may be used stay.
+//! A device slot: a place for a flash device, with all state that outlives the device in it. A
+//! device that is out leaves its slot empty; its counters, health and limit stay.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,38 +16,38 @@ use crate::options::FlashOptions;
 use crate::segment::layout::Layout;
 use crate::stats::Counter;
 
-/// What a flash device looks like from outside.
+/// The statistics of a flash device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceStats {
-    /// Where it is.
+    /// Its path.
     pub path: String,
-    /// How much of it may be used at most.
+    /// Its size, in bytes.
     pub bytes: u64,
-    /// How much may be now.
+    /// How many bytes of it may be used now.
     pub bytes_max: u64,
-    /// How it does.
+    /// Its state.
     pub state: DeviceState,
-    /// How often it has gone out.
+    /// How often it has been detached.
     pub times_out: u64,
-    /// How often it has come back.
+    /// How often it has been attached again.
     pub times_back: u64,
     /// Segments on it.
     pub segments: u64,
-    /// How many there may be.
+    /// The limit of segments.
     pub segments_max: u64,
-    /// The size of one.
+    /// The size of a segment, in bytes.
     pub segment_bytes: u64,
-    /// What its index takes of DRAM, write buffers included.
+    /// The DRAM that its index takes, write buffers included, in bytes.
     pub dram_bytes: u64,
-    /// Of these, what is there for the objects on it, whether they are asked for or not: the negative
-    /// filters, and what is fixed for a partition or a segment. Hot entries and changes are in a
-    /// budget of their own, as many as it allows.
+    /// Of these, the fixed cost of the objects on it, whether they are accessed or not: the
+    /// negative filters, and the state of each partition and segment. Hot entries and changes have
+    /// a budget of their own.
     pub index_bytes: u64,
-    /// Objects on it, about: some have been replaced since.
+    /// Objects on it, approximately: some have been replaced since.
     pub objects: u64,
-    /// What it has counted.
+    /// Its counters.
     pub counts: DeviceCounts,
-    /// How long lookups took that read it and did not fail.
+    /// The latency of successful lookups that read it.
     pub read_times: ReadTimes,
 }
 
@@ -56,7 +56,7 @@ pub struct DeviceStats {
 pub(crate) struct DeviceSlot {
     pub(crate) options: FlashOptions,
     pub(crate) layout: Layout,
-    /// DramObject while a device is told, so that one that comes back knows it.
+    /// Held while a device is notified, so that one that returns has the current limit.
     pub(crate) limit: Mutex<SlotLimit>,
     pub(crate) device: ArcSwapOption<Device>,
     pub(crate) health: Mutex<Health>,
@@ -67,11 +67,11 @@ pub(crate) struct DeviceSlot {
     pub(crate) times_back: Counter,
     pub(crate) counters: Arc<DeviceCounters>,
     pub(crate) read_clock: ReadClock,
-    /// What had been written, and when, when the device came back.
+    /// Bytes written, and the time, when the device returned.
     pub(crate) returned: Mutex<(u64, u64)>,
 }
 
-/// How much of a device may be used.
+/// The limit of a device.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SlotLimit {
     pub(crate) bytes: u64,
@@ -79,7 +79,7 @@ pub(crate) struct SlotLimit {
 }
 
 impl DeviceSlot {
-    /// How its device stands.
+    /// The statistics of its device.
     pub(crate) fn stats(&self) -> DeviceStats {
         let limit = *self.limit.lock();
         let mut stats = DeviceStats {

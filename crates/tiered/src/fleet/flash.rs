@@ -1,14 +1,15 @@
-//! Flash behind DRAM: keys are spread over devices, and a device that fails takes no more with
-//! it than its own share (BigKV, "reactive fault tolerance with sharding").
+//! Flash behind DRAM: keys are spread over devices, and a device that fails loses no more than its
+//! own share (BigKV, "reactive fault tolerance with sharding").
 //!
 //! Guarantees:
-//! 1. A lookup ([`crate::fleet::flash_lookup`]) finds what was last put under a key and not invalidated since, or
-//!    nothing: whatever devices fail, return and fail again, and after a kill.
-//! 2. No error of a device is one of [`Flash`].
-//! 3. [`Flash::put`] waits for no device: what there is no buffer for is not taken.
+//! 1. A lookup ([`crate::fleet::flash_lookup`]) finds the object last put under a key and not
+//!    invalidated since, or nothing: whatever devices fail, return and fail again, and after a
+//!    kill.
+//! 2. No device error becomes an error of [`Flash`].
+//! 3. [`Flash::put`] waits for no device: without a free buffer the object is rejected.
 //!
-//! Relies on its caller to let one thing at a time happen to a key, and to draw its tickets
-//! before it reads: the routing is looked at after that.
+//! Relies on its caller to serialise the operations on a key, and to acquire a lease before it
+//! reads: the routing is read after that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -23,7 +24,7 @@ use crate::device::flash_device::Device;
 use crate::device::read_times::ReadClock;
 use crate::device::recovery::{self, Files};
 use crate::device::write_budget::WriteBudget;
-use crate::entry::Spot;
+use crate::entry::RecordLocation;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::fleet::array::Array;
@@ -33,7 +34,7 @@ use crate::fleet::rendezvous::Rendezvous;
 use crate::fleet::routing::Routing;
 use crate::index::flash_dram::Limits;
 use crate::membership::Membership;
-use crate::object::{Found, Object};
+use crate::object::{CachedObject, Object};
 use crate::options::Options;
 use crate::segment::parts::{PART_NAME, Parts};
 use crate::segment::record::{self, Kind, Record};
@@ -41,24 +42,24 @@ use crate::segment::state_file::StateFile;
 use crate::segment::superblock::{Opening, Superblock};
 use crate::stats::Counter;
 
-/// An object whose copy is among the oldest so many hundredths of its device is written anew
-/// when it leaves DRAM: it has been asked for, and the copy is soon to go.
+/// An object whose copy is among the oldest quarter of its device is written anew when DRAM evicts
+/// it: it has been accessed, and the copy would soon be evicted.
 const OLD: f64 = 0.25;
-/// A seat that has warmed for so long is warm.
+/// A slot that has been warming for this long is warm.
 const WARMING_MAX: Duration = Duration::from_secs(3600);
 
-/// Where a copy of an object is.
+/// The location of an object's copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CopyLocation {
-    seat: u32,
-    /// The lower half of the device's number: the seat may have got another since.
+    device_slot: u32,
+    /// The lower half of the device's id: the slot may have another device since.
     device: u32,
-    spot: Spot,
+    location: RecordLocation,
 }
 
 impl CopyLocation {
-    pub(crate) fn new(seat: usize, device: &Device, spot: Spot) -> Self {
-        Self { seat: seat as u32, device: device.id as u32, spot }
+    pub(crate) fn new(device_slot: usize, device: &Device, location: RecordLocation) -> Self {
+        Self { device_slot: device_slot as u32, device: device.id as u32, location }
     }
 }
 
@@ -70,14 +71,14 @@ pub(crate) struct Flash {
 
 #[derive(Debug)]
 struct Inner {
-    seats: Box<[DeviceSlot]>,
+    device_slots: Box<[DeviceSlot]>,
     routing: ArcSwap<Routing>,
     membership: Mutex<Membership>,
-    /// DramObject while devices are told one by one how much of them may be used.
+    /// Held while the devices' limits are changed one by one.
     resizing: Mutex<()>,
     state: Option<StateFile>,
-    around: Environment,
-    /// DramObject while devices are told, so that one that comes back knows it.
+    environment: Environment,
+    /// Held while devices are notified, so that one that returns has the current limits.
     limits: Mutex<Limits>,
     opening: Opening,
     object_bytes_max: u64,
@@ -86,7 +87,7 @@ struct Inner {
     clear_at_s: AtomicU32,
 }
 
-/// What was found of the time before.
+/// The state that was recovered at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Start {
     pub(crate) warm: usize,
@@ -101,23 +102,23 @@ impl Flash {
         limits: Limits,
         opening: Opening,
         may_be_warm: bool,
-        around: &Environment,
+        environment: &Environment,
     ) -> Result<(Self, Start)> {
-        let array = Array::open(options, limits, opening, may_be_warm, around)?;
+        let array = Array::open(options, limits, opening, may_be_warm, environment)?;
         let start = Start {
             warm: array.warm,
             version_max: array.version_max,
             clear_at_s: array.clear_at_s,
         };
-        let now_ns = around.clock.monotonic_ns();
+        let now_ns = environment.clock.monotonic_ns();
         let budget = |bytes_per_s| WriteBudget::new(bytes_per_s, now_ns);
         let rendezvous = Rendezvous::new(options.flash.iter().map(|flash| flash.bytes));
         let mut missing = Vec::new();
-        let seats = array.seats.into_iter().enumerate().map(|(number, opened)| {
+        let device_slots = array.device_slots.into_iter().enumerate().map(|(number, opened)| {
             let mut health = Health::new();
             if opened.device.is_none() {
                 missing.push(number);
-                health.left(now_ns);
+                health.detached(now_ns);
             }
             let limit = SlotLimit { bytes: opened.options.bytes, slots: opened.layout.slots };
             DeviceSlot {
@@ -126,7 +127,7 @@ impl Flash {
                 layout: opened.layout,
                 device: ArcSwapOption::from(opened.device.map(Arc::new)),
                 health: Mutex::new(health),
-                executor: around.executor(number),
+                executor: environment.executor(number),
                 is_scheduled: AtomicBool::new(false),
                 cursor: Mutex::new(0),
                 times_out: Counter::default(),
@@ -136,18 +137,18 @@ impl Flash {
                 returned: Mutex::new((0, 0)),
             }
         });
-        let seats: Box<[DeviceSlot]> = seats.collect();
+        let device_slots: Box<[DeviceSlot]> = device_slots.collect();
         let membership = array.membership;
-        let is_warming = seats.iter().map(|_| false);
+        let is_warming = device_slots.iter().map(|_| false);
         let routing = Routing::new(rendezvous, &membership, is_warming);
         let flash = Self {
             inner: Arc::new(Inner {
-                seats,
+                device_slots,
                 routing: ArcSwap::from_pointee(routing),
                 membership: Mutex::new(membership),
                 resizing: Mutex::new(()),
                 state: array.state,
-                around: around.clone(),
+                environment: environment.clone(),
                 limits: Mutex::new(limits),
                 opening,
                 object_bytes_max: options.object_bytes_max,
@@ -157,33 +158,35 @@ impl Flash {
             }),
         };
         if !missing.is_empty() {
-            missing.into_iter().for_each(|seat| flash.inner.detach(seat));
+            missing.into_iter().for_each(|device_slot| flash.inner.detach(device_slot));
             flash.inner.sync_membership()?;
         }
         Ok((flash, start))
     }
 
-    /// Whether there may be a record of a key with that hash. Nothing is read.
+    /// Whether there may be a record of a key with that hash. Reads nothing.
     pub(crate) fn may_hold(&self, hash: u64) -> bool {
         let routing = self.inner.routing.load();
-        let (_, seats) = routing.seats(hash);
-        let may_hold = |seat| self.inner.device(seat).is_some_and(|device| device.may_hold(hash));
-        seats.into_iter().flatten().any(may_hold)
+        let (_, device_slots) = routing.device_slots(hash);
+        let may_hold = |device_slot| {
+            self.inner.device(device_slot).is_some_and(|device| device.may_hold(hash))
+        };
+        device_slots.into_iter().flatten().any(may_hold)
     }
 
-    /// How keys are routed at the moment.
+    /// The current routing of keys.
     pub(crate) fn routing(&self) -> Arc<Routing> {
         self.inner.routing.load_full()
     }
 
-    /// The device in a seat, if there is one.
-    pub(crate) fn device(&self, seat: usize) -> Option<Arc<Device>> {
-        self.inner.device(seat)
+    /// The device in a slot, if there is one.
+    pub(crate) fn device(&self, device_slot: usize) -> Option<Arc<Device>> {
+        self.inner.device(device_slot)
     }
 
-    /// Nanoseconds since some moment.
+    /// Nanoseconds since an arbitrary moment.
     pub(crate) fn monotonic_ns(&self) -> u64 {
-        self.inner.around.clock.monotonic_ns()
+        self.inner.environment.clock.monotonic_ns()
     }
 
     /// The largest object, in bytes.
@@ -191,50 +194,55 @@ impl Flash {
         self.inner.object_bytes_max
     }
 
-    /// A lookup on a seat's device, for which that was read, has ended.
+    /// Reports the end of a lookup that read a slot's device.
     pub(crate) fn has_read(&self, number: usize, began_ns: u64, has_worked: bool) {
-        let seat = &self.inner.seats[number];
+        let device_slot = &self.inner.device_slots[number];
         let ended_ns = self.monotonic_ns();
-        let mut health = seat.health.lock();
+        let mut health = device_slot.health.lock();
         let is_to_go = match has_worked {
             true => health.worked(Work::Read, began_ns, ended_ns),
             false => health.failed(Work::Read, began_ns, ended_ns),
         };
         drop(health);
-        // One that fails says nothing of how quick the device is, and would say it is quick.
+        // The latency of a failed read is no sample of the device's speed; it would make the device
+        // look fast.
         if has_worked {
-            seat.read_clock.add(ended_ns.saturating_sub(began_ns));
+            device_slot.read_clock.add(ended_ns.saturating_sub(began_ns));
         }
         if is_to_go {
             self.inner.detach(number);
         }
     }
 
-    /// Takes an object that leaves DRAM, unless a copy of exactly this state is there.
+    /// Accepts an object evicted from DRAM, unless flash has a copy of exactly this state.
     pub(crate) fn put(
         &self,
         hash: u64,
         key: &[u8],
-        found: &Found,
+        found: &CachedObject,
         copy: Option<CopyLocation>,
         now_s: u32,
     ) {
         let routing = self.inner.routing.load();
-        let (home, [Some(seat), _]) = routing.seats(hash) else { return };
-        let Some(device) = self.inner.device(seat) else { return };
+        let (home, [Some(device_slot), _]) = routing.device_slots(hash) else { return };
+        let Some(device) = self.inner.device(device_slot) else { return };
         if let Some(copy) = copy
-            && copy.seat as usize == seat
+            && copy.device_slot as usize == device_slot
             && copy.device == device.id as u32
-            && device.has(copy.spot)
-            && !(found.was_fetched && device.distance(copy.spot) < OLD)
+            && device.has(copy.location)
+            && !(found.was_fetched && device.distance(copy.location) < OLD)
         {
             return;
         }
         let len = record::record_bytes(key.len(), found.object.value.len());
         if let Some(budget) = &self.inner.write_budget
-            && !budget.spend(len as u64, found.was_fetched, self.inner.around.clock.monotonic_ns())
+            && !budget.spend(
+                len as u64,
+                found.was_fetched,
+                self.inner.environment.clock.monotonic_ns(),
+            )
         {
-            self.inner.seats[seat].counters.over_budget.add(1);
+            self.inner.device_slots[device_slot].counters.over_budget.add(1);
             return;
         }
         let whole = Record {
@@ -248,46 +256,46 @@ impl Flash {
             false => self.inner.put_parts(&device, hash, key, whole, now_s),
         };
         if put.is_err() {
-            self.inner.detach(seat);
+            self.inner.detach(device_slot);
         }
-        self.inner.schedule(seat, &device);
+        self.inner.schedule(device_slot, &device);
     }
 
-    /// Makes it so that there is no record of a key with that hash, now and after a recovery.
+    /// Invalidates the record of a key with that hash, now and for recoveries.
     pub(crate) fn invalidate(&self, hash: u64) {
         loop {
             let routing = self.inner.routing.load();
-            let (_, seats) = routing.seats(hash);
-            let failed = seats.into_iter().flatten().find(|seat| {
-                let Some(device) = self.inner.device(*seat) else { return false };
+            let (_, device_slots) = routing.device_slots(hash);
+            let failed = device_slots.into_iter().flatten().find(|device_slot| {
+                let Some(device) = self.inner.device(*device_slot) else { return false };
                 let invalidated = device.invalidate(hash);
                 if let Ok(true) = invalidated {
-                    self.inner.schedule(*seat, &device);
+                    self.inner.schedule(*device_slot, &device);
                 }
                 invalidated.is_err()
             });
-            let Some(seat) = failed else { return };
-            // What it had counts for nobody when this returns; now the key belongs elsewhere.
-            self.inner.detach(seat);
+            let Some(device_slot) = failed else { return };
+            // Once this returns, its records no longer count; the key belongs elsewhere now.
+            self.inner.detach(device_slot);
         }
     }
 
-    /// Forgets everything, now and after a recovery.
+    /// Drops all records, now and for recoveries.
     pub(crate) fn clear(&self) {
-        for (seat, device) in self.inner.devices() {
+        for (device_slot, device) in self.inner.devices() {
             if device.clear().is_err() {
-                self.inner.detach(seat);
+                self.inner.detach(device_slot);
             }
         }
     }
 
-    /// Remembers when everything is to be forgotten.
+    /// Records when the whole cache is to be cleared.
     pub(crate) fn set_clear_at(&self, clear_at_s: u32) {
         self.inner.clear_at_s.store(clear_at_s, Ordering::Release);
         self.inner.write_superblocks(|superblock| superblock.clear_at_s = clear_at_s);
     }
 
-    /// Remembers that no object has a version above this one.
+    /// Records that no object has a version above this one.
     pub(crate) fn set_version_max(&self, version_max: u64) {
         self.inner.version_max.fetch_max(version_max, Ordering::AcqRel);
         self.inner.write_superblocks(|superblock| {
@@ -295,22 +303,21 @@ impl Flash {
         });
     }
 
-    /// Looks after devices that are out or warming. Called now and then, never from under a
-    /// lock.
+    /// Checks devices that are out or warming. Called from time to time, never under a lock.
     pub(crate) fn tick(&self) {
-        let now_ns = self.inner.around.clock.monotonic_ns();
-        for (number, seat) in self.inner.seats.iter().enumerate() {
-            let mut health = seat.health.lock();
+        let now_ns = self.inner.environment.clock.monotonic_ns();
+        for (number, device_slot) in self.inner.device_slots.iter().enumerate() {
+            let mut health = device_slot.health.lock();
             if health.is_to_be_tried(now_ns) {
                 health.try_later(now_ns);
                 drop(health);
                 let inner = Arc::clone(&self.inner);
-                seat.executor.execute(Priority::Low, Box::new(move || inner.attach(number)));
+                device_slot.executor.execute(Priority::Low, Box::new(move || inner.attach(number)));
             } else if health.is_warming() {
-                let (bytes, since_ns) = *seat.returned.lock();
-                let written = seat.counters.segment_bytes_written.get() - bytes;
+                let (bytes, since_ns) = *device_slot.returned.lock();
+                let written = device_slot.counters.segment_bytes_written.get() - bytes;
                 let is_old = now_ns.saturating_sub(since_ns) >= WARMING_MAX.as_nanos() as u64;
-                if is_old || written >= seat.limit.lock().bytes {
+                if is_old || written >= device_slot.limit.lock().bytes {
                     health.settled();
                     drop(health);
                     self.inner.settle(number);
@@ -319,7 +326,7 @@ impl Flash {
         }
     }
 
-    /// Does what waits on devices, in this thread.
+    /// Runs the pending work of devices in this thread.
     pub(crate) fn drain_writes(&self) {
         for (number, device) in self.inner.devices() {
             if device.wants_upkeep() {
@@ -328,51 +335,53 @@ impl Flash {
         }
     }
 
-    /// Brings everything to flash, and says that it was closed in order.
+    /// Writes everything to flash and marks the devices as cleanly closed.
     pub(crate) fn close(&self) {
-        for seat in &self.inner.seats {
-            seat.executor.shutdown();
+        for device_slot in &self.inner.device_slots {
+            device_slot.executor.shutdown();
         }
-        for (seat, device) in self.inner.devices() {
-            if let Err(error) = device.close(self.inner.around.now_s()) {
-                tracing::warn!("flash device {}: {error}", self.inner.name(seat));
+        for (device_slot, device) in self.inner.devices() {
+            if let Err(error) = device.close(self.inner.environment.now_s()) {
+                tracing::warn!("flash device {}: {error}", self.inner.name(device_slot));
             }
         }
     }
 
-    /// How much may be used, in bytes.
+    /// How many bytes may be used.
     pub(crate) fn bytes_max(&self) -> u64 {
-        self.inner.seats.iter().map(|seat| seat.limit.lock().bytes).sum()
+        self.inner.device_slots.iter().map(|device_slot| device_slot.limit.lock().bytes).sum()
     }
 
-    /// What is no room for objects, where any is used, in bytes: what is beside segments, and of each
-    /// device one that is not full yet.
-    pub(crate) fn bytes_beside(&self) -> u64 {
-        let beside =
-            |seat: &DeviceSlot| seat.layout.beside_bytes() + u64::from(seat.layout.segment_bytes);
-        self.inner.seats.iter().map(beside).sum()
+    /// Overhead of the flash in use, in bytes: all but the segments, and one partly filled segment
+    /// for each device.
+    pub(crate) fn overhead_bytes(&self) -> u64 {
+        let beside = |device_slot: &DeviceSlot| {
+            device_slot.layout.overhead_bytes() + u64::from(device_slot.layout.segment_bytes)
+        };
+        self.inner.device_slots.iter().map(beside).sum()
     }
 
     /// The least that can be used, if any is, in bytes.
     pub(crate) fn bytes_min(&self) -> u64 {
-        let seats = &self.inner.seats;
-        let all_bytes: u128 = seats.iter().map(|seat| u128::from(seat.options.bytes)).sum();
-        let least = |seat: &DeviceSlot| {
-            let part = u128::from(seat.layout.in_use_bytes_min()) * all_bytes;
-            (part / u128::from(seat.options.bytes.max(1))) as u64 + 1
+        let device_slots = &self.inner.device_slots;
+        let all_bytes: u128 =
+            device_slots.iter().map(|device_slot| u128::from(device_slot.options.bytes)).sum();
+        let least = |device_slot: &DeviceSlot| {
+            let part = u128::from(device_slot.layout.in_use_bytes_min()) * all_bytes;
+            (part / u128::from(device_slot.options.bytes.max(1))) as u64 + 1
         };
-        seats.iter().map(least).max().unwrap_or(0)
+        device_slots.iter().map(least).max().unwrap_or(0)
     }
 
-    /// From now on so much may be used, of each device as large a part; what is too much goes in the
-    /// background.
+    /// Limits the flash in use to `bytes`, the same fraction of each device; the excess is evicted
+    /// in the background.
     ///
     /// # Errors
     ///
     /// When it is more than the devices were opened with, or too little for one of them.
     pub(crate) fn set_bytes_max(&self, bytes: u64) -> Result<()> {
-        let seats = &self.inner.seats;
-        let all_bytes: u64 = seats.iter().map(|seat| seat.options.bytes).sum();
+        let device_slots = &self.inner.device_slots;
+        let all_bytes: u64 = device_slots.iter().map(|device_slot| device_slot.options.bytes).sum();
         if bytes > all_bytes {
             return Err(Error::invalid(format!(
                 "the cache was opened with {all_bytes} bytes of flash, which are the most it may use"
@@ -381,19 +390,19 @@ impl Flash {
         let scaled = |part: u64, of: u64, whole: u64| {
             u128::from(part) * u128::from(of) / u128::from(whole.max(1))
         };
-        let limit = |seat: &DeviceSlot| {
-            let bytes = scaled(seat.options.bytes, bytes, all_bytes) as u64;
-            seat.layout.slots_within(bytes).map(|slots| SlotLimit { bytes, slots })
+        let limit = |device_slot: &DeviceSlot| {
+            let bytes = scaled(device_slot.options.bytes, bytes, all_bytes) as u64;
+            device_slot.layout.slots_within(bytes).map(|slots| SlotLimit { bytes, slots })
         };
-        let Some(limits) = seats.iter().map(limit).collect::<Option<Vec<_>>>() else {
+        let Some(limits) = device_slots.iter().map(limit).collect::<Option<Vec<_>>>() else {
             let least = self.bytes_min();
             return Err(Error::invalid(format!(
                 "flash of {all_bytes} bytes can be used from {least} bytes on, or not at all"
             )));
         };
         let _one_by_one = self.inner.resizing.lock();
-        for (number, (seat, limit)) in seats.iter().zip(limits).enumerate() {
-            let mut now = seat.limit.lock();
+        for (number, (device_slot, limit)) in device_slots.iter().zip(limits).enumerate() {
+            let mut now = device_slot.limit.lock();
             *now = limit;
             let device = self.inner.device(number);
             device.iter().for_each(|device| device.set_slots_max(limit.slots));
@@ -403,7 +412,7 @@ impl Flash {
         Ok(())
     }
 
-    /// Changes how much DRAM each device may have.
+    /// Changes the DRAM limits of each device.
     pub(crate) fn set_limits(&self, limits: Limits) {
         let mut now = self.inner.limits.lock();
         *now = limits;
@@ -416,27 +425,28 @@ impl Flash {
         }
     }
 
-    /// How all devices stand.
+    /// The statistics of all devices.
     pub(crate) fn stats(&self) -> Vec<DeviceStats> {
-        self.inner.seats.iter().map(DeviceSlot::stats).collect()
+        self.inner.device_slots.iter().map(DeviceSlot::stats).collect()
     }
 }
 
 impl Inner {
-    fn name(&self, seat: usize) -> std::path::Display<'_> {
-        self.seats[seat].options.path.display()
+    fn name(&self, device_slot: usize) -> std::path::Display<'_> {
+        self.device_slots[device_slot].options.path.display()
     }
 
-    fn device(&self, seat: usize) -> Option<Arc<Device>> {
-        self.seats[seat].device.load_full()
+    fn device(&self, device_slot: usize) -> Option<Arc<Device>> {
+        self.device_slots[device_slot].device.load_full()
     }
 
     fn devices(&self) -> impl Iterator<Item = (usize, Arc<Device>)> {
-        (0..self.seats.len()).filter_map(|seat| Some((seat, self.device(seat)?)))
+        (0..self.device_slots.len())
+            .filter_map(|device_slot| Some((device_slot, self.device(device_slot)?)))
     }
 
-    /// Puts an object there that is larger than a segment: its parts, then what they are called;
-    /// whether all were taken.
+    /// Puts an object that is larger than a segment: its parts, then the head that names them;
+    /// returns whether all were accepted.
     fn put_parts(
         &self,
         device: &Device,
@@ -449,10 +459,10 @@ impl Inner {
         let part_bytes = device.record_bytes_max() - record::record_bytes(key.len() + PART_NAME, 0);
         let count = value.len().div_ceil(part_bytes) as u32;
         // Parts of another state of the object have other names.
-        let parts = Parts { id: self.around.random.next_u64(), len: value.len(), count };
+        let parts = Parts { id: self.environment.random.next_u64(), len: value.len(), count };
         let record = |kind, value| {
             let object = Object { value, ..whole.found.object.clone() };
-            Record { kind, found: Found { object, ..whole.found.clone() }, ..whole.clone() }
+            Record { kind, found: CachedObject { object, ..whole.found.clone() }, ..whole.clone() }
         };
         for number in 0..count {
             let start = number as usize * part_bytes;
@@ -465,36 +475,36 @@ impl Inner {
         device.put(hash, key, &record(Kind::Head, parts.encode()), now_s)
     }
 
-    /// Has what waits on a device done in the background.
+    /// Schedules the pending work of a device in the background.
     fn schedule(self: &Arc<Self>, number: usize, device: &Arc<Device>) {
-        let seat = &self.seats[number];
-        // What is waiting to run looks at everything when it does.
-        if seat.is_scheduled.load(Ordering::Acquire)
+        let device_slot = &self.device_slots[number];
+        // A scheduled run will see all pending work.
+        if device_slot.is_scheduled.load(Ordering::Acquire)
             || !device.wants_upkeep()
-            || seat.is_scheduled.swap(true, Ordering::AcqRel)
+            || device_slot.is_scheduled.swap(true, Ordering::AcqRel)
         {
             return;
         }
         let (inner, device) = (Arc::clone(self), Arc::clone(device));
         let job = move || {
-            inner.seats[number].is_scheduled.store(false, Ordering::Release);
+            inner.device_slots[number].is_scheduled.store(false, Ordering::Release);
             inner.keep_up(number, &device);
-            // Of what is too much only a part goes at a time: others are to have their turn.
+            // Only a part of the excess is evicted at a time: others get their turn.
             if device.is_to_shrink() {
                 inner.schedule(number, &device);
             }
         };
-        seat.executor.execute(Priority::High, Box::new(job));
+        device_slot.executor.execute(Priority::High, Box::new(job));
     }
 
     fn keep_up(&self, number: usize, device: &Device) {
-        let seat = &self.seats[number];
-        let mut cursor = seat.cursor.lock();
-        let began_ns = self.around.clock.monotonic_ns();
-        let done = device.upkeep(&mut cursor, self.around.now_s());
+        let device_slot = &self.device_slots[number];
+        let mut cursor = device_slot.cursor.lock();
+        let began_ns = self.environment.clock.monotonic_ns();
+        let done = device.upkeep(&mut cursor, self.environment.now_s());
         drop(cursor);
-        let ended_ns = self.around.clock.monotonic_ns();
-        let mut health = seat.health.lock();
+        let ended_ns = self.environment.clock.monotonic_ns();
+        let mut health = device_slot.health.lock();
         let is_to_go = match done {
             Ok(()) => health.worked(Work::Write, began_ns, ended_ns),
             Err(_) => health.failed(Work::Write, began_ns, ended_ns),
@@ -505,62 +515,61 @@ impl Inner {
         }
     }
 
-    /// A device is not used any more. When this returns, a recovery knows.
+    /// Detaches a device. When this returns, a recovery sees that.
     fn detach(&self, number: usize) {
         let mut membership = self.membership.lock();
-        let mut leaving = vec![number];
-        while let Some(number) = leaving.pop() {
-            if !membership.seats[number].is_taken() {
+        let mut to_detach = vec![number];
+        while let Some(number) = to_detach.pop() {
+            if !membership.device_slots[number].is_taken() {
                 continue;
             }
-            let seat = &self.seats[number];
+            let device_slot = &self.device_slots[number];
             if let Some(device) = self.device(number) {
-                device.break_down();
+                device.mark_broken();
             }
             tracing::warn!("flash device {} is out", self.name(number));
             membership.detach(number);
-            leaving.extend(self.tell_all(&membership));
-            seat.times_out.add(1);
-            seat.health.lock().left(self.around.clock.monotonic_ns());
+            to_detach.extend(self.write_membership(&membership));
+            device_slot.times_out.add(1);
+            device_slot.health.lock().detached(self.environment.clock.monotonic_ns());
         }
         self.publish(&membership);
-        for number in 0..self.seats.len() {
-            if !membership.seats[number].is_taken() {
-                self.seats[number].device.store(None);
+        for number in 0..self.device_slots.len() {
+            if !membership.device_slots[number].is_taken() {
+                self.device_slots[number].device.store(None);
             }
         }
     }
 
-    /// Makes what has been told of devices that left last: one of them may say of itself that it was
-    /// closed in order.
+    /// Makes the detachments durable: one of those devices may still claim a clean close.
     ///
     /// # Errors
     ///
-    /// When nobody can be told.
+    /// When the membership can be written nowhere.
     fn sync_membership(&self) -> tidekv_io::Result<()> {
-        let mut told = Err(tidekv_io::Error::new(
+        let mut synced = Err(tidekv_io::Error::new(
             tidekv_io::ErrorKind::Failed,
             tidekv_io::Operation::Sync,
-            &self.seats[0].options.path,
+            &self.device_slots[0].options.path,
         ));
         for (number, device) in self.devices() {
             match device.meta.sync() {
-                Ok(()) => told = Ok(()),
+                Ok(()) => synced = Ok(()),
                 Err(_) => self.detach(number),
             }
         }
-        told
+        synced
     }
 
-    /// Writes the membership wherever it can be written; the seats where it could not.
-    fn tell_all(&self, membership: &Membership) -> Vec<usize> {
+    /// Writes the membership wherever possible; returns the slots where it failed.
+    fn write_membership(&self, membership: &Membership) -> Vec<usize> {
         if let Some(state) = &self.state
-            && let Err(error) = state.write(membership, self.around.boot)
+            && let Err(error) = state.write(membership, self.environment.boot)
         {
             tracing::warn!("the state of flash is not known after a restart: {error}");
         }
         let tell = |(number, device): (usize, Arc<Device>)| {
-            let is_in = membership.seats[number].is_taken() && !device.is_broken();
+            let is_in = membership.device_slots[number].is_taken() && !device.is_broken();
             let tell = |superblock: &mut Superblock| superblock.membership = membership.clone();
             let has_failed = is_in && device.write_superblock(tell).is_err();
             has_failed.then_some(number)
@@ -568,79 +577,85 @@ impl Inner {
         self.devices().filter_map(tell).collect()
     }
 
-    /// From now on keys are routed by this.
+    /// Routes keys by this membership from now on.
     fn publish(&self, membership: &Membership) {
         let before = self.routing.load();
-        let is_warming = |seat: &DeviceSlot| seat.health.lock().is_warming();
-        let is_warming = self.seats.iter().map(is_warming);
+        let is_warming = |device_slot: &DeviceSlot| device_slot.health.lock().is_warming();
+        let is_warming = self.device_slots.iter().map(is_warming);
         let routing = Routing::new(before.rendezvous.clone(), membership, is_warming);
         self.routing.store(Arc::new(routing));
     }
 
-    /// Tries a device that is out; it comes back empty.
+    /// Tries a device that is out; it returns empty.
     fn attach(self: &Arc<Self>, number: usize) {
-        let seat = &self.seats[number];
-        let files = Files::open(&self.around.storage, &seat.options.path, seat.options.bytes);
+        let device_slot = &self.device_slots[number];
+        let files = Files::open(
+            &self.environment.storage,
+            &device_slot.options.path,
+            device_slot.options.bytes,
+        );
         let Ok(files) = files else { return };
-        // What takes long, on a device that may not be well, while nobody waits for it. The
-        // lock of its file keeps others off.
-        if files.erase(&seat.layout).is_err() {
+        // This takes long, on a device that may not be well, while no operation waits for it. The
+        // lock on its file keeps others off.
+        if files.erase(&device_slot.layout).is_err() {
             return;
         }
         let mut membership = self.membership.lock();
-        if membership.seats[number].is_taken() {
+        if membership.device_slots[number].is_taken() {
             return;
         }
         let mut next = membership.clone();
-        let id = self.around.device_id();
+        let id = self.environment.device_id();
         next.attach(number, id);
         let fresh = Superblock {
             version_max: self.version_max.load(Ordering::Acquire),
             clear_at_s: self.clear_at_s.load(Ordering::Acquire),
             opening: self.opening,
-            ..Superblock::fresh(id, seat.layout, self.around.boot, next.clone())
+            ..Superblock::fresh(id, device_slot.layout, self.environment.boot, next.clone())
         };
         let limits = *self.limits.lock();
-        let opened = recovery::begin(files, &fresh, limits, Arc::clone(&seat.counters));
+        let opened = recovery::begin(files, &fresh, limits, Arc::clone(&device_slot.counters));
         *membership = next;
         let Ok(device) = opened else {
-            // It may have written that it is there.
+            // It may have recorded that it is attached.
             membership.detach(number);
-            let failed = self.tell_all(&membership);
+            let failed = self.write_membership(&membership);
             self.publish(&membership);
             drop(membership);
-            failed.into_iter().for_each(|seat| self.detach(seat));
+            failed.into_iter().for_each(|device_slot| self.detach(device_slot));
             return;
         };
-        let failed = self.tell_all(&membership);
+        let failed = self.write_membership(&membership);
         let device = Arc::new(device);
         // Both may have changed meanwhile.
-        let (of_flash, of_dram) = (seat.limit.lock(), self.limits.lock());
+        let (of_flash, of_dram) = (device_slot.limit.lock(), self.limits.lock());
         device.set_slots_max(of_flash.slots);
         device.set_limits(*of_dram);
-        seat.device.store(Some(Arc::clone(&device)));
+        device_slot.device.store(Some(Arc::clone(&device)));
         drop((of_flash, of_dram));
-        *seat.returned.lock() =
-            (seat.counters.segment_bytes_written.get(), self.around.clock.monotonic_ns());
-        seat.health.lock().returned();
-        seat.times_back.add(1);
+        *device_slot.returned.lock() = (
+            device_slot.counters.segment_bytes_written.get(),
+            self.environment.clock.monotonic_ns(),
+        );
+        device_slot.health.lock().returned();
+        device_slot.times_back.add(1);
         self.publish(&membership);
         drop(membership);
         tracing::info!("flash device {} is back, empty", self.name(number));
-        failed.into_iter().for_each(|seat| self.detach(seat));
+        failed.into_iter().for_each(|device_slot| self.detach(device_slot));
         self.schedule(number, &device);
     }
 
-    /// Nothing is looked for any more where the keys of a seat were forwarded to.
+    /// Stops looking for the forwarded keys of a slot.
     fn settle(&self, number: usize) {
         self.publish(&self.membership.lock());
         tracing::info!("flash device {} is warm", self.name(number));
     }
 
     fn write_superblocks(&self, change: impl Fn(&mut Superblock)) {
-        for (seat, device) in self.devices() {
+        for (device_slot, device) in self.devices() {
             if !device.is_broken() && device.write_superblock(&change).is_err() {
-                self.detach(seat);
+                self.detach(device_slot);
             }
         }
     }

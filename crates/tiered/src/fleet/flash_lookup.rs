@@ -1,11 +1,11 @@
-//! Lookups on flash, in steps: on the device that a key belongs to, where it may be if that device
-//! was away, and part by part for objects that are larger than a segment.
+//! Lookups on flash, in steps: on the device that a key belongs to, on the fallback device if that
+//! one was out, and part by part for objects that are larger than a segment.
 //!
-//! Who asks reads what he is told to, and comes back with it: a thread that may wait reads at once,
-//! an event loop has many lookups under way.
+//! The caller performs each read and passes its result to the next step: a thread that may block
+//! reads at once, an event loop has many lookups in progress.
 //!
-//! Guarantees: those of [`crate::fleet::flash`]. The routing is looked at when a lookup begins, and by
-//! that it goes; what devices say is looked at when it has been read.
+//! Guarantees: those of [`crate::fleet::flash`]. A lookup uses the routing of its beginning; device
+//! state is checked after each read.
 
 use std::sync::Arc;
 
@@ -15,15 +15,15 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::device::flash_device::Device;
 use crate::device::lookup::{Lookup, Step};
-use crate::entry::Spot;
+use crate::entry::RecordLocation;
 use crate::fleet::flash::{CopyLocation, Flash};
 use crate::fleet::routing::Routing;
-use crate::object::{Found, Object};
+use crate::object::{CachedObject, Object};
 use crate::segment::parts::Parts;
 use crate::segment::record::{Kind, Record};
 
-/// What was found, and where its copy is, if it is in its own place.
-pub(crate) type Outcome = Option<(Found, Option<CopyLocation>)>;
+/// The object that was found, and the location of its copy, if it is on its own device.
+pub(crate) type Outcome = Option<(CachedObject, Option<CopyLocation>)>;
 
 /// A lookup on flash.
 #[derive(Debug)]
@@ -33,12 +33,12 @@ pub(crate) struct FlashLookup {
     now_s: u32,
     routing: Arc<Routing>,
     home: usize,
-    seats: std::iter::Flatten<std::array::IntoIter<Option<usize>, 2>>,
-    seat: Option<SlotLookup>,
+    device_slots: std::iter::Flatten<std::array::IntoIter<Option<usize>, 2>>,
+    device_slot: Option<SlotLookup>,
     parts: Option<PartsLookup>,
 }
 
-/// A lookup on the device of a seat.
+/// A lookup on the device of a slot.
 #[derive(Debug)]
 struct SlotLookup {
     number: usize,
@@ -47,10 +47,10 @@ struct SlotLookup {
     lookup: Lookup,
 }
 
-/// The parts of an object that have been read, and which they are.
+/// The parts of an object that have been read, and their names.
 #[derive(Debug)]
 struct PartsLookup {
-    head: Found,
+    head: CachedObject,
     place: Option<CopyLocation>,
     parts: Parts,
     number: u32,
@@ -58,30 +58,30 @@ struct PartsLookup {
     value: BytesMut,
 }
 
-/// What is to be done next.
+/// The next step.
 #[derive(Debug)]
 pub(crate) enum FlashStep {
-    /// That is to be read.
+    /// Perform this read.
     Read(ReadRequest),
     Done(Outcome),
 }
 
 impl FlashLookup {
-    /// Begins to look for the object under `key`.
+    /// Begins a lookup of `key`.
     pub(crate) fn new(flash: &Flash, hash: u64, key: &[u8], now_s: u32) -> Self {
         let routing = flash.routing();
-        let (home, seats) = routing.seats(hash);
+        let (home, device_slots) = routing.device_slots(hash);
         let mut new = Self {
             key: key.into(),
             hash,
             now_s,
             routing,
             home,
-            seats: seats.into_iter().flatten(),
-            seat: None,
+            device_slots: device_slots.into_iter().flatten(),
+            device_slot: None,
             parts: None,
         };
-        new.seat = new.next_seat(flash);
+        new.device_slot = new.next_seat(flash);
         new
     }
 
@@ -94,20 +94,21 @@ impl FlashLookup {
         self.hash
     }
 
-    /// Goes on; `read` is what the step before said is to be read.
+    /// Advances the lookup; `read` is the result of the previous step's read.
     pub(crate) fn step(&mut self, flash: &Flash, mut read: Option<Result<Buffer>>) -> FlashStep {
-        while let Some(seat) = &mut self.seat {
+        while let Some(device_slot) = &mut self.device_slot {
             let key = self.parts.as_ref().map_or(&self.key, |parts| &parts.name);
-            let stepped = seat.device.step(&mut seat.lookup, key, self.now_s, read.take());
+            let stepped =
+                device_slot.device.step(&mut device_slot.lookup, key, self.now_s, read.take());
             if let Ok(Step::Read { at, len }) = stepped {
-                let file = Arc::clone(&seat.device.data);
+                let file = Arc::clone(&device_slot.device.data);
                 return FlashStep::Read(ReadRequest { file, offset: at, len });
             }
-            if seat.lookup.was_read {
-                flash.has_read(seat.number, seat.began_ns, stepped.is_ok());
+            if device_slot.lookup.was_read {
+                flash.has_read(device_slot.number, device_slot.began_ns, stepped.is_ok());
             }
             let outcome = match stepped {
-                Ok(Step::Found(record, spot)) => self.found(flash, *record, spot),
+                Ok(Step::Found(record, location)) => self.found(flash, *record, location),
                 _ => self.missing(flash),
             };
             if let Some(outcome) = outcome {
@@ -119,14 +120,19 @@ impl FlashLookup {
 
     fn next_seat(&mut self, flash: &Flash) -> Option<SlotLookup> {
         let (number, device) =
-            self.seats.find_map(|number| Some((number, flash.device(number)?)))?;
+            self.device_slots.find_map(|number| Some((number, flash.device(number)?)))?;
         let lookup = device.begin_lookup(self.hash);
         Some(SlotLookup { number, device, began_ns: flash.monotonic_ns(), lookup })
     }
 
-    /// A record has been found; what comes of it, if that is known.
-    fn found(&mut self, flash: &Flash, record: Record, spot: Spot) -> Option<Outcome> {
-        let seat = self.seat.as_mut()?;
+    /// Handles a record that was found; returns the outcome, if it is known.
+    fn found(
+        &mut self,
+        flash: &Flash,
+        record: Record,
+        location: RecordLocation,
+    ) -> Option<Outcome> {
+        let device_slot = self.device_slot.as_mut()?;
         if let Some(parts) = &mut self.parts {
             if record.kind != Kind::Part {
                 return Some(None);
@@ -135,11 +141,12 @@ impl FlashLookup {
             parts.number += 1;
             return self.next_part(flash);
         }
-        if seat.number != self.home && record.epoch < self.routing.floor {
+        if device_slot.number != self.home && record.epoch < self.routing.floor {
             return self.missing(flash);
         }
-        let is_in_place = seat.number == self.home || !self.routing.is_in[self.home];
-        let place = is_in_place.then(|| CopyLocation::new(seat.number, &seat.device, spot));
+        let is_in_place = device_slot.number == self.home || !self.routing.is_in[self.home];
+        let place = is_in_place
+            .then(|| CopyLocation::new(device_slot.number, &device_slot.device, location));
         match record.kind {
             Kind::Whole => Some(Some((record.found, place))),
             Kind::Part => Some(None),
@@ -157,28 +164,29 @@ impl FlashLookup {
         }
     }
 
-    /// Nothing has been found on that device; nothing at all, unless there is another one.
+    /// Handles a miss on that device; a miss altogether, unless there is another device.
     fn missing(&mut self, flash: &Flash) -> Option<Outcome> {
         if self.parts.is_some() {
             return Some(None);
         }
-        self.seat = self.next_seat(flash);
+        self.device_slot = self.next_seat(flash);
         None
     }
 
-    /// Looks for the next part, on the same device; the object, if it has them all.
+    /// Looks up the next part, on the same device; returns the object once all parts have been
+    /// read.
     fn next_part(&mut self, flash: &Flash) -> Option<Outcome> {
-        let (seat, parts) = (self.seat.as_mut()?, self.parts.as_mut()?);
+        let (device_slot, parts) = (self.device_slot.as_mut()?, self.parts.as_mut()?);
         if parts.number < parts.parts.count {
             parts.name = parts.parts.name(&self.key, parts.number).into();
-            seat.lookup = seat.device.begin_lookup(xxh3_64(&parts.name));
-            seat.began_ns = flash.monotonic_ns();
+            device_slot.lookup = device_slot.device.begin_lookup(xxh3_64(&parts.name));
+            device_slot.began_ns = flash.monotonic_ns();
             return None;
         }
         let parts = self.parts.take()?;
         let value = parts.value.freeze();
         let is_whole = value.len() == parts.parts.len;
         let object = Object { value, ..parts.head.object };
-        Some(is_whole.then_some((Found { object, ..parts.head }, parts.place)))
+        Some(is_whole.then_some((CachedObject { object, ..parts.head }, parts.place)))
     }
 }

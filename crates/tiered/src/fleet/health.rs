@@ -1,53 +1,53 @@
-//! How a device does: when it is not to be relied on any more, and when it is to be tried again
-//! (BigKV, "reactive fault tolerance").
+//! The health of a device: when it is taken out of use, and when it is tried again (BigKV,
+//! "reactive fault tolerance").
 //!
 //! ```text
 //!        failed(), slow                      failed() thrice, slow for long
 //!  ok ──────────────────► suspect ─────────────────────────────────────────► out
 //!   ▲  ◄──────────────────   │ worked() sixteen times in a row              │  │ ▲
 //!   │                                                       returned()      │  └─┘ try again,
-//!   └──────────────────────── warming ◄─────────────────────────────────────┘    rarer and rarer
+//!   └──────────────────────── warming ◄─────────────────────────────────────┘    less and less often
 //!          settled()             │ as from suspect: out
 //! ```
 //!
 //! Reads and writes are counted apart: a device that reads well and writes nothing is of no use
-//! either. What memory answers says nothing about a device, and is not told.
+//! either. Lookups answered from memory are no evidence about a device, and are not reported.
 //!
-//! What went wrong at the same time as something that was counted is not counted again: when
-//! a device stands still for a moment all who read it are late.
+//! A failure that overlaps one already counted is not counted again: when a device stalls for a
+//! moment all its readers are late.
 //!
-//! Pure: the caller says what happened and what time it is.
+//! Pure: the caller passes events and times.
 
 use std::time::Duration;
 
 /// Failures in a row after which a device is out.
 const FAILURES_MAX: u32 = 3;
-/// Operations in a row after which a suspect is trusted again.
+/// Successes in a row after which a suspect is trusted again.
 const TRUST: u32 = 16;
-/// An operation that takes so long is out of line with any flash.
+/// An operation that takes this long is out of line with any flash.
 const SLOW: Duration = Duration::from_millis(500);
 /// Slow operations in a row after which a device is out.
 const SLOW_MAX: u32 = 8;
-/// How long a device is out before it is tried again for the first time.
+/// How long a device is out before the first retry.
 const PAUSE: Duration = Duration::from_secs(5);
-/// Pauses double, up to this one.
+/// Pauses double, up to this limit.
 const PAUSE_MAX: Duration = Duration::from_secs(300);
 
-/// What state a device is in.
+/// The state of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceState {
     /// It works.
     Ok,
-    /// It has failed lately, or been slow.
+    /// It has recently failed or been slow.
     Suspect,
-    /// It is not used.
+    /// It is not in use.
     Out,
-    /// It works again, and what its keys have elsewhere is moved back as it is asked for.
+    /// It works again; objects of its keys on other devices are moved back as they are accessed.
     Warming,
 }
 
 impl DeviceState {
-    /// The state in a word.
+    /// The name of the state.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -58,7 +58,7 @@ impl DeviceState {
     }
 }
 
-/// What a device was asked to do.
+/// The kind of an operation on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     Read,
@@ -73,9 +73,9 @@ pub(crate) struct Health {
     /// In a row, of reads and of writes.
     failures: [u32; 2],
     slow: u32,
-    /// When the last operation ended that was counted in either.
+    /// When the last counted operation of either kind ended.
     counted_until_ns: Option<u64>,
-    /// Operations that must work until it is trusted; 0: it is.
+    /// Successes still needed until it is trusted; 0: it is.
     doubts: u32,
     pause: Duration,
     try_again_ns: u64,
@@ -105,16 +105,17 @@ impl Health {
         }
     }
 
-    /// Whether some of what its keys have is elsewhere.
+    /// Whether some objects of its keys are on other devices.
     pub(crate) fn is_warming(&self) -> bool {
         self.is_warming
     }
 
-    /// An operation has worked; whether the device is to go for having been slow too often.
+    /// Records a success; returns whether the device is to be detached for having been slow too
+    /// often.
     pub(crate) fn worked(&mut self, work: Work, began_ns: u64, ended_ns: u64) -> bool {
         self.failures[work as usize] = 0;
         if work == Work::Write {
-            // Segments and pages take as long as there are.
+            // Writes of segments and pages may take long: their time depends on their number.
             return false;
         }
         if Duration::from_nanos(ended_ns.saturating_sub(began_ns)) >= SLOW {
@@ -127,15 +128,15 @@ impl Health {
         false
     }
 
-    /// An operation has failed; whether the device is to go.
+    /// Records a failure; returns whether the device is to be detached.
     pub(crate) fn failed(&mut self, work: Work, began_ns: u64, ended_ns: u64) -> bool {
         self.failures[work as usize] += u32::from(self.is_another(began_ns, ended_ns));
         self.doubts = TRUST;
         self.failures[work as usize] >= FAILURES_MAX
     }
 
-    /// Whether an operation that went wrong began after the last that was counted; then it is
-    /// the last.
+    /// Whether a failed or slow operation began after the last one that was counted; then it is the
+    /// last.
     fn is_another(&mut self, began_ns: u64, ended_ns: u64) -> bool {
         let is_another = self.counted_until_ns.is_none_or(|until_ns| began_ns >= until_ns);
         if is_another {
@@ -145,30 +146,30 @@ impl Health {
     }
 
     /// The device is out.
-    pub(crate) fn left(&mut self, now_ns: u64) {
+    pub(crate) fn detached(&mut self, now_ns: u64) {
         self.is_out = true;
         self.is_warming = false;
         self.try_later(now_ns);
     }
 
-    /// Whether it is time to try a device that is out.
+    /// Whether it is time to retry a device that is out.
     pub(crate) fn is_to_be_tried(&self, now_ns: u64) -> bool {
         self.is_out && now_ns >= self.try_again_ns
     }
 
-    /// A try has failed, or is under way.
+    /// A retry has failed, or is under way.
     pub(crate) fn try_later(&mut self, now_ns: u64) {
         let pause_ns = u64::try_from(self.pause.as_nanos()).unwrap_or(u64::MAX);
         self.try_again_ns = now_ns.saturating_add(pause_ns);
         self.pause = (self.pause * 2).min(PAUSE_MAX);
     }
 
-    /// The device is back, empty.
+    /// The device has returned, empty.
     pub(crate) fn returned(&mut self) {
         *self = Self { is_warming: true, doubts: TRUST, pause: self.pause, ..Self::new() };
     }
 
-    /// Nothing of its keys is elsewhere any more.
+    /// No object of its keys is on another device any more.
     pub(crate) fn settled(&mut self) {
         self.is_warming = false;
         self.pause = PAUSE;
@@ -179,7 +180,7 @@ impl Health {
 mod tests {
     use super::*;
 
-    /// A device at which one thing is done after the other.
+    /// A device that runs one operation after another.
     struct One(Health, u64);
 
     impl One {
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_after_failures_in_a_row_only() {
+    fn only_consecutive_failures_detach_a_device() {
         let mut one = One::new();
         for _ in 0..10 {
             assert!(!one.failed() && !one.failed());
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_when_it_is_slow_again_and_again() {
+    fn repeated_slowness_detaches_a_device() {
         let mut one = One::new();
         assert!((1..SLOW_MAX).all(|_| !one.slow()));
         assert_eq!(one.0.state(), DeviceState::Suspect);
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_that_work_do_not_make_up_for_writes_that_fail() {
+    fn successful_reads_do_not_offset_failed_writes() {
         let mut one = One::new();
         let write = |one: &mut One| {
             one.1 += 1;
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_wrong_at_the_same_time_counts_once() {
+    fn overlapping_failures_count_once() {
         let mut health = Health::new();
         let second_ns = 1_000_000_000;
         assert!((0..100).all(|n| !health.worked(Work::Read, n, second_ns + n)));
@@ -254,9 +255,9 @@ mod tests {
     }
 
     #[test]
-    fn it_is_tried_again_rarer_and_rarer_and_warms_when_it_is_back() {
+    fn retries_back_off_and_a_returned_device_warms() {
         let mut health = Health::new();
-        health.left(0);
+        health.detached(0);
         assert_eq!(health.state(), DeviceState::Out);
         let second_ns = 1_000_000_000;
         assert!(!health.is_to_be_tried(4 * second_ns) && health.is_to_be_tried(5 * second_ns));
@@ -268,7 +269,7 @@ mod tests {
         assert_eq!(health.state(), DeviceState::Warming);
         health.settled();
         assert_eq!(health.state(), DeviceState::Ok);
-        health.left(0);
+        health.detached(0);
         assert!(health.is_to_be_tried(5 * second_ns));
     }
 }

@@ -1,5 +1,5 @@
-//! All flash devices of a cache: health, placement by rendezvous hashing, and lookups over devices and parts
-//! of objects.
+//! All flash devices of a cache: health, placement by rendezvous hashing, and lookups over devices
+//! and parts of objects.
 //!
 //! Modules are declared bottom-up.
 

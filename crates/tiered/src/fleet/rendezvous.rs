@@ -1,47 +1,47 @@
-//! Which seat a key belongs to: that whose number and the key's hash together hash highest,
-//! weighted by size (Thaler and Ravishankar, "Using name-based mappings to increase hit
-//! rates", 1998; weights as in Schindelhauer and Schomaker, 2005).
+//! The device slot of a key: the one whose number hashes highest together with the key's hash,
+//! weighted by size (Thaler and Ravishankar, "Using name-based mappings to increase hit rates",
+//! 1998; weights as in Schindelhauer and Schomaker, 2005).
 //!
-//! Guarantee: when a seat is passed over, the keys of no other change theirs, and its own are
-//! spread over all the others by their weights.
+//! Guarantee: when a slot is skipped, only its own keys move, and they are spread over all the
+//! others by their weights.
 //!
 //! Pure.
 
-/// The weights of seats.
+/// The weights of the slots.
 #[derive(Debug, Clone)]
 pub(crate) struct Rendezvous {
     weights: Box<[f64]>,
-    /// All the same: then hashes are compared as they are.
+    /// All weights are equal: then hashes are compared directly.
     is_even: bool,
 }
 
 impl Rendezvous {
-    /// Seats with these sizes, in bytes.
+    /// Slots with these sizes, in bytes.
     pub(crate) fn new(bytes: impl Iterator<Item = u64>) -> Self {
         let weights: Box<[f64]> = bytes.map(|bytes| bytes as f64).collect();
         let is_even = weights.windows(2).all(|pair| pair[0] == pair[1]);
         Self { weights, is_even }
     }
 
-    /// The seat of a key with that hash among those of which `may_be` is true.
-    pub(crate) fn seat(&self, hash: u64, may_be: impl Fn(usize) -> bool) -> Option<usize> {
-        let seats = (0..self.weights.len()).filter(|seat| may_be(*seat));
+    /// The slot of a key with that hash among those for which `may_be` is true.
+    pub(crate) fn device_slot(&self, hash: u64, may_be: impl Fn(usize) -> bool) -> Option<usize> {
+        let device_slots = (0..self.weights.len()).filter(|device_slot| may_be(*device_slot));
         if self.is_even {
-            return seats.max_by_key(|seat| mixed(hash, *seat));
+            return device_slots.max_by_key(|device_slot| mixed(hash, *device_slot));
         }
-        seats.max_by(|a, b| self.score(hash, *a).total_cmp(&self.score(hash, *b)))
+        device_slots.max_by(|a, b| self.score(hash, *a).total_cmp(&self.score(hash, *b)))
     }
 
-    fn score(&self, hash: u64, seat: usize) -> f64 {
+    fn score(&self, hash: u64, device_slot: usize) -> f64 {
         // In the open interval from 0 to 1.
-        let uniform = ((mixed(hash, seat) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
-        -self.weights[seat] / uniform.ln()
+        let uniform = ((mixed(hash, device_slot) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+        -self.weights[device_slot] / uniform.ln()
     }
 }
 
 /// A hash of both; the last steps of splitmix64.
-fn mixed(hash: u64, seat: usize) -> u64 {
-    let mixed = hash ^ (seat as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+fn mixed(hash: u64, device_slot: usize) -> u64 {
+    let mixed = hash ^ (device_slot as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     mixed ^ (mixed >> 31)
@@ -51,12 +51,13 @@ fn mixed(hash: u64, seat: usize) -> u64 {
 mod tests {
     use super::*;
 
-    fn counts(rendezvous: &Rendezvous, seats: usize, without: Option<usize>) -> Vec<usize> {
-        let mut counts = vec![0; seats];
+    fn counts(rendezvous: &Rendezvous, device_slots: usize, without: Option<usize>) -> Vec<usize> {
+        let mut counts = vec![0; device_slots];
         for n in 0..80_000_u64 {
             let hash = xxhash_rust::xxh3::xxh3_64(&n.to_le_bytes());
-            let seat = rendezvous.seat(hash, |seat| Some(seat) != without);
-            counts[seat.expect("there are seats")] += 1;
+            let device_slot =
+                rendezvous.device_slot(hash, |device_slot| Some(device_slot) != without);
+            counts[device_slot.expect("there are slots")] += 1;
         }
         counts
     }
@@ -70,14 +71,16 @@ mod tests {
     }
 
     #[test]
-    fn only_the_keys_of_a_seat_that_is_passed_over_move() {
+    fn only_the_keys_of_a_skipped_slot_move() {
         for sizes in [[5, 5, 5, 5], [1, 2, 3, 4]] {
             let rendezvous = Rendezvous::new(sizes.into_iter());
             let mut moved_to = [0; 4];
             for n in 0..40_000_u64 {
                 let hash = xxhash_rust::xxh3::xxh3_64(&n.to_le_bytes());
-                let before = rendezvous.seat(hash, |_| true).expect("there are seats");
-                let after = rendezvous.seat(hash, |seat| seat != 3).expect("there are seats");
+                let before = rendezvous.device_slot(hash, |_| true).expect("there are slots");
+                let after = rendezvous
+                    .device_slot(hash, |device_slot| device_slot != 3)
+                    .expect("there are slots");
                 match before {
                     3 => moved_to[after] += 1,
                     _ => assert_eq!(before, after),
@@ -85,6 +88,6 @@ mod tests {
             }
             assert!(moved_to[..3].iter().all(|count| *count > 1_000), "{moved_to:?}");
         }
-        assert_eq!(Rendezvous::new([1].into_iter()).seat(5, |_| false), None);
+        assert_eq!(Rendezvous::new([1].into_iter()).device_slot(5, |_| false), None);
     }
 }

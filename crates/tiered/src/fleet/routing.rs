@@ -1,17 +1,17 @@
-//! Where a key is looked for.
+//! Where a key is looked up.
 //!
 //! | its own device is | first | then |
 //! |---|---|---|
-//! | there | there | |
+//! | attached | there | |
 //! | out | on the next best | |
-//! | there again, warming | there | on the next best, whose copy counts if it was put there since the last device left |
+//! | attached again, warming | there | on the next best, whose copy counts if it was put there since the last detachment |
 //!
 //! Pure.
 
 use crate::fleet::rendezvous::Rendezvous;
 use crate::membership::Membership;
 
-/// Who is there, in a form that is looked at for every key.
+/// The attached devices, in a form that is fast to read for every key.
 #[derive(Debug, Clone)]
 pub(crate) struct Routing {
     pub(crate) rendezvous: Rendezvous,
@@ -22,7 +22,7 @@ pub(crate) struct Routing {
 }
 
 impl Routing {
-    /// The routing while these devices are there, and those seats warm.
+    /// The routing with these devices attached and those slots warming.
     pub(crate) fn new(
         rendezvous: Rendezvous,
         membership: &Membership,
@@ -30,17 +30,24 @@ impl Routing {
     ) -> Self {
         Self {
             rendezvous,
-            is_in: membership.seats.iter().map(|seat| seat.is_taken()).collect(),
+            is_in: membership
+                .device_slots
+                .iter()
+                .map(|device_slot| device_slot.is_taken())
+                .collect(),
             is_warming: is_warming.collect(),
             epoch: membership.epoch,
             floor: membership.floor,
         }
     }
 
-    /// The seat that a key belongs to, and the seats where it may be.
-    pub(crate) fn seats(&self, hash: u64) -> (usize, [Option<usize>; 2]) {
-        let home = self.rendezvous.seat(hash, |_| true).unwrap_or(0);
-        let next = || self.rendezvous.seat(hash, |seat| seat != home && self.is_in[seat]);
+    /// The slot that a key belongs to, and the slots where it may be.
+    pub(crate) fn device_slots(&self, hash: u64) -> (usize, [Option<usize>; 2]) {
+        let home = self.rendezvous.device_slot(hash, |_| true).unwrap_or(0);
+        let next = || {
+            self.rendezvous
+                .device_slot(hash, |device_slot| device_slot != home && self.is_in[device_slot])
+        };
         match (self.is_in[home], self.is_warming[home]) {
             (true, false) => (home, [Some(home), None]),
             (true, true) => (home, [Some(home), next()]),
@@ -60,20 +67,20 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_forwarded_while_its_device_is_out_and_looked_for_twice_while_it_warms() {
+    fn key_is_forwarded_while_its_device_is_out_and_looked_up_twice_while_it_warms() {
         let well = routing([true; 3], [false; 3]);
         for n in 0..1_000_u64 {
             let hash = n.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            let (home, seats) = well.seats(hash);
-            assert_eq!(seats, [Some(home), None]);
-            let without = [0, 1, 2].map(|seat| seat != home);
-            let (same, [Some(next), None]) = routing(without, [false; 3]).seats(hash) else {
+            let (home, device_slots) = well.device_slots(hash);
+            assert_eq!(device_slots, [Some(home), None]);
+            let without = [0, 1, 2].map(|device_slot| device_slot != home);
+            let (same, [Some(next), None]) = routing(without, [false; 3]).device_slots(hash) else {
                 panic!("it is forwarded");
             };
             assert!(same == home && next != home);
             let warming = routing([true; 3], without.map(|is_in| !is_in));
-            assert_eq!(warming.seats(hash), (home, [Some(home), Some(next)]));
+            assert_eq!(warming.device_slots(hash), (home, [Some(home), Some(next)]));
         }
-        assert_eq!(routing([false; 3], [false; 3]).seats(5).1, [None, None]);
+        assert_eq!(routing([false; 3], [false; 3]).device_slots(5).1, [None, None]);
     }
 }

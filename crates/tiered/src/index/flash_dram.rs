@@ -1,11 +1,11 @@
-//! How much of the DRAM flash has. It follows the DRAM: a cache that is made smaller has less of each, not
-//! only fewer objects.
+//! The share of the DRAM that flash takes. It follows the DRAM: a smaller cache has less of each
+//! part, not only fewer objects.
 //!
-//! | what for | how much |
+//! | part | size |
 //! |---|---|
 //! | write buffers | an eighth, in whole segments, 3 to 24 of each device |
-//! | entries of the index that are hot, and changes of it | a sixteenth, or as much as was asked for |
-//! | filters, partitions and slots | as the devices are large |
+//! | hot entries and pending changes of the index | a sixteenth, or as configured |
+//! | filters, partitions and slots | by the size of the devices |
 //!
 //! Pure.
 
@@ -14,29 +14,29 @@ use crate::error::{Error, Result};
 use crate::options::{Expiry, Options};
 use crate::segment::layout::Layout;
 
-/// One in so many bytes of the DRAM may be write buffers of flash.
+/// One in this many bytes of the DRAM may be flash write buffers.
 const BUFFERS_DRAM_DIVISOR: u64 = 8;
-/// One that is filled, one that is written, and one more.
+/// One being filled, one being written, and one more.
 const BUFFERS_MIN: u64 = 3;
-/// More would be for groups of objects that no load has all at once.
+/// More would serve groups of objects that no workload has all at once.
 const BUFFERS_MAX: u64 = 24;
-/// One in so many bytes of the DRAM is for hot entries and changes of the flash index.
+/// One in this many bytes of the DRAM is for hot entries and changes of the flash index.
 const INDEX_DRAM_DIVISOR: u64 = 16;
-/// More changes of the index would only take long to be read again after a kill: with so many, pages
-/// of a hundred million objects are written for some fifty at a time.
+/// More index changes would only take longer to replay after a kill: with this many, pages of a
+/// hundred million objects are written for about fifty changes at a time.
 const CHANGES_MAX: u64 = 3 << 20;
 
-/// More changes of one partition than that are long to look through.
+/// More changes of one partition than that are slow to search.
 const PARTITION_CHANGES_MAX: usize = 256;
 
-/// What a device may take of DRAM, and how it makes room on flash.
+/// The DRAM limits of a device, and how it makes room on flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
-    /// Segments in buffers, those included that are being written.
+    /// Segments in buffers, including those being written.
     pub(crate) buffers: usize,
-    /// Of these, how many that are being filled.
+    /// Of these, segments being filled.
     pub(crate) open: usize,
-    /// Changes of the index that wait to be merged.
+    /// Index changes that wait to be merged.
     pub(crate) changes: usize,
     /// Bytes of hot entries.
     pub(crate) hot_bytes: usize,
@@ -44,30 +44,30 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Those of a device with so many partitions.
+    /// The limits of a device with this many partitions.
     pub(crate) fn within(self, partitions: usize) -> Self {
         Self { changes: self.changes.min(partitions * PARTITION_CHANGES_MAX), ..self }
     }
 }
 
-/// What the flash of a tenant has of his DRAM.
+/// The DRAM that the flash of a tenant takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlashDram {
     devices: u64,
     segment_bytes: u64,
-    /// Of all devices, however much DRAM there is.
+    /// Of all devices, independent of the DRAM size.
     fixed_bytes: u64,
-    /// What was asked for hot entries and changes.
+    /// The configured size of hot entries and changes.
     index_bytes: Option<u64>,
     expiry: Expiry,
 }
 
 impl FlashDram {
-    /// That of the flash of these options.
+    /// The share for the flash of these options.
     ///
     /// # Errors
     ///
-    /// Where there is too little DRAM for that flash: a quarter is left for objects at least.
+    /// When there is too little DRAM for that flash: at least a quarter must remain for objects.
     pub(crate) fn of(options: &Options) -> Result<Self> {
         let mut of = Self {
             devices: options.flash.len() as u64,
@@ -77,8 +77,8 @@ impl FlashDram {
             expiry: options.expiry,
         };
         for flash in &options.flash {
-            let (usual, bits) = (options.object_bytes_usual, options.fingerprint_bits);
-            let layout = Layout::of(flash.bytes, usual, options.segment_bytes, bits)?;
+            let (average, bits) = (options.avg_object_bytes, options.fingerprint_bits);
+            let layout = Layout::of(flash.bytes, average, options.segment_bytes, bits)?;
             of.segment_bytes = of.segment_bytes.max(u64::from(layout.segment_bytes));
             of.fixed_bytes += layout.index_bytes_max();
         }
@@ -94,7 +94,7 @@ impl FlashDram {
         Ok(of)
     }
 
-    /// What flash has of so much DRAM, in bytes.
+    /// The part of `dram_bytes` that flash takes, in bytes.
     pub fn bytes(&self, dram_bytes: u64) -> u64 {
         if self.devices == 0 {
             return 0;
@@ -103,17 +103,17 @@ impl FlashDram {
         self.buffers_bytes(self.buffers(dram_bytes)) + self.fixed_bytes + index_bytes
     }
 
-    /// What is left of so much DRAM for objects, in bytes.
+    /// The part of `dram_bytes` that remains for objects, in bytes.
     pub fn objects_bytes(&self, dram_bytes: u64) -> u64 {
         dram_bytes.saturating_sub(self.bytes(dram_bytes))
     }
 
-    /// What flash has even where nothing is for objects, in bytes.
-    pub fn dram_bytes_least(&self) -> u64 {
+    /// The DRAM that flash takes even if none is for objects, in bytes.
+    pub fn dram_bytes_min(&self) -> u64 {
         self.dram_bytes_for(0)
     }
 
-    /// The least DRAM of which so much is left for objects, in bytes.
+    /// The least DRAM that leaves `objects_bytes` for objects, in bytes.
     pub fn dram_bytes_for(&self, objects_bytes: u64) -> u64 {
         if self.devices == 0 {
             return objects_bytes;
@@ -134,7 +134,7 @@ impl FlashDram {
         all.into_iter().find(has_no_more).map_or_else(|| with(BUFFERS_MAX), |(_, bytes)| bytes)
     }
 
-    /// What each device may take where there is so much DRAM.
+    /// The limits of each device with this DRAM size.
     pub(crate) fn limits(&self, dram_bytes: u64) -> Limits {
         let expiry = self.expiry;
         if self.devices == 0 {
@@ -151,12 +151,12 @@ impl FlashDram {
         }
     }
 
-    /// The size of segments of all devices, or of the largest.
+    /// The segment size of all devices, or of the largest, in bytes.
     pub(crate) fn segment_bytes(&self) -> Option<u64> {
         (self.devices > 0).then_some(self.segment_bytes)
     }
 
-    /// Of a device.
+    /// Write buffers of a device.
     fn buffers(&self, dram_bytes: u64) -> u64 {
         let buffers = dram_bytes / BUFFERS_DRAM_DIVISOR / self.devices / self.segment_bytes;
         buffers.clamp(BUFFERS_MIN, BUFFERS_MAX)
@@ -190,9 +190,9 @@ mod tests {
     }
 
     #[test]
-    fn less_dram_has_less_of_each() {
+    fn smaller_dram_shrinks_every_part() {
         let flash = of(256, 1, None);
-        // An eighth and a sixteenth, and what 1 GiB of objects of 4 KiB has fixed.
+        // An eighth and a sixteenth, plus the fixed part of 1 GiB of objects of 4 KiB.
         let fixed = flash.bytes(256 * MIB) - 48 * MIB;
         assert!((MIB / 4..MIB).contains(&fixed), "{fixed}");
         assert_eq!(flash.bytes(64 * MIB), 8 * MIB + 4 * MIB + fixed);
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(limits.map(|limits| limits.buffers), [16, 4, 3]);
         assert_eq!(limits.map(|limits| limits.open), [9, 3, 2]);
         let index = limits.map(|it| it.changes * size_of::<Entry>() + it.hot_bytes);
-        // But for what a part of an entry is.
+        // Up to a fraction of an entry.
         assert!(index.iter().zip([16, 4, 1]).all(|(is, mib)| mib * MIB - (*is as u64) < 64));
         assert_eq!(of(256, 1, Some(5 * MIB)).bytes(16 * MIB), 6 * MIB + 5 * MIB + fixed);
         let none = of(256, 0, None);
@@ -209,13 +209,13 @@ mod tests {
     }
 
     #[test]
-    fn as_much_dram_as_objects_need_and_no_more() {
+    fn dram_for_objects_is_sufficient_and_minimal() {
         for flash in [of(256, 1, None), of(256, 3, None), of(256, 1, Some(5 * MIB))] {
             let left = |dram_bytes: u64| flash.objects_bytes(dram_bytes);
             for objects in (0..2_000).map(|step| step * 300_007) {
                 let dram = flash.dram_bytes_for(objects);
                 assert!(left(dram) >= objects, "{flash:?}: {objects}");
-                // With a little less there is too little, and not only just below.
+                // With a little less it is too small, and not only just below.
                 let less = [1, 1_000, MIB, 3 * MIB].map(|less| dram.saturating_sub(less));
                 let has_too_little = |dram: &u64| left(*dram) <= objects;
                 assert!(less.iter().all(has_too_little), "{flash:?}: {objects}, {dram}");

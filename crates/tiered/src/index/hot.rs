@@ -1,24 +1,23 @@
-//! Index entries that were asked for lately: lines of four in DRAM, whatever partitions they
-//! are of.
+//! Hot index entries: lines of four in DRAM, of any partitions.
 //!
-//! Guarantee: [`Hot::find`] gives what was last put in for that name, if that was not taken
-//! out, or nothing; or, with a probability of about 2^-31 at full fingerprints, an entry of
-//! another key: whoever reads the record compares keys anyway. Also while its memory changes.
+//! Guarantee: [`Hot::find`] returns the entry last inserted for that name, if it was not removed,
+//! or nothing; or, with a probability of about 2^-31 at full fingerprints, an entry of another key:
+//! readers of the record compare keys anyway. This also holds while its memory changes.
 //!
-//! **What we changed.** BigKV keeps hot buckets. A bucket with one hot entry has three that
-//! are not, so single entries are kept here, which is four times as many hot ones in the same
-//! memory; what a bucket says about keys that are not there, [`crate::index::negative_filter`] says.
+//! **What we changed.** BigKV keeps hot buckets. A bucket with one hot entry has three cold ones,
+//! so single entries are kept here: four times as many hot ones in the same memory; the negative
+//! information of a bucket is in [`crate::index::negative_filter`].
 //!
-//! An entry stands in one of two lines, so that nearly all of the memory is used before one has
-//! to leave for another. Then one leaves that was not asked for since its lines were last
-//! full, as in a clock.
+//! An entry is in one of two lines, so that nearly all of the memory is used before one is evicted
+//! for another. Then one is evicted that was not accessed since its lines were last full, as in a
+//! clock.
 //!
-//! Lines are in stripes, each with a lock. In which stripe an entry is, its whole name says, and in which
-//! lines of that its fingerprint alone, which the entry has: so a stripe can be given another number of
-//! lines ([`Hot::resize`]). Stripes are small, which keeps the time short in which one cannot be used, and
-//! entries few that are told apart by their fingerprints alone.
+//! Lines are in stripes, each with a lock. The whole name chooses the stripe, and the fingerprint
+//! alone, which the entry stores, chooses the lines in it: so a stripe can be resized
+//! ([`Hot::resize`]). Stripes are small: this shortens the time for which a stripe is blocked, and
+//! few entries are distinguished by their fingerprints alone.
 //!
-//! For all threads, but what is done to one name is done by one at a time.
+//! For all threads, but operations on one name must be serialised.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -31,7 +30,7 @@ use crate::segment::layout::Name;
 const WAYS: usize = 4;
 /// One cache line of a processor.
 const LINE_BYTES: usize = WAYS * 16;
-/// Lines of a stripe, if nothing has changed its number: 512 entries.
+/// Lines of a stripe before any resize: 512 entries.
 const STRIPE_LINES: usize = 128;
 
 type Line = [Entry; WAYS];
@@ -43,7 +42,7 @@ pub(crate) struct Hot {
     lines: AtomicUsize,
 }
 
-/// Entries that are found by their fingerprints; it has a line at least.
+/// Entries that are found by their fingerprints; at least one line.
 #[derive(Debug)]
 struct Stripe {
     lines: Box<[Line]>,
@@ -59,8 +58,8 @@ impl Hot {
         Self { stripes: (0..stripes).map(stripe).collect(), lines: AtomicUsize::new(lines) }
     }
 
-    /// Room for entries in other `bytes`, stripe by stripe. Where it is less, those go that were not
-    /// asked for since their lines were last full. Of two callers the later one decides for a stripe.
+    /// Resizes to `bytes`, stripe by stripe. When shrinking, entries not accessed since their lines
+    /// were last full are dropped. Of two callers the later one decides for a stripe.
     pub(crate) fn resize(&self, bytes: usize) {
         let (lines, stripes) = (lines_in(bytes), self.stripes.len());
         let mut all = 0;
@@ -75,22 +74,22 @@ impl Hot {
         self.lines.store(all, Ordering::Relaxed);
     }
 
-    /// The entry of that name, which counts as asked for.
+    /// The entry of that name; counts as an access.
     pub(crate) fn find(&self, name: Name) -> Option<Entry> {
         self.stripe(name).lock().find(name.fingerprint)
     }
 
-    /// Puts an entry in.
+    /// Inserts an entry.
     pub(crate) fn insert(&self, partition: u32, entry: Entry) {
         self.stripe(Name { partition, fingerprint: entry.fingerprint() }).lock().insert(entry);
     }
 
-    /// Takes the entry out.
+    /// Removes the entry.
     pub(crate) fn remove(&self, name: Name) {
         self.stripe(name).lock().remove(name.fingerprint);
     }
 
-    /// Takes all entries out.
+    /// Removes all entries.
     pub(crate) fn clear(&self) {
         for stripe in &self.stripes {
             stripe.lock().lines.fill([Entry::NOTHING; WAYS]);
@@ -126,8 +125,8 @@ impl Stripe {
         self.lines_of(fingerprint).into_iter().find_map(|line| {
             let is_named = |entry: &&mut Entry| is_it(**entry, fingerprint);
             let entry = self.lines[line].iter_mut().find(is_named)?;
-            *entry = entry.asked_for(true);
-            Some(entry.asked_for(false))
+            *entry = entry.accessed(true);
+            Some(entry.accessed(false))
         })
     }
 
@@ -135,7 +134,7 @@ impl Stripe {
         let fingerprint = entry.fingerprint();
         self.remove(fingerprint);
         let mut lines = self.lines_of(fingerprint);
-        // Now the one, now the other: of two that push each other out one finds the other line.
+        // Alternate: of two entries that evict each other one finds the other line.
         if self.insertions.is_multiple_of(2) {
             lines.reverse();
         }
@@ -146,7 +145,7 @@ impl Stripe {
             || lines.iter().any(|line| self.replace(*line, entry, |other| !other.was_asked_for()));
         if !is_placed {
             for line in lines {
-                self.lines[line].iter_mut().for_each(|other| *other = other.asked_for(false));
+                self.lines[line].iter_mut().for_each(|other| *other = other.accessed(false));
             }
             self.replace(lines[fingerprint as usize % 2], entry, |_| true);
         }
@@ -158,11 +157,11 @@ impl Stripe {
         }
     }
 
-    /// Gives it another number of lines.
+    /// Changes its number of lines.
     fn resize(&mut self, lines: usize) {
         let old = std::mem::replace(self, Self::new(lines));
-        // The older first, that the younger stand before them; those that were asked for last, that
-        // they are not what goes.
+        // The older first, so that the younger are in front of them; recently accessed ones last,
+        // so that they are not evicted.
         let oldest_first = || old.lines.iter().flat_map(|line| line.iter().rev());
         for were_asked_for in [false, true] {
             let some = oldest_first().filter(|entry| !entry.is_nothing());
@@ -175,13 +174,13 @@ impl Stripe {
         }
     }
 
-    /// Puts an entry in the place of one of which `is_to_go` is true, if there is one.
+    /// Replaces an entry for which `is_to_go` is true, if there is one.
     fn replace(&mut self, line: usize, entry: Entry, is_to_go: impl Fn(Entry) -> bool) -> bool {
         let line = &mut self.lines[line];
-        // The younger stand first: what has just come does not go before it can be asked for.
+        // The younger are in front: a new entry is not evicted before it can be accessed.
         let Some(place) = line.iter().rposition(|other| is_to_go(*other)) else { return false };
         line[..=place].rotate_right(1);
-        line[0] = entry.asked_for(false);
+        line[0] = entry.accessed(false);
         true
     }
 
@@ -203,10 +202,10 @@ fn is_it(entry: Entry, fingerprint: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::Spot;
+    use crate::entry::RecordLocation;
 
     fn entry(fingerprint: u64, slot: u32) -> Entry {
-        Entry::record(fingerprint, Spot { slot, generation: 0, offset: 0, len: 64 })
+        Entry::record(fingerprint, RecordLocation { slot, generation: 0, offset: 0, len: 64 })
     }
 
     fn name(fingerprint: u64) -> Name {
@@ -214,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_found_until_taken_out_or_pushed_out() {
+    fn entries_are_found_until_removed_or_evicted() {
         let hot = Hot::new(100 * LINE_BYTES);
         for n in 0..340_u64 {
             hot.insert(3, entry(n, 1));
@@ -232,9 +231,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_out_does_not_come_back_with_other_memory() {
+    fn removed_entries_stay_removed_after_resizing() {
         let hot = Hot::new(1_000 * LINE_BYTES);
-        // Of two partitions: entries know only their fingerprints.
+        // Of two partitions: entries store only their fingerprints.
         let names = |n: u64| Name { partition: (n % 2) as u32, fingerprint: n };
         let put = |n: u64, slot| hot.insert(names(n).partition, entry(n, slot));
         (0..2_000).for_each(|n| put(n, 1));
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_asked_for_stays_where_memory_becomes_less() {
+    fn accessed_entries_survive_shrinking() {
         let hot = Hot::new(1_000 * LINE_BYTES);
         (0..2_000).for_each(|n| hot.insert(3, entry(n, 1)));
         assert!((0..400).filter(|n| hot.find(name(*n)).is_some()).count() >= 395);
@@ -271,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_round_and_round_gets_in_where_there_is_room() {
+    fn repeatedly_accessed_entries_are_admitted_while_there_is_room() {
         let hot = Hot::new(1_000 * LINE_BYTES);
         let random = |n: u64| xxh3_64(&n.to_le_bytes()) >> 24;
         let round = |numbers: std::ops::Range<u64>| {
@@ -291,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_stays_when_others_come() {
+    fn accessed_entry_is_not_evicted_by_new_ones() {
         let hot = Hot::new(64 * LINE_BYTES);
         hot.insert(3, entry(1, 1));
         for n in 2..100_000 {

@@ -1,22 +1,22 @@
-//! What a partition's page does not have: a Bloom filter over the fingerprints of its entries,
-//! ten bits each, made anew whenever the page is written.
+//! The negative filter of a partition's page: a Bloom filter over the fingerprints of its entries,
+//! ten bits each, rebuilt whenever the page is written.
 //!
-//! Guarantee: [`NegativeFilter::may_have`] of a fingerprint that it was made of is true. Of
-//! another it is true in 0.82 % of cases (ten bits an entry, seven of them looked at).
+//! Guarantee: [`NegativeFilter::may_have`] of a fingerprint in it is true. Of another it is true in
+//! 0.82 % of cases (ten bits an entry, seven probes).
 //!
-//! BigKV has no such filter, and reads the page for every key that is not there. As pages are
-//! written whole, the filter needs no deletion to forget what has left.
+//! BigKV has no such filter, and reads the page for every absent key. As pages are written whole,
+//! the filter needs no deletion.
 //!
 //! Pure.
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Bits of an entry.
+/// Bits per entry.
 const BITS: usize = 10;
-/// How many of the bits are looked at for a fingerprint.
+/// Probes per fingerprint.
 const PROBES: u32 = 7;
 
-/// A filter; of no entries it takes no memory but itself.
+/// A filter; an empty one takes no memory but itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct NegativeFilter {
     words: Box<[u64]>,
@@ -35,14 +35,14 @@ impl NegativeFilter {
         filter
     }
 
-    /// Whether the fingerprint may be one that the filter was made of.
+    /// Whether the filter may contain the fingerprint.
     pub(crate) fn may_have(&self, fingerprint: u64) -> bool {
         !self.words.is_empty()
             && bits_of(fingerprint, self.words.len())
                 .all(|bit| self.words[bit / 64] & 1 << (bit % 64) != 0)
     }
 
-    /// Its memory beside itself.
+    /// Its heap memory, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of_val(&*self.words)
     }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_has_what_it_was_made_of_and_little_else() {
+    fn filter_has_its_fingerprints_and_few_false_positives() {
         for count in [1_usize, 7, 100, 750, 1020] {
             let fingerprints = (0..count as u64).map(|n| n * 977);
             let filter = NegativeFilter::of(fingerprints.clone().collect::<Vec<_>>().into_iter());
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_of_nothing_has_nothing() {
+    fn empty_filter_has_no_fingerprint() {
         let filter = NegativeFilter::of(std::iter::empty::<u64>().collect::<Vec<_>>().into_iter());
         assert!(!filter.may_have(0) && filter.memory_bytes() == 0);
     }

@@ -1,5 +1,5 @@
-//! A partition of the flash index as DRAM knows it: the changes that its page does not have
-//! yet, and what the page does not have.
+//! The part of an index partition that DRAM holds: the changes that its page does not have yet, and
+//! the page's negative filter.
 //!
 //! ```text
 //!            set()                begin_merge()              finish_merge()
@@ -8,16 +8,16 @@
 //!                       └───────────────────────────┘ abort_merge()
 //! ```
 //!
-//! The newest word counts: changes, then what is being merged, then the page. What
-//! [`Partition::find`] calls absent is what a recovery would not find either: an invalidation
-//! is written only for what may be there, so nothing may rise again that memory has called
-//! absent. This is why
+//! The newest state counts: pending changes, then changes being merged, then the page. If
+//! [`Partition::find`] returns absent, a recovery does not find the name either: an invalidation is
+//! written only for names that may be present, so no name that DRAM has called absent may reappear.
+//! This is why
 //!
 //! 1. a change stays here until a page that has it is on flash, and its version is;
-//! 2. a record in a segment that is not whole does not get into a page, but what the page
-//!    says about its name goes;
+//! 2. a record in a segment that is not whole does not get into a page, but the page's entry of its
+//!    name is removed;
 //! 3. where a page has been lost, nothing is absent ([`Partition::distrust`]) until no recovery
-//!    goes back so far that it would find what the page had.
+//!    goes back so far that it would find the lost entries.
 //!
 //! For one thread at a time; [`crate::device::flash_device`] puts locks around it.
 
@@ -25,14 +25,14 @@ use std::hint::black_box;
 
 use crate::entry::Entry;
 use crate::index::negative_filter::NegativeFilter;
-use crate::segment::segment_table::{Life, Lives};
+use crate::segment::segment_table::{LiveSegments, SegmentState};
 
 /// No operation has this sequence.
 pub(crate) const NO_SEQUENCE: u64 = u64::MAX;
 
 /// What DRAM knows of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Knowledge {
+pub(crate) enum DramLookup {
     /// There is no record.
     Absent,
     /// The record's entry.
@@ -62,7 +62,7 @@ impl Changes {
             Some(before) => *before = entry,
             None => {
                 if self.entries.len() == self.entries.capacity() {
-                    // Doubling would leave too much unused: there are many partitions.
+                    // Doubling would leave too much memory unused: there are many partitions.
                     self.entries.reserve_exact(8);
                 }
                 self.entries.push(entry);
@@ -76,11 +76,11 @@ impl Changes {
 pub(crate) struct Partition {
     changes: Changes,
     merging: Option<Box<Changes>>,
-    /// What the page does not have; nothing is known before it has been read.
+    /// The page's negative filter; `None` before the page has been read.
     filter: Option<NegativeFilter>,
     /// The version of the page; 0: there is none.
     version: u32,
-    /// Below this, recoveries find what the page does not have.
+    /// Recoveries that start below this sequence find lost entries of the page.
     distrusted_until: u64,
 }
 
@@ -97,95 +97,100 @@ impl Partition {
         self.version
     }
 
-    /// What is known of a fingerprint.
-    pub(crate) fn find(&self, fingerprint: u64, lives: &Lives) -> Knowledge {
+    /// The state of a fingerprint.
+    pub(crate) fn find(&self, fingerprint: u64, live_segments: &LiveSegments) -> DramLookup {
         let merging = || self.merging.as_ref().and_then(|merging| merging.find(fingerprint));
         match self.changes.find(fingerprint).or_else(merging) {
-            Some(entry) => match entry.spot() {
-                Some(spot) if lives.has(spot) => Knowledge::Entry(entry),
-                _ => Knowledge::Absent,
+            Some(entry) => match entry.location() {
+                Some(location) if live_segments.has(location) => DramLookup::Entry(entry),
+                _ => DramLookup::Absent,
             },
             None => match &self.filter {
-                Some(filter) if !filter.may_have(fingerprint) => Knowledge::Absent,
-                _ => Knowledge::Page,
+                Some(filter) if !filter.may_have(fingerprint) => DramLookup::Absent,
+                _ => DramLookup::Page,
             },
         }
     }
 
-    /// Whether there is a page to be read.
+    /// Whether there is a page on flash.
     pub(crate) fn has_page(&self) -> bool {
         self.version > 0
     }
 
-    /// From now on this counts, by the operation with that sequence.
+    /// Records a change made by the operation with that sequence.
     pub(crate) fn set(&mut self, entry: Entry, sequence: u64) {
         self.changes.set(entry, sequence);
     }
 
-    /// How many changes wait.
+    /// The number of pending changes.
     pub(crate) fn changes(&self) -> usize {
         self.changes.entries.len()
     }
 
-    /// No operation before this sequence is needed to know what the partition has.
+    /// No operation before this sequence is needed to rebuild the partition.
     pub(crate) fn oldest(&self) -> u64 {
         let merging = self.merging.as_ref().map_or(NO_SEQUENCE, |merging| merging.oldest);
         self.changes.oldest.min(merging)
     }
 
-    /// The page has been read.
-    pub(crate) fn learn(&mut self, version: u32, replay_from: u64, filter: NegativeFilter) {
+    /// Installs the filter of the page that has been read.
+    pub(crate) fn install_filter(
+        &mut self,
+        version: u32,
+        replay_from: u64,
+        filter: NegativeFilter,
+    ) {
         if version == self.version && replay_from >= self.distrusted_until {
             self.filter = Some(filter);
         }
     }
 
-    /// Whether it is not known what the page does not have.
+    /// Whether the page's negative filter is missing.
     pub(crate) fn is_unknown(&self) -> bool {
         self.filter.is_none()
     }
 
-    /// What the page had is lost, though recoveries up to this sequence may find it.
+    /// The page's entries are lost, though recoveries up to this sequence may find them.
     pub(crate) fn distrust(&mut self, until: u64) {
         self.filter = None;
         self.distrusted_until = until;
     }
 
-    /// Whether at least half of the changes would be in the page after a merge.
-    pub(crate) fn is_worth_merging(&self, lives: &Lives) -> bool {
+    /// Whether a merge would bring at least half of the changes into the page.
+    pub(crate) fn is_worth_merging(&self, live_segments: &LiveSegments) -> bool {
         let is_buffered = |entry: &&Entry| {
-            let life = entry.spot().and_then(|spot| lives.of(spot));
-            matches!(life, Some((_, Life::Buffered)))
+            let life = entry.location().and_then(|location| live_segments.of(location));
+            matches!(life, Some((_, SegmentState::Buffered)))
         };
         let changes = self.changes();
         changes > 0 && self.changes.entries.iter().filter(is_buffered).count() <= changes / 2
     }
 
-    /// Begins to merge the changes into the page; the changes, or nothing where there are
-    /// none, or some are being merged.
-    pub(crate) fn begin_merge(&mut self, lives: &Lives) -> Option<Vec<Entry>> {
+    /// Begins to merge the changes into the page; returns them, or `None` if there are none, or a
+    /// merge is in progress.
+    pub(crate) fn begin_merge(&mut self, live_segments: &LiveSegments) -> Option<Vec<Entry>> {
         if self.merging.is_some() || self.changes.entries.is_empty() {
             return None;
         }
         let mut merging = std::mem::replace(&mut self.changes, Changes::NONE);
         for entry in &mut merging.entries {
-            let Some(spot) = entry.spot() else { continue };
-            match lives.of(spot) {
-                Some((_, Life::Whole)) => continue,
-                Some((_, Life::Buffered)) => {
+            let Some(location) = entry.location() else { continue };
+            match live_segments.of(location) {
+                Some((_, SegmentState::Whole)) => continue,
+                Some((_, SegmentState::Buffered)) => {
                     // No operation on a segment is older than the segment.
-                    self.changes.set(*entry, lives.order(spot.slot));
+                    self.changes.set(*entry, live_segments.order(location.slot));
                 }
                 None => {}
             }
-            *entry = Entry::gone(entry.fingerprint());
+            *entry = Entry::tombstone(entry.fingerprint());
         }
         let entries = merging.entries.clone();
         self.merging = Some(Box::new(merging));
         Some(entries)
     }
 
-    /// The page with that version has what was being merged.
+    /// The page with that version contains the merged changes.
     pub(crate) fn finish_merge(&mut self, version: u32, replay_from: u64, filter: NegativeFilter) {
         self.merging = None;
         self.version = version;
@@ -211,7 +216,7 @@ impl Partition {
     }
 }
 
-/// What a recovery has found of a partition: from its sequence on that entry counts.
+/// An entry found by a recovery: it counts from its sequence on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Restored {
     pub(crate) partition: u32,
@@ -219,11 +224,11 @@ pub(crate) struct Restored {
     pub(crate) sequence: u64,
 }
 
-/// Sets all of that, in its order.
+/// Applies these entries in order.
 ///
-/// Partitions are all over memory, and so is what they have: of many that are looked at with nothing
-/// that waits for what is seen, the processor fetches several at once, and one by one it would wait
-/// for each.
+/// Partitions and their changes are scattered over memory: the first passes touch many of them with
+/// no dependent loads, so that the processor fetches several at once; one by one it would wait for
+/// each.
 pub(crate) fn restore(partitions: &mut [Partition], restored: &[Restored]) {
     let of = |found: &Restored| partitions.get(found.partition as usize);
     let changes = restored.iter().filter_map(of).map(Partition::changes);

@@ -1,17 +1,17 @@
-//! What the index did not have yet when a device was left: invalidations of the log and records of
-//! whole segments, in the order in which they came.
+//! The operations that the index did not have yet when a device was last used: invalidations of the
+//! log and records of whole segments, in their order.
 //!
-//! Segments that were filled at the same time have operations in between one another's, others do
-//! not: so their summaries are read in the order in which segments were opened, and merged with the
-//! log; a summary is held from the first of its operations' turn to the last one's.
+//! Segments that were filled at the same time have interleaved operations, others do not: so their
+//! summaries are read in the order in which segments were opened, and merged with the log; a
+//! summary is held from the first of its operations to the last.
 //!
 //! Guarantees:
-//! 1. Operations come in the order of their sequences, each once.
+//! 1. Operations are applied in the order of their sequences, each once.
 //! 2. No more summaries are in memory than segments were open at once.
-//! 3. A segment of which the summary is damaged is told, and has no operation.
+//! 3. A segment with a damaged summary is reported, and has no operation.
 //!
-//! Relies on [`crate::segment::segment`]: no operation of a segment is older than the segment, and a summary
-//! has them in their order.
+//! Relies on [`crate::segment::segment`]: no operation of a segment is older than the segment, and
+//! a summary has them in their order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,17 +22,18 @@ use crate::segment::buffer::Summary;
 use crate::segment::invalidations::Invalidation;
 use crate::segment::segment_table::Slot;
 
-/// So many operations are shown at a time.
+/// Operations passed to `apply` at a time.
 const SHOWN: usize = 256;
 
-/// What a segment had, from which place on it is to be looked at.
+/// The summaries of a segment, and the index of the next one.
 struct Stream {
     summaries: Vec<Summary>,
     next: usize,
 }
 
-/// Shows `apply` all operations later than `from`, some at a time: of the log, and of `segments`,
-/// whose summaries `read` reads. The slots of those of which it could not, or that make no sense.
+/// Passes to `apply` all operations later than `from`, in batches: of the log, and of `segments`,
+/// whose summaries `read` reads. Returns the slots of segments whose summaries are unreadable or
+/// inconsistent.
 pub(crate) fn replay(
     mut log: Vec<Invalidation>,
     mut segments: Vec<Slot>,
@@ -80,14 +81,14 @@ pub(crate) fn replay(
         if of_log == Some(next)
             && let Some(Invalidation { name, sequence, .. }) = log.next()
         {
-            let entry = Entry::gone(name.fingerprint);
+            let entry = Entry::tombstone(name.fingerprint);
             shown.push(Restored { partition: name.partition, entry, sequence });
             continue;
         }
         let Some(Reverse((_, place))) = turns.pop() else { continue };
         let stream = &mut streams[place];
-        let Summary { name, sequence, spot } = stream.summaries[stream.next];
-        let entry = Entry::record(name.fingerprint, spot);
+        let Summary { name, sequence, location } = stream.summaries[stream.next];
+        let entry = Entry::record(name.fingerprint, location);
         shown.push(Restored { partition: name.partition, entry, sequence });
         stream.next += 1;
         match stream.summaries.get(stream.next) {
@@ -100,7 +101,7 @@ pub(crate) fn replay(
     }
 }
 
-/// Whether operations are where they are relied on to be.
+/// Whether a segment's operations are in its range and in order.
 fn is_in_order(summaries: &[Summary], segment: &Slot) -> bool {
     let is_inside = |summary: &Summary| {
         segment.order < summary.sequence && summary.sequence <= segment.sequence_max

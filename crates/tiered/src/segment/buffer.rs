@@ -1,8 +1,8 @@
-//! A segment in the making: records one behind the other in a buffer, and behind them, when
-//! it is sealed, a summary of what was put in, so that a recovery need not read the records.
+//! A segment in memory: consecutive records in a buffer, followed, once it is sealed, by a summary
+//! of its records, so that a recovery need not read the records.
 //!
 //! ```text
-//! summary, behind the last record:
+//! summary, after the last record:
 //! OFFSET  SIZE  MEANING
 //! 0       8     checksum (`coding.rs`, seeded with the device) of the rest
 //! 8       8     slot and generation
@@ -10,13 +10,13 @@
 //!               offset and length in the segment (4 each)
 //! ```
 //!
-//! Values on flash: do not change. Pure; for one thread at a time, but that a sealed buffer
-//! does not change any more.
+//! Values on flash: do not change. Pure; for one thread at a time, but a sealed buffer is
+//! immutable.
 
 use tidekv_io::buffer::AlignedVec;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::entry::{SegmentId, Spot, UNIT_BYTES};
+use crate::entry::{RecordLocation, SegmentId, UNIT_BYTES};
 use crate::segment::layout::{BLOCK_BYTES, Name, SUMMARY_BYTES};
 use crate::segment::record::{self, Record};
 use crate::segment::segment_table::Slot;
@@ -24,12 +24,12 @@ use crate::segment::ttl::{Group, may_go_at_s};
 
 const SUMMARY_HEAD_BYTES: usize = 16;
 
-/// A record as a summary has it.
+/// The summary of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Summary {
     pub(crate) name: Name,
     pub(crate) sequence: u64,
-    pub(crate) spot: Spot,
+    pub(crate) location: RecordLocation,
 }
 
 /// A segment that is being filled.
@@ -41,7 +41,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// An empty segment of `capacity` bytes in the slot, in a buffer that has room for them.
+    /// An empty segment of `capacity` bytes in the slot, in a buffer with room for them.
     pub(crate) fn new(
         id: SegmentId,
         group: Group,
@@ -49,14 +49,14 @@ impl Segment {
         capacity: usize,
         mut buffer: AlignedVec,
     ) -> Self {
-        // What is put among objects that never expire stays as long as they do.
+        // An object among objects that never expire stays as long as they do.
         let may_go_at_s = if group == Group::NEVER { u32::MAX } else { 0 };
         let slot = Slot { group, order, sequence_max: order, may_go_at_s, ..Slot::free(id) };
         buffer.clear();
         Self { bytes: buffer, capacity, summaries: Vec::new(), slot }
     }
 
-    /// Its buffer, for another one.
+    /// Its buffer, for reuse.
     pub(crate) fn into_buffer(self) -> AlignedVec {
         self.bytes
     }
@@ -71,7 +71,7 @@ impl Segment {
 
     /// The largest record that fits an empty segment.
     pub(crate) fn record_bytes_max(capacity: usize) -> usize {
-        // The end of the summary is filled up to a whole block.
+        // The summary is padded to a whole block.
         let bytes = capacity - SUMMARY_HEAD_BYTES - SUMMARY_BYTES - BLOCK_BYTES as usize;
         bytes / UNIT_BYTES * UNIT_BYTES
     }
@@ -82,7 +82,7 @@ impl Segment {
         self.bytes.len() + record_bytes + summaries + BLOCK_BYTES as usize <= self.capacity
     }
 
-    /// How many records it has.
+    /// The number of its records.
     pub(crate) fn records(&self) -> u32 {
         self.slot.records
     }
@@ -100,42 +100,45 @@ impl Segment {
         record: &Record,
         sequence: u64,
         now_s: u32,
-    ) -> Spot {
+    ) -> RecordLocation {
         let object = &record.found.object;
         let (offset, id) = (self.bytes.len(), self.slot.id);
         let len = record::record_bytes(key.len(), object.value.len());
         self.bytes.resize(offset + len, 0);
         record::encode(&mut self.bytes[offset..], id, key, record);
         let generation = id.generation as u16;
-        let spot = Spot { slot: id.slot, generation, offset: offset as u32, len: len as u32 };
-        self.summaries.push(Summary { name, sequence, spot });
+        let location =
+            RecordLocation { slot: id.slot, generation, offset: offset as u32, len: len as u32 };
+        self.summaries.push(Summary { name, sequence, location });
         let slot = &mut self.slot;
         slot.sequence_max = slot.sequence_max.max(sequence);
         slot.may_go_at_s = slot.may_go_at_s.max(may_go_at_s(object.deadline, now_s));
         let deadline_s = object.deadline.unix_s().unwrap_or(u32::MAX);
         slot.deadline_max_s = slot.deadline_max_s.max(deadline_s);
         slot.records += 1;
-        spot
+        location
     }
 
     /// The bytes of a record.
-    pub(crate) fn read(&self, spot: Spot) -> Option<&[u8]> {
-        let offset = spot.offset as usize;
-        spot.is_in(self.slot.id).then(|| self.bytes.get(offset..offset + spot.len as usize))?
+    pub(crate) fn read(&self, location: RecordLocation) -> Option<&[u8]> {
+        let offset = location.offset as usize;
+        location
+            .is_in(self.slot.id)
+            .then(|| self.bytes.get(offset..offset + location.len as usize))?
     }
 
-    /// Appends the summary; what the segment table says of the segment when it is on flash.
+    /// Appends the summary; returns the segment's entry of the segment table.
     pub(crate) fn seal(&mut self, device: u64) -> Slot {
         self.slot.bytes = self.bytes.len() as u32;
         self.slot.is_whole = true;
         let mut summary = Vec::with_capacity(self.summaries.len() * SUMMARY_BYTES + 8);
         summary.extend_from_slice(&self.slot.id.slot.to_le_bytes());
         summary.extend_from_slice(&self.slot.id.generation.to_le_bytes());
-        for Summary { name, sequence, spot } in &self.summaries {
+        for Summary { name, sequence, location } in &self.summaries {
             summary.extend_from_slice(&name.number().to_le_bytes());
             summary.extend_from_slice(&sequence.to_le_bytes());
-            summary.extend_from_slice(&spot.offset.to_le_bytes());
-            summary.extend_from_slice(&spot.len.to_le_bytes());
+            summary.extend_from_slice(&location.offset.to_le_bytes());
+            summary.extend_from_slice(&location.len.to_le_bytes());
         }
         self.bytes.extend_from_slice(&xxh3_64_with_seed(&summary, device).to_le_bytes());
         self.bytes.extend_from_slice(&summary);
@@ -143,7 +146,7 @@ impl Segment {
         self.slot
     }
 
-    /// What is to be written.
+    /// The bytes to write.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -160,12 +163,12 @@ impl std::fmt::Debug for Segment {
     }
 }
 
-/// Where the summary of a whole segment is in it, and how long.
+/// The offset of the summary in a whole segment, and its length, in bytes.
 pub(crate) fn summary_range(slot: &Slot) -> (u64, usize) {
     (slot.bytes.into(), SUMMARY_HEAD_BYTES + slot.records as usize * SUMMARY_BYTES)
 }
 
-/// The records of a summary, if it is whole and the segment's.
+/// The records of a summary, if it is intact and the segment's.
 pub(crate) fn read_summary(bytes: &[u8], device: u64, id: SegmentId) -> Option<Vec<Summary>> {
     let (checksum, summary) = bytes.split_first_chunk::<8>()?;
     if u64::from_le_bytes(*checksum) != xxh3_64_with_seed(summary, device) {
@@ -182,7 +185,12 @@ pub(crate) fn read_summary(bytes: &[u8], device: u64, id: SegmentId) -> Option<V
     let record = |bytes: &[u8]| Summary {
         name: Name::from_number(long(bytes, 0)),
         sequence: long(bytes, 8),
-        spot: Spot { slot: id.slot, generation, offset: word(bytes, 16), len: word(bytes, 20) },
+        location: RecordLocation {
+            slot: id.slot,
+            generation,
+            offset: word(bytes, 16),
+            len: word(bytes, 20),
+        },
     };
     Some(records.chunks_exact(SUMMARY_BYTES).map(record).collect())
 }
@@ -192,7 +200,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::object::{Deadline, Found, Object};
+    use crate::object::{CachedObject, Deadline, Object};
     use crate::segment::record::Kind;
 
     const ID: SegmentId = SegmentId { slot: 3, generation: 5 };
@@ -204,7 +212,7 @@ mod tests {
     fn record(value_len: usize, deadline: Deadline) -> Record {
         let value = Bytes::from(vec![1; value_len]);
         let object = Object { value, flags: 0, deadline, version: 1, marks: 0 };
-        let found = Found { object, was_fetched: false, accessed_s: 0 };
+        let found = CachedObject { object, was_fetched: false, accessed_s: 0 };
         Record { found, kind: Kind::Whole, home: 0, epoch: 0 }
     }
 
@@ -213,31 +221,34 @@ mod tests {
     }
 
     #[test]
-    fn what_is_appended_is_read_and_summed_up() {
+    fn appended_records_are_read_and_summarised() {
         let group = Group::of(Deadline::at(2_000), 1_000);
         let mut segment = empty(group, 64 << 10);
         let record = record(1_000, Deadline::at(2_000));
-        let mut spots = Vec::new();
+        let mut locations = Vec::new();
         while segment.has_room_for(record::record_bytes(1, 1_000)) {
-            let n = spots.len() as u64;
-            spots.push(segment.append(name(n), b"k", &record, 10 + n, 1_000));
+            let n = locations.len() as u64;
+            locations.push(segment.append(name(n), b"k", &record, 10 + n, 1_000));
         }
-        assert!(spots.len() > 50);
-        for spot in &spots {
-            let bytes = segment.read(*spot).expect("it is in the buffer");
+        assert!(locations.len() > 50);
+        for location in &locations {
+            let bytes = segment.read(*location).expect("it is in the buffer");
             assert_eq!(record::decode(bytes, ID, b"k"), Ok(record.clone()));
         }
         let slot = segment.seal(9);
         assert!(segment.bytes().len() <= 64 << 10);
-        assert_eq!((slot.records as usize, slot.order, slot.may_go_at_s), (spots.len(), 7, 1_750));
-        assert_eq!(slot.sequence_max, 9 + spots.len() as u64);
+        assert_eq!(
+            (slot.records as usize, slot.order, slot.may_go_at_s),
+            (locations.len(), 7, 1_750)
+        );
+        assert_eq!(slot.sequence_max, 9 + locations.len() as u64);
         let (at, len) = summary_range(&slot);
         let bytes = &segment.bytes()[at as usize..at as usize + len];
         let summaries = read_summary(bytes, 9, ID).expect("it is whole");
-        let expected = spots.iter().enumerate().map(|(n, spot)| Summary {
+        let expected = locations.iter().enumerate().map(|(n, location)| Summary {
             name: name(n as u64),
             sequence: 10 + n as u64,
-            spot: *spot,
+            location: *location,
         });
         assert!(summaries.into_iter().eq(expected));
         assert_eq!(read_summary(bytes, 8, ID), None);
@@ -245,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_never_expires_keeps_its_segment() {
+    fn object_that_never_expires_keeps_its_segment() {
         let group = Group::of(Deadline::at(2_000), 1_000);
         let mut segment = empty(group, 64 << 10);
         segment.append(name(1), b"k", &record(10, Deadline::at(2_000)), 8, 1_000);
@@ -255,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_never_expires_keeps_what_does() {
+    fn group_that_never_expires_keeps_expiring_objects() {
         let mut segment = empty(Group::NEVER, 64 << 10);
         segment.append(name(1), b"k", &record(10, Deadline::at(2_000)), 8, 1_000);
         let slot = segment.seal(9);

@@ -1,9 +1,9 @@
 //! Numbers and checksums in the small fixed layouts of the device's metadata.
 //!
-//! A [`Writer`] fills a block front to back, a [`Reader`] takes the same numbers out; what a
-//! block holds is written once, in the order of its table. All numbers are little-endian. The
-//! first eight bytes are an XXH3 of the rest, seeded with the device, so that what another
-//! device wrote is not taken for this one's.
+//! A [`Writer`] fills a block front to back, a [`Reader`] reads the same numbers; the contents of a
+//! block are encoded once, in the order of its table. All numbers are little-endian. The first
+//! eight bytes are an XXH3 of the rest, seeded with the device, so that a block of another device
+//! is not taken for this one's.
 //!
 //! Pure.
 
@@ -18,7 +18,7 @@ pub(crate) struct Writer<const N: usize> {
 }
 
 impl<const N: usize> Writer<N> {
-    /// An empty block; what is not filled is zero.
+    /// An empty block; unwritten bytes are zero.
     pub(crate) fn new() -> Self {
         Self { bytes: [0; N], at: CHECKSUM_BYTES }
     }
@@ -45,7 +45,7 @@ impl<const N: usize> Writer<N> {
     }
 }
 
-/// Takes numbers out of a block.
+/// Reads numbers from a block.
 #[derive(Debug)]
 pub(crate) struct Reader<'b> {
     bytes: &'b [u8],
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_is_read_as_it_was_written_and_only_on_its_device() {
+    fn block_round_trips_only_on_its_device() {
         let mut block = Writer::<64>::new().u64(1).u32(2).bytes(b"abc").seal(5);
         let mut reader = Reader::open(&block, 5).expect("it is whole");
         assert_eq!((reader.u64(), reader.u32(), reader.bytes::<3>()), (1, 2, *b"abc"));

@@ -1,33 +1,32 @@
-//! The log of invalidations: which keys have no record on flash any more, written before what
-//! made it so is acknowledged.
+//! The log of invalidations: names that no longer have a record on flash, logged before the
+//! operation is acknowledged.
 //!
 //! ```text
 //! OFFSET  SIZE  MEANING
 //! 0       8     checksum (`coding.rs`)
-//! 8       8     number: one more than the invalidation's before it
+//! 8       8     number: one more than the previous invalidation's
 //! 16      8     sequence of the operation
 //! 24      8     the fingerprint (40 bits), above it the partition
 //! ```
 //!
-//! Values on flash: do not change. The log is a ring: number `n` stands in place
-//! `n mod places`. Behind the last one stands the log's end, which looks like an invalidation of all
-//! ones and has the number that the next one gets: else nobody could notice that the last one is
-//! missing. An invalidation is written through the operating system's cache, and the end behind it
-//! in the same piece, or after it where the ring begins anew: it survives a killed process whole or
-//! was not acknowledged.
+//! Values on flash: do not change. The log is a ring: number `n` is in place `n mod places`. After
+//! the last invalidation comes an end mark, which has the form of an invalidation of all ones and
+//! the number of the next one: else a missing last invalidation would go unnoticed. An invalidation
+//! is written through the operating system's cache, and the end mark after it in the same write, or
+//! in a later one where the ring wraps: after a kill it is whole, or it was not acknowledged.
 //!
 //! Guarantees:
-//! 1. [`Collection`] gives all invalidations from the first that counts on, in their order, or
-//!    says that it cannot: a place that is damaged might be one of them.
-//! 2. None that counts is overwritten: [`Invalidations::next`] has none to give when the ring
-//!    is full.
+//! 1. [`Collection`] returns all invalidations from the first that counts on, in their order, or
+//!    fails: a damaged place might be one of them.
+//! 2. None that counts is overwritten: [`Invalidations::next`] returns `None` when the ring is
+//!    full.
 //!
 //! Pure; [`crate::device::flash_device`] does the writing.
 
 use crate::segment::coding::{Reader, Writer};
 use crate::segment::layout::{INVALIDATION_BYTES, Name};
 
-/// The name that an end has.
+/// The name in an end mark.
 const END: u64 = u64::MAX;
 
 /// One invalidation.
@@ -44,7 +43,7 @@ impl Invalidation {
         Writer::new().u64(number).u64(sequence).u64(self.name.number()).seal(device)
     }
 
-    /// The end of a log whose next invalidation has that number.
+    /// The end mark of a log whose next invalidation has that number.
     pub(crate) fn end(number: u64, device: u64) -> [u8; INVALIDATION_BYTES] {
         Writer::new().u64(number).u64(0).u64(END).seal(device)
     }
@@ -61,7 +60,7 @@ impl Invalidation {
     }
 }
 
-/// Which part of the ring counts.
+/// The part of the ring that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Invalidations {
     places: u64,
@@ -75,32 +74,32 @@ impl Invalidations {
         Self { places: places.into(), first, next }
     }
 
-    /// The number of the next invalidation; none when all places but the end's are taken.
+    /// The number of the next invalidation; `None` when all places but the end mark's are taken.
     pub(crate) fn next(&self) -> Option<u64> {
         (self.room() > 0).then_some(self.next)
     }
 
-    /// How many more there is room for.
+    /// The free places.
     pub(crate) fn room(&self) -> u64 {
         self.places - 1 - (self.next - self.first)
     }
 
-    /// The next one has been written.
+    /// Counts the next one as written.
     pub(crate) fn advance(&mut self) {
         self.next += 1;
     }
 
-    /// Those before `first` do not count any more.
+    /// Frees the places of numbers before `first`.
     pub(crate) fn cut(&mut self, first: u64) {
         self.first = first.clamp(self.first, self.next);
     }
 
-    /// The number that the next one will have.
+    /// The number of the next one.
     pub(crate) fn end(&self) -> u64 {
         self.next
     }
 
-    /// How much of the ring is taken, in percent.
+    /// The fill of the ring, in percent.
     pub(crate) fn percent_full(&self) -> u64 {
         (self.next - self.first) * 100 / self.places
     }
@@ -116,7 +115,7 @@ pub(crate) struct Collection {
 }
 
 impl Collection {
-    /// Nothing yet, of those that are from number `first` on.
+    /// An empty collection of the invalidations from number `first` on.
     pub(crate) fn new(device: u64, first: u64) -> Self {
         Self { device, first, found: Vec::new(), is_damaged: false }
     }
@@ -134,8 +133,8 @@ impl Collection {
         }
     }
 
-    /// All of them in their order, when the whole ring has been added; none where one of them
-    /// may be missing.
+    /// All of them in their order, once the whole ring has been added; `None` if one may be
+    /// missing.
     pub(crate) fn finish(mut self) -> Option<Vec<Invalidation>> {
         self.found.sort_unstable_by_key(|invalidation| invalidation.number);
         let mut numbers = (self.first..).zip(&self.found);

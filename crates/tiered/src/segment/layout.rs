@@ -1,4 +1,4 @@
-//! What stands where on a device.
+//! The layout of a device.
 //!
 //! ```text
 //! superblock A │ superblock B │ invalidations │ versions of pages │ segment table │   buffered
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Every part begins at a multiple of 4 KiB. The first line is written through the operating
-//! system's cache, in small pieces, before what they stand for is acknowledged; the second
-//! past it. Both lines never meet in a block of 4 KiB.
+//! system's cache, in small pieces, before the operation is acknowledged; the second bypasses it.
+//! The two lines never share a block of 4 KiB.
 //!
 //! Pure.
 
@@ -17,7 +17,7 @@ use crate::entry::{
 use crate::error::{Error, Result};
 use crate::segment::page::{ENTRIES_MAX, PAGE_BYTES};
 
-/// Parts begin at multiples of so many bytes.
+/// Alignment of the parts, in bytes.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
 /// The size of a superblock.
 pub(crate) const SUPERBLOCK_BYTES: usize = BLOCK_BYTES as usize;
@@ -28,19 +28,19 @@ pub(crate) const VERSION_BYTES: usize = 16;
 /// The size of a slot's entry in the segment table.
 pub(crate) const SLOT_BYTES: usize = 64;
 
-/// The size of a record's place in the summary of its segment.
+/// The size of a record's entry in the summary of its segment.
 pub(crate) const SUMMARY_BYTES: usize = 24;
 
-/// Fewer slots are no log.
+/// Fewer slots do not make a log.
 const SLOTS_MIN: u64 = 8;
-/// Segments are at least so large, unless a test says otherwise.
+/// The least size of a segment, unless a test sets another one.
 pub(crate) const SEGMENT_BYTES_MIN: u64 = 2 << 20;
-/// As many segments as that make a device, where it is not too small or too large.
+/// The number of segments of a device that is neither too small nor too large.
 const DEFAULT_SEGMENTS: u64 = 1024;
-/// How full pages are where objects have the usual size: three quarters.
+/// The fill of pages where objects have the average size: three quarters.
 const DEFAULT_ENTRIES: u64 = ENTRIES_MAX as u64 * 3 / 4;
 
-/// What the index knows of a key. Of two keys with one name it knows the younger.
+/// The name of a key in the index. Of two keys with one name the index has the younger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Name {
     pub(crate) partition: u32,
@@ -60,8 +60,8 @@ impl Name {
     }
 }
 
-/// What an object of so many bytes, key and value, takes on flash: a record, a place in a summary, and
-/// one on each of two pages.
+/// The flash that an object of `object_bytes`, key and value, takes, in bytes: a record, a summary
+/// entry, and an entry on each of two pages.
 fn taken_bytes(object_bytes: u64) -> u64 {
     let record_bytes = object_bytes + RECORD_HEADER_BYTES as u64;
     let place_bytes = 2 * PAGE_BYTES as u64 / DEFAULT_ENTRIES;
@@ -71,43 +71,42 @@ fn taken_bytes(object_bytes: u64) -> u64 {
 /// The parts of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// All of it.
+    /// The whole device.
     pub(crate) bytes: u64,
     /// The size of a segment.
     pub(crate) segment_bytes: u32,
-    /// How many segments there is room for.
+    /// The number of segment slots.
     pub(crate) slots: u32,
-    /// How many partitions the index has.
+    /// The number of index partitions.
     pub(crate) partitions: u32,
-    /// How many invalidations there is room for.
+    /// The capacity of the invalidation log.
     pub(crate) invalidations: u32,
     /// Bits of a fingerprint.
     pub(crate) fingerprint_bits: u32,
 }
 
 impl Layout {
-    /// The parts of a device of `bytes`, for objects of the usual size.
+    /// The layout of a device of `bytes`, for objects of the average size.
     ///
     /// # Errors
     ///
-    /// When it is too small for the least number of segments; the message says how large it
-    /// would have to be.
+    /// When it is too small for the least number of segments; the message states the size needed.
     pub(crate) fn of(
         bytes: u64,
-        object_bytes_usual: u64,
+        avg_object_bytes: u64,
         segment_bytes: Option<u64>,
         fingerprint_bits: u32,
     ) -> Result<Self> {
-        let usual = (bytes / DEFAULT_SEGMENTS).next_power_of_two();
-        let usual = usual.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX as u64);
-        let segment_bytes = segment_bytes.unwrap_or(usual);
-        let objects = bytes / taken_bytes(object_bytes_usual) + 1;
+        let average = (bytes / DEFAULT_SEGMENTS).next_power_of_two();
+        let average = average.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX as u64);
+        let segment_bytes = segment_bytes.unwrap_or(average);
+        let objects = bytes / taken_bytes(avg_object_bytes) + 1;
         let layout = Self {
             bytes,
             segment_bytes: segment_bytes as u32,
             slots: 0,
             partitions: objects.div_ceil(DEFAULT_ENTRIES).min(1 << 24) as u32,
-            // Half of them are used when pages begin to be merged for their sake.
+            // Half of them are used when page merges begin to free the log.
             invalidations: (objects / 4).next_multiple_of(128).clamp(1 << 10, 1 << 21) as u32,
             fingerprint_bits,
         };
@@ -115,20 +114,20 @@ impl Layout {
         if slots < SLOTS_MIN {
             return Err(Error::invalid(format!(
                 "a flash device of {bytes} bytes is too small: it takes at least {}",
-                Self::bytes_min(object_bytes_usual, segment_bytes)
+                Self::bytes_min(avg_object_bytes, segment_bytes)
             )));
         }
         Ok(Self { slots: slots as u32, ..layout })
     }
 
-    /// For how many slots there is room in so many bytes, with all that is there beside them. The
-    /// number of slots that the layout has is not looked at.
+    /// The number of slots that fit in `bytes`, with all other parts. Ignores the layout's own
+    /// number of slots.
     fn slots_fitting(&self, bytes: u64) -> u64 {
-        bytes.saturating_sub(self.beside_bytes()) / self.slot_bytes()
+        bytes.saturating_sub(self.overhead_bytes()) / self.slot_bytes()
     }
 
-    /// What is there beside slots, in bytes, however many may be in use.
-    pub(crate) fn beside_bytes(&self) -> u64 {
+    /// The size of all parts but the slots, in bytes, however many may be in use.
+    pub(crate) fn overhead_bytes(&self) -> u64 {
         Self { slots: 0, ..*self }.segments_at() + BLOCK_BYTES
     }
 
@@ -136,8 +135,8 @@ impl Layout {
         u64::from(self.segment_bytes) + SLOT_BYTES as u64
     }
 
-    /// How many of its slots may be in use where no more than so many bytes may be: none with 0.
-    /// Nothing where that is too little for the least number of slots.
+    /// The number of slots that may be in use within `bytes`: none with 0. `None` if that is less
+    /// than the least number of slots.
     pub(crate) fn slots_within(&self, bytes: u64) -> Option<u32> {
         if bytes == 0 {
             return Some(0);
@@ -146,24 +145,24 @@ impl Layout {
         (slots >= SLOTS_MIN).then_some(slots as u32)
     }
 
-    /// The least bytes that may be in use, if not none.
+    /// The least bytes that may be in use, if any are.
     pub(crate) fn in_use_bytes_min(&self) -> u64 {
-        self.beside_bytes() + SLOTS_MIN * self.slot_bytes()
+        self.overhead_bytes() + SLOTS_MIN * self.slot_bytes()
     }
 
-    /// About the smallest device that is large enough, in bytes.
-    fn bytes_min(object_bytes_usual: u64, segment_bytes: u64) -> u64 {
+    /// Approximately the smallest device that is large enough, in bytes.
+    fn bytes_min(avg_object_bytes: u64, segment_bytes: u64) -> u64 {
         let slots_bytes = SLOTS_MIN * (segment_bytes + SLOT_BYTES as u64);
-        // The index takes its part of whatever the size is.
+        // The index takes its share of any size.
         let page_bytes = 2 * PAGE_BYTES as u64 + VERSION_BYTES as u64;
-        let taken_bytes = taken_bytes(object_bytes_usual);
+        let taken_bytes = taken_bytes(avg_object_bytes);
         let share = page_bytes as f64 / (DEFAULT_ENTRIES * taken_bytes) as f64;
         let fixed_bytes = slots_bytes + 128 * BLOCK_BYTES;
         ((fixed_bytes as f64 / (1.0 - share).max(0.01)) as u64).next_multiple_of(1 << 20)
     }
 
-    /// What the index takes of DRAM at most, in bytes, but for changes and hot entries: for each
-    /// partition itself and the filter of a full page, and for each slot what stands in it.
+    /// The most DRAM that the index takes, in bytes, without changes and hot entries: for each
+    /// partition its state and the filter of a full page, and for each slot its state.
     pub(crate) fn index_bytes_max(&self) -> u64 {
         let partition_bytes = 100 + ENTRIES_MAX as u64 * 10 / 8;
         u64::from(self.partitions) * partition_bytes + u64::from(self.slots) * 120
@@ -173,7 +172,7 @@ impl Layout {
         generation % 2 * BLOCK_BYTES
     }
 
-    /// Where the invalidation with that number stands.
+    /// The offset of the invalidation with that number.
     pub(crate) fn invalidation_at(&self, number: u64) -> u64 {
         let place = number % u64::from(self.invalidations);
         2 * BLOCK_BYTES + place * INVALIDATION_BYTES as u64
@@ -200,7 +199,7 @@ impl Layout {
         self.table_entry_at(self.slots).next_multiple_of(BLOCK_BYTES)
     }
 
-    /// Where the page of a partition with that version stands: versions take turns.
+    /// The offset of a partition's page with that version: versions alternate.
     pub(crate) fn page_at(&self, partition: u32, version: u32) -> u64 {
         let place = u64::from(partition) * 2 + u64::from(version % 2);
         self.pages_at() + place * PAGE_BYTES as u64
@@ -214,7 +213,7 @@ impl Layout {
         self.segments_at() + u64::from(slot) * u64::from(self.segment_bytes)
     }
 
-    /// What the index knows of a key with that hash.
+    /// The name of a key with that hash.
     pub(crate) fn name_of(&self, hash: u64) -> Name {
         let partition = (((hash >> 32) * u64::from(self.partitions)) >> 32) as u32;
         Name { partition, fingerprint: hash & ((1 << self.fingerprint_bits) - 1) }
@@ -227,8 +226,8 @@ mod tests {
 
     #[test]
     fn parts_follow_one_another_and_end_within_the_device() {
-        for (bytes, usual) in [(64 << 20, 4096), (4 << 30, 32 << 10), (1 << 40, 4096)] {
-            let layout = Layout::of(bytes, usual, None, 40).expect("it is large enough");
+        for (bytes, average) in [(64 << 20, 4096), (4 << 30, 32 << 10), (1 << 40, 4096)] {
+            let layout = Layout::of(bytes, average, None, 40).expect("it is large enough");
             let last = u64::from(layout.invalidations) - 1;
             let starts = [
                 layout.superblock_at(1),
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_small_is_refused_with_the_minimum() {
+    fn too_small_device_is_refused_with_the_minimum() {
         let error = Layout::of(1 << 20, 4096, None, 40).unwrap_err().to_string();
         let least: u64 = error.rsplit(' ').next().unwrap().parse().expect("it is a number");
         assert!(Layout::of(least, 4096, None, 40).is_ok(), "{error}");
@@ -258,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_has_as_many_slots_as_fit_it() {
+    fn slots_within_a_part_fit_it() {
         for bytes in [64 << 20, (64 << 20) + 1_000_000, 4 << 30] {
             let layout = Layout::of(bytes, 4096, None, 40).expect("it is large enough");
             let least = layout.in_use_bytes_min();
@@ -280,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn every_partition_is_somebodys() {
+    fn every_partition_is_reachable() {
         let layout = Layout::of(64 << 20, 4096, None, 40).expect("it is large enough");
         let (first, last) = (layout.name_of(0), layout.name_of(u64::MAX));
         assert_eq!(first, Name { partition: 0, fingerprint: 0 });

@@ -1,4 +1,4 @@
-//! The mark at the start of a file of objects: which metadata goes with it.
+//! The mark at the start of a data file: it identifies the metadata that belongs to it.
 //!
 //! ```text
 //! OFFSET  SIZE  MEANING
@@ -11,11 +11,11 @@
 //!
 //! Values on flash: do not change.
 //!
-//! The metadata of a device that is a file lies in a file of its own ([`crate::device::recovery`]), and who
-//! restores one of the two from a copy may leave the other as it is. Older metadata beside newer
-//! objects would say of what was overwritten since that it is there; so the superblock has the
-//! session, and the mark is written after it whenever the device is opened: metadata with an
-//! earlier session than the mark's is not the device's any more.
+//! The metadata of a device that is a file is in a file of its own ([`crate::device::recovery`]),
+//! and a restore from a copy may replace only one of the two. Older metadata with newer data would
+//! present overwritten records as live; so the superblock has the session, and the mark is written
+//! after it whenever the device is opened: metadata with an earlier session than the mark's no
+//! longer belongs to the device.
 //!
 //! Pure.
 
@@ -37,13 +37,14 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// The mark of a device that says that.
+    /// The mark that belongs to a superblock.
     pub(crate) fn of(superblock: &Superblock) -> Self {
         Self { device: superblock.device, session: superblock.session }
     }
 
-    /// Whether metadata that begins with that superblock is the device's. One of a later session
-    /// is: a process was killed before it could mark the device, and had done nothing yet.
+    /// Whether metadata that begins with that superblock belongs to the device. One of a later
+    /// session does: a process was killed before it could mark the device, and had done nothing
+    /// yet.
     pub(crate) fn allows(self, superblock: &Superblock) -> bool {
         self.device == superblock.device && self.session <= superblock.session
     }
@@ -72,14 +73,14 @@ mod tests {
     }
 
     #[test]
-    fn metadata_of_an_earlier_session_or_another_device_is_not_allowed() {
+    fn mark_refuses_metadata_of_earlier_session_or_other_device() {
         let mark = Mark::of(&superblock(5, 7));
         assert!(mark.allows(&superblock(5, 7)) && mark.allows(&superblock(5, 8)));
         assert!(!mark.allows(&superblock(5, 6)) && !mark.allows(&superblock(6, 7)));
     }
 
     #[test]
-    fn it_comes_back_whole_or_not_at_all() {
+    fn round_trips_whole_or_not_at_all() {
         let mark = Mark::of(&superblock(5, 7));
         let block = mark.encode();
         assert_eq!(Mark::decode(&block), Some(mark));

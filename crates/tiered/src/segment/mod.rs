@@ -1,5 +1,5 @@
-//! What a flash device holds, byte by byte: superblock, segments of records, their tables, the log of
-//! invalidations and the state file beside it.
+//! The contents of a flash device, byte by byte: superblock, segments of records, their tables, the
+//! log of invalidations, and the state file.
 //!
 //! Modules are declared bottom-up.
 

@@ -1,4 +1,4 @@
-//! A page of the flash index: the entries of one partition, as they stand on flash.
+//! A page of the flash index: the entries of one partition, as stored on flash.
 //!
 //! A page is four blocks of 4 KiB, each as follows:
 //!
@@ -9,18 +9,18 @@
 //! 12      4     the partition
 //! 16      8     the device
 //! 24      4     version: one more than the page that it replaces
-//! 28      4     which block of the page
+//! 28      4     number of the block in the page
 //! 32      32    zero
 //! 64      4032  63 buckets of four entries (`entry.rs`)
 //! ```
 //!
 //! Values on flash: do not change.
 //!
-//! An entry stands in one of two buckets of one block, which its fingerprint names; so a lookup
+//! An entry is in one of two buckets of one block, both chosen by its fingerprint; so a lookup
 //! costs one read of that block, however full the page is. In place of probing on, as BigKV does
-//! within a bound, an insertion moves one entry to its other bucket, and if that does not help
-//! the oldest of eight is displaced: a cache may lose it. BigKV reads its pages whole; of the
-//! thousand entries a lookup wants one.
+//! within a bound, an insertion moves one entry to its other bucket, and if that does not help the
+//! oldest of eight is displaced: a cache may lose it. BigKV reads its pages whole; a lookup needs
+//! one of the thousand entries.
 //!
 //! Pure; for one thread at a time.
 
@@ -30,9 +30,9 @@ use crate::entry::Entry;
 
 /// The size of a page.
 pub(crate) const PAGE_BYTES: usize = BLOCKS * PAGE_BLOCK_BYTES;
-/// The size of what a lookup reads of it.
+/// The size of a page's block, which a lookup reads.
 pub(crate) const PAGE_BLOCK_BYTES: usize = 4 << 10;
-/// Entries that a page has room for.
+/// The capacity of a page, in entries.
 pub(crate) const ENTRIES_MAX: usize = BLOCKS * BLOCK_ENTRIES;
 
 const MAGIC: u32 = 0x5450_6732;
@@ -45,7 +45,7 @@ const BLOCK_ENTRIES: usize = BUCKETS * WAYS;
 
 const _: () = assert!(HEADER_BYTES + BLOCK_ENTRIES * ENTRY_BYTES == PAGE_BLOCK_BYTES);
 
-/// Which page it is.
+/// The identity of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PageId {
     pub(crate) device: u64,
@@ -65,7 +65,7 @@ impl Page {
         Self { entries: Box::new([Entry::NOTHING; ENTRIES_MAX]) }
     }
 
-    /// The bytes of the page with that name.
+    /// The bytes of the page with that identity.
     pub(crate) fn encode(&self, id: PageId) -> Vec<u8> {
         let mut bytes = vec![0; PAGE_BYTES];
         let blocks = bytes.chunks_exact_mut(PAGE_BLOCK_BYTES);
@@ -87,7 +87,7 @@ impl Page {
         bytes
     }
 
-    /// The page in `bytes`, if it is whole and the one that is meant.
+    /// The page in `bytes`, if it is intact and the expected one.
     pub(crate) fn decode(bytes: &[u8], id: PageId) -> Option<Self> {
         let mut page = Self::empty();
         if bytes.len() != PAGE_BYTES {
@@ -108,9 +108,8 @@ impl Page {
         self.place_of(fingerprint).map(|place| self.entries[place])
     }
 
-    /// Puts a record's entry in, in place of the one with the same fingerprint, or of one that
-    /// `is_live` says is not worth keeping. What is displaced for it is the one of which
-    /// `age` is least.
+    /// Inserts a record's entry, replacing the one with the same fingerprint, or one for which
+    /// `is_live` is false. If it displaces an entry, that is the one with the least `age`.
     pub(crate) fn insert(
         &mut self,
         entry: Entry,
@@ -140,14 +139,14 @@ impl Page {
         Some(std::mem::replace(&mut self.entries[oldest], entry))
     }
 
-    /// Takes the entry with that fingerprint out.
+    /// Removes the entry with that fingerprint.
     pub(crate) fn remove(&mut self, fingerprint: u64) {
         if let Some(place) = self.place_of(fingerprint) {
             self.entries[place] = Entry::NOTHING;
         }
     }
 
-    /// Keeps the entries of which `is_live` is true.
+    /// Keeps the entries for which `is_live` is true.
     pub(crate) fn retain(&mut self, is_live: impl Fn(Entry) -> bool) {
         for entry in &mut *self.entries {
             if !entry.is_nothing() && !is_live(*entry) {
@@ -170,13 +169,12 @@ impl Page {
     }
 }
 
-/// A block of a page as it was read.
+/// A block of a page that was read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PageBlock<'b>(&'b [u8]);
 
 impl<'b> PageBlock<'b> {
-    /// The block in `bytes`, if it is whole and the one with that number of the page that is
-    /// meant.
+    /// The block in `bytes`, if it is intact and block `number` of the expected page.
     pub(crate) fn decode(bytes: &'b [u8], id: PageId, number: usize) -> Option<Self> {
         let word = |at: usize| bytes[at..at + 4].try_into().map(u32::from_le_bytes).ok();
         let long = |at: usize| bytes[at..at + 8].try_into().map(u64::from_le_bytes).ok();
@@ -192,7 +190,7 @@ impl<'b> PageBlock<'b> {
         self.0[HEADER_BYTES..].as_chunks().0.iter().map(|bytes| Entry::from_bytes(*bytes))
     }
 
-    /// The entry with that fingerprint, which is one of this block.
+    /// The entry with that fingerprint, which belongs in this block.
     pub(crate) fn find(self, fingerprint: u64) -> Option<Entry> {
         let (places, _) = self.0[HEADER_BYTES..].as_chunks::<ENTRY_BYTES>();
         let entry = |place: usize| Entry::from_bytes(places[place % BLOCK_ENTRIES]);
@@ -206,7 +204,7 @@ pub(crate) fn block_of(fingerprint: u64) -> usize {
     xxh3_64(&fingerprint.to_le_bytes()) as usize % BLOCKS
 }
 
-/// Where an entry with that fingerprint may stand, in two buckets of its block taking turns.
+/// The places for an entry with that fingerprint, alternating between two buckets of its block.
 fn places_of(fingerprint: u64) -> impl Iterator<Item = usize> + Clone {
     const HALF: u32 = 31;
     let hash = xxh3_64(&fingerprint.to_le_bytes());

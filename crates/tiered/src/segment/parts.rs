@@ -1,34 +1,34 @@
-//! Objects that are larger than a segment: they lie on flash in parts, each a record of its own,
-//! and under the key is a head that says what they are called.
+//! Objects that are larger than a segment: their bytes are on flash in parts, each a record of its
+//! own, and the record of the key is a head that names them.
 //!
 //! ```text
 //! the head's value:
 //! 0   8   id: a random number
 //! 8   8   length of all parts together
-//! 16  4   how many parts
+//! 16  4   number of parts
 //! the name of a part: the key, the id (8 bytes), the number of the part (4 bytes)
 //! ```
 //!
 //! Values on flash: do not change. All numbers are little-endian.
 //!
-//! Parts of another state of the object have another id, so parts of two states are never put
-//! together. To invalidate the head is enough; parts that no head names go with their segments.
+//! Parts of another state of the object have another id, so parts of two states are never combined.
+//! It is enough to invalidate the head; parts without a head are dropped with their segments.
 //!
 //! Pure.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-/// What the parts of an object are called.
+/// The names of an object's parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parts {
     /// A random number, in the names of the parts.
     pub(crate) id: u64,
-    /// The length of all together.
+    /// The total length, in bytes.
     pub(crate) len: usize,
     pub(crate) count: u32,
 }
 
-/// What a part's name has more than the key: the id and the number.
+/// The length of the suffix of a part's name: the id and the number.
 pub(crate) const PART_NAME: usize = 12;
 
 impl Parts {
@@ -40,7 +40,7 @@ impl Parts {
         bytes.freeze()
     }
 
-    /// What a head says, if it is about at most `len_max` bytes.
+    /// The contents of a head, if they name at most `len_max` bytes.
     pub(crate) fn decode(mut bytes: &[u8], len_max: u64) -> Option<Self> {
         if bytes.len() != 20 {
             return None;
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_comes_back_and_parts_have_names_of_their_own() {
+    fn head_round_trips_and_part_names_are_unique() {
         let parts = Parts { id: 1 << 60, len: 1 << 33, count: 4_097 };
         assert_eq!(Parts::decode(&parts.encode(), 1 << 33), Some(parts));
         assert_eq!(Parts::decode(&parts.encode(), (1 << 33) - 1), None);

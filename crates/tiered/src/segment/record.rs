@@ -1,8 +1,8 @@
-//! An object as it stands on flash.
+//! An object as stored on flash.
 //!
 //! ```text
 //! OFFSET  SIZE  MEANING
-//! 0       8     checksum: XXH3 of the rest, the padding not included
+//! 0       8     checksum: XXH3 of the rest, without the padding
 //! 8       4     slot of the segment
 //! 12      4     generation of the slot
 //! 16      8     version
@@ -22,57 +22,57 @@
 //!
 //! Values on flash: do not change.
 //!
-//! Guarantee: [`decode`] returns an object only if it is whole, the key's, and in the segment
-//! that was meant. Pure.
+//! Guarantee: [`decode`] returns an object only if it is intact, the key's, and in the expected
+//! segment. Pure.
 
 use bytes::Bytes;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::entry::{RECORD_HEADER_BYTES, SegmentId, UNIT_BYTES};
-use crate::object::{Deadline, Found, Object};
+use crate::object::{CachedObject, Deadline, Object};
 
 const FETCHED: u8 = 1;
 const KIND: u32 = 1;
 
-/// What of an object a record has.
+/// The part of an object that a record holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// All of it.
+    /// The whole object.
     Whole,
-    /// What its parts are called.
+    /// The names of its parts.
     Head,
     /// One of its parts.
     Part,
 }
 
-/// An object with what flash adds to it.
+/// An object with its metadata on flash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record {
-    pub(crate) found: Found,
+    pub(crate) found: CachedObject,
     pub(crate) kind: Kind,
-    /// The device that the key belongs to while all are well.
+    /// The device that the key belongs to while all devices work.
     pub(crate) home: u64,
     /// Its epoch when the record was written.
     pub(crate) epoch: u32,
 }
 
-/// Why there is no object in some bytes.
+/// The reason why some bytes hold no object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mismatch {
-    /// They are damaged, or another segment stands there by now.
+    /// They are damaged, or another segment is there by now.
     Damaged,
-    /// They are another key's.
+    /// They belong to another key.
     OtherKey,
 }
 
-/// How many bytes the record takes, with its padding.
+/// The length of the record in bytes, with its padding.
 pub(crate) fn record_bytes(key_len: usize, value_len: usize) -> usize {
     (RECORD_HEADER_BYTES + key_len + value_len).next_multiple_of(UNIT_BYTES)
 }
 
 /// Writes the record to `out`, which has the length of [`record_bytes`].
 pub(crate) fn encode(out: &mut [u8], segment: SegmentId, key: &[u8], record: &Record) {
-    let Found { object, was_fetched, accessed_s } = &record.found;
+    let CachedObject { object, was_fetched, accessed_s } = &record.found;
     let (header, rest) = out.split_at_mut(RECORD_HEADER_BYTES);
     header.fill(0);
     let flags = (u8::from(*was_fetched) * FETCHED) | ((record.kind as u8) << KIND);
@@ -132,7 +132,7 @@ pub(crate) fn decode(
         marks: bytes[30],
     };
     Ok(Record {
-        found: Found { object, was_fetched: bytes[31] & FETCHED != 0, accessed_s: word(40) },
+        found: CachedObject { object, was_fetched: bytes[31] & FETCHED != 0, accessed_s: word(40) },
         kind: [Kind::Whole, Kind::Head, Kind::Part][usize::from(bytes[31] >> KIND & 3).min(2)],
         home: long(48),
         epoch: word(44),
@@ -161,7 +161,7 @@ mod tests {
             version: 1 << 40,
             marks: 5,
         };
-        let found = Found { object, was_fetched: true, accessed_s: 99 };
+        let found = CachedObject { object, was_fetched: true, accessed_s: 99 };
         Record { found, kind: Kind::Part, home: 8, epoch: 7 }
     }
 
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_comes_back_for_its_own_key_only() {
+    fn record_decodes_for_its_own_key_only() {
         for value in [&b""[..], b"v", &[7; 5_000]] {
             let record = record(value);
             let bytes = encoded(b"key", &record);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_or_cut_off_is_nothing() {
+    fn damaged_or_truncated_record_is_not_decoded() {
         let record = record(&[9; 100]);
         let bytes = encoded(b"key", &record);
         for at in 0..RECORD_HEADER_BYTES + 103 {

@@ -1,34 +1,34 @@
-//! The segment table: what stands in each slot, in DRAM and on flash.
+//! The segment table: the segment in each slot, in DRAM and on flash.
 //!
 //! ```text
 //! OFFSET  SIZE  MEANING
 //! 0       8     checksum (`coding.rs`)
 //! 8       4     the slot
-//! 12      4     generation of the slot: goes up whenever it is freed
-//! 16      4     1: a whole segment stands there
+//! 12      4     generation of the slot: rises whenever it is freed
+//! 16      4     1: the slot holds a whole segment
 //! 20      4     its group (`ttl.rs`)
 //! 24      8     the order in which it was opened
 //! 32      8     no operation on its records has a higher sequence
-//! 40      4     from which second on it may go
+//! 40      4     the first second in which it may be dropped
 //! 44      4     bytes of its records
-//! 48      4     how many records
+//! 48      4     number of its records
 //! 52      4     the deadline of the last one to expire; 2^32 - 1: never
 //! 56      8     zero
 //! ```
 //!
 //! Values on flash: do not change.
 //!
-//! Guarantee: what is read without a lock ([`Lives`]) says of a record's entry that it is
-//! live only while its segment is in the slot, open or whole.
+//! Guarantee: [`LiveSegments`], which is read without a lock, has a record's entry as live only while its
+//! segment is in the slot, open or whole.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::entry::{SegmentId, Spot};
+use crate::entry::{RecordLocation, SegmentId};
 use crate::segment::coding::{Reader, Writer};
 use crate::segment::layout::SLOT_BYTES;
 use crate::segment::ttl::Group;
 
-/// What a slot holds.
+/// The contents of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot {
     pub(crate) id: SegmentId,
@@ -43,7 +43,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// A slot that holds nothing.
+    /// An empty slot.
     pub(crate) fn free(id: SegmentId) -> Self {
         Self {
             id,
@@ -73,7 +73,7 @@ impl Slot {
             .seal(device)
     }
 
-    /// The entry of that slot, if it is whole.
+    /// The entry of that slot, if it is intact.
     pub(crate) fn decode(bytes: &[u8], device: u64, slot: u32) -> Option<Self> {
         let mut reader = Reader::open(bytes, device)?;
         let id = SegmentId { slot: reader.u32(), generation: reader.u32() };
@@ -93,7 +93,7 @@ impl Slot {
 
 /// Where the records of a segment are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Life {
+pub(crate) enum SegmentState {
     /// In a buffer in DRAM.
     Buffered,
     /// On flash, all of them.
@@ -104,56 +104,56 @@ const FREE: u64 = 0;
 const BUFFERED: u64 = 1;
 const WHOLE: u64 = 2;
 
-/// Which segments live; for all threads.
+/// The live segments; for all threads.
 #[derive(Debug)]
-pub(crate) struct Lives {
-    /// Generation, and in the lowest two bits what becomes of it.
+pub(crate) struct LiveSegments {
+    /// Generation, and in the lowest two bits the state.
     slots: Box<[AtomicU64]>,
     orders: Box<[AtomicU64]>,
 }
 
-impl Lives {
+impl LiveSegments {
     /// All slots are free, in generation 0.
     pub(crate) fn new(slots: u32) -> Self {
         let zeros = || (0..slots).map(|_| AtomicU64::new(0)).collect();
         Self { slots: zeros(), orders: zeros() }
     }
 
-    /// The segment that a record is in, and where its records are; nothing if it is gone.
-    pub(crate) fn of(&self, spot: Spot) -> Option<(SegmentId, Life)> {
-        let word = self.slots.get(spot.slot as usize)?.load(Ordering::Acquire);
-        let id = SegmentId { slot: spot.slot, generation: (word >> 2) as u32 };
+    /// The segment of a record, and where its records are; `None` if it is gone.
+    pub(crate) fn of(&self, location: RecordLocation) -> Option<(SegmentId, SegmentState)> {
+        let word = self.slots.get(location.slot as usize)?.load(Ordering::Acquire);
+        let id = SegmentId { slot: location.slot, generation: (word >> 2) as u32 };
         let life = match word & 3 {
-            BUFFERED => Life::Buffered,
-            WHOLE => Life::Whole,
+            BUFFERED => SegmentState::Buffered,
+            WHOLE => SegmentState::Whole,
             _ => return None,
         };
-        spot.is_in(id).then_some((id, life))
+        location.is_in(id).then_some((id, life))
     }
 
-    /// Whether the record is there.
-    pub(crate) fn has(&self, spot: Spot) -> bool {
-        self.of(spot).is_some()
+    /// Whether the record is live.
+    pub(crate) fn has(&self, location: RecordLocation) -> bool {
+        self.of(location).is_some()
     }
 
-    /// A sequence that tells how old the segment of the slot is: of one that is whole, no
-    /// operation on its records has a higher one, of one that is not, none a lower one.
+    /// A sequence that orders segments by age: of a whole segment, no operation on its records has
+    /// a higher one, of any other, none a lower one.
     pub(crate) fn order(&self, slot: u32) -> u64 {
         self.orders.get(slot as usize).map_or(0, |order| order.load(Ordering::Relaxed))
     }
 
-    /// The slot is free, in that generation.
+    /// Frees the slot, in that generation.
     pub(crate) fn set_free(&self, id: SegmentId) {
         self.set(id, FREE);
     }
 
-    /// A segment has been opened in the slot.
+    /// Records that a segment has been opened in the slot.
     pub(crate) fn set_buffered(&self, id: SegmentId, order: u64) {
         self.orders[id.slot as usize].store(order, Ordering::Relaxed);
         self.set(id, BUFFERED);
     }
 
-    /// The segment is on flash.
+    /// Records that the segment is on flash.
     pub(crate) fn set_whole(&self, id: SegmentId, sequence_max: u64) {
         self.orders[id.slot as usize].store(sequence_max, Ordering::Relaxed);
         self.set(id, WHOLE);
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_comes_back_in_its_own_place_only() {
+    fn slot_decodes_only_in_its_own_place() {
         let slot = Slot {
             id: SegmentId { slot: 5, generation: 6 },
             is_whole: true,
@@ -194,17 +194,21 @@ mod tests {
     }
 
     #[test]
-    fn records_live_as_long_as_their_segment() {
-        let lives = Lives::new(4);
+    fn records_are_live_as_long_as_their_segment() {
+        let live_segments = LiveSegments::new(4);
         let id = SegmentId { slot: 2, generation: 70_000 };
-        let spot = Spot { slot: 2, generation: 70_000_u32 as u16, offset: 0, len: 64 };
-        assert!(!lives.has(spot));
-        lives.set_buffered(id, 8);
-        assert_eq!(lives.of(spot), Some((id, Life::Buffered)));
-        lives.set_whole(id, 8);
-        assert_eq!((lives.of(spot), lives.order(2)), (Some((id, Life::Whole)), 8));
-        lives.set_free(SegmentId { generation: 70_001, ..id });
-        assert!(!lives.has(spot));
-        assert!(!lives.has(Spot { slot: 4, ..spot }));
+        let location =
+            RecordLocation { slot: 2, generation: 70_000_u32 as u16, offset: 0, len: 64 };
+        assert!(!live_segments.has(location));
+        live_segments.set_buffered(id, 8);
+        assert_eq!(live_segments.of(location), Some((id, SegmentState::Buffered)));
+        live_segments.set_whole(id, 8);
+        assert_eq!(
+            (live_segments.of(location), live_segments.order(2)),
+            (Some((id, SegmentState::Whole)), 8)
+        );
+        live_segments.set_free(SegmentId { generation: 70_001, ..id });
+        assert!(!live_segments.has(location));
+        assert!(!live_segments.has(RecordLocation { slot: 4, ..location }));
     }
 }

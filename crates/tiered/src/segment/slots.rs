@@ -1,29 +1,29 @@
-//! Which slot the next segment gets: a free one, else that of a segment that may go by its
-//! records' deadlines, the earliest first, else that of the oldest segment (BigKV,
-//! "TTL-aware space management").
+//! Chooses the slot for the next segment: a free one, else that of a segment that may be dropped by
+//! its records' deadlines, the earliest first, else that of the oldest segment (BigKV, "TTL-aware
+//! space management").
 //!
-//! How many may be in use at once can change at any time ([`Slots::set_in_use_max`]). Free ones beyond
-//! that are held back, and what they had on the device is given back:
+//! The limit of slots in use can change at any time ([`Slots::set_in_use_max`]). Free slots beyond
+//! it are held back, and their space on the device is returned:
 //!
 //! ```text
 //!         take()             put()
-//!   free ───────► filled ──────────────► whole ──► taken for another segment: filled
+//!   free ───────► filled ──────────────► whole ──► evicted for another segment: filled
 //!    ▲ │ ◄─────────── give_back() ─────────┘ │
-//!    │ │                                     │ shed(): more are in use than may be
-//!    │ └─ fewer may be ─► to be emptied ◄────┘
-//!    │ ◄── more may be ─────┘  │ next_to_empty()
+//!    │ │                                     │ shed(): more are in use than allowed
+//!    │ └─ lower limit ──► to be emptied ◄────┘
+//!    │ ◄── higher limit ────┘  │ next_to_empty()
 //!    │                         ▼
 //!    │                   being emptied
-//!    │ ◄── more may be ──── emptied()
+//!    │ ◄── higher limit ─── emptied()
 //!    │                         │
 //!    │                         ▼
-//!    └─── more may be ────  emptied
+//!    └─── higher limit ───  emptied
 //! ```
 //!
 //! Guarantees:
-//! 1. A slot is given out in a generation that it has never held a segment in.
+//! 1. A slot is given out in a generation in which it has never held a segment.
 //! 2. One that is being emptied is not given out before it has been.
-//! 3. When more slots are in use than may be, none comes to be in use beside them.
+//! 3. While more slots are in use than the limit, no further slot comes into use.
 //!
 //! Pure; for one thread at a time.
 
@@ -37,16 +37,16 @@ use crate::segment::segment_table::Slot;
 pub(crate) struct Slots {
     slots: Vec<Slot>,
     free: VecDeque<u32>,
-    /// How many may be in use: filled or whole.
+    /// The limit of slots in use: filled or whole.
     in_use_max: usize,
-    /// DramObject back, and what stood there has still its room.
+    /// Held back; their contents still occupy space.
     to_be_emptied: Vec<u32>,
     being_emptied: usize,
-    /// DramObject back, and take no room.
+    /// Held back; they occupy no space.
     emptied: Vec<u32>,
     /// Whole segments, by the order in which they were opened.
     by_order: BTreeMap<u64, u32>,
-    /// Whole segments that may go some time, by when.
+    /// Whole segments that may be dropped at some time, by that time.
     by_going: BTreeSet<(u32, u32)>,
 }
 
@@ -55,12 +55,12 @@ pub(crate) struct Slots {
 pub(crate) struct Taken {
     /// The slot in its new generation.
     pub(crate) id: SegmentId,
-    /// The segment that had to go for it.
-    pub(crate) went: Option<Slot>,
+    /// The segment that was evicted for it.
+    pub(crate) evicted: Option<Slot>,
 }
 
 impl Slots {
-    /// Slots as they were found: whole, or free in the generation that the next segment gets.
+    /// Slots as recovered: whole, or free in the generation of the next segment.
     pub(crate) fn new(slots: Vec<Slot>) -> Self {
         let mut new = Self {
             free: VecDeque::new(),
@@ -82,34 +82,34 @@ impl Slots {
         new
     }
 
-    /// A slot for a segment that is opened at `now_s`; none when all are being filled.
+    /// A slot for a segment that is opened at `now_s`; `None` when all are being filled.
     pub(crate) fn take(&mut self, now_s: u32) -> Option<Taken> {
         if let Some(slot) = self.free.pop_front() {
-            return Some(Taken { id: self.slots[slot as usize].id, went: None });
+            return Some(Taken { id: self.slots[slot as usize].id, evicted: None });
         }
         if self.in_use_max == 0 {
             return None;
         }
         let slot = self.next_to_go(now_s)?;
-        let went = self.forget(slot);
-        Some(Taken { id: self.slots[slot as usize].id, went: Some(went) })
+        let evicted = self.forget(slot);
+        Some(Taken { id: self.slots[slot as usize].id, evicted: Some(evicted) })
     }
 
-    /// The slot whose segment goes next at `now_s`, if any is whole.
+    /// The slot whose segment is next to be evicted at `now_s`, if any is whole.
     fn next_to_go(&self, now_s: u32) -> Option<u32> {
         let expired = self.by_going.first().filter(|(may_go_at_s, _)| *may_go_at_s <= now_s);
         let slot = expired.map(|(_, slot)| *slot);
         slot.or_else(|| self.by_order.first_key_value().map(|(_, slot)| *slot))
     }
 
-    /// A segment has become whole.
+    /// Records that a segment has become whole.
     pub(crate) fn put(&mut self, whole: Slot) {
         debug_assert!(whole.is_whole && self.slots[whole.id.slot as usize].id == whole.id);
         self.order(&whole);
         self.slots[whole.id.slot as usize] = whole;
     }
 
-    /// What was to become a segment in that slot did not: the slot's next generation is free.
+    /// Frees the slot of a segment that was not written, in the slot's next generation.
     pub(crate) fn give_back(&mut self, slot: u32) -> SegmentId {
         self.forget(slot);
         self.free.push_back(slot);
@@ -117,62 +117,62 @@ impl Slots {
         self.slots[slot as usize].id
     }
 
-    /// From now on so many may be in use, or all if that is more. Of whole ones that are too many
-    /// none has gone yet ([`Slots::shed`]).
+    /// Limits the slots in use to `count`, or to all if that is more. Excess whole ones stay until
+    /// [`Slots::shed`].
     pub(crate) fn set_in_use_max(&mut self, count: usize) {
         self.in_use_max = count.min(self.slots.len());
         self.balance();
     }
 
-    /// How many may be in use.
+    /// The limit of slots in use.
     pub(crate) fn in_use_max(&self) -> usize {
         self.in_use_max
     }
 
-    /// Lets the segment go that is the next to, where more slots are in use than may be: its slot, in
-    /// its new generation, and what it held.
+    /// Evicts the next segment if more slots are in use than the limit: its slot, in its new
+    /// generation, and its former contents.
     pub(crate) fn shed(&mut self, now_s: u32) -> Option<(SegmentId, Slot)> {
         if self.excess() == 0 {
             return None;
         }
         let slot = self.next_to_go(now_s)?;
-        let went = self.forget(slot);
+        let evicted = self.forget(slot);
         self.to_be_emptied.push(slot);
-        Some((self.slots[slot as usize].id, went))
+        Some((self.slots[slot as usize].id, evicted))
     }
 
-    /// Whether [`Slots::shed`] or [`Slots::next_to_empty`] would have something.
+    /// Whether [`Slots::shed`] or [`Slots::next_to_empty`] has work.
     pub(crate) fn is_to_shrink(&self) -> bool {
         !self.to_be_emptied.is_empty() || self.excess() > 0 && !self.by_order.is_empty()
     }
 
-    /// A slot that is held back and whose room is to be given back; [`Slots::emptied`] is called when
-    /// that has been done.
+    /// A slot that is held back and whose space is to be returned; call [`Slots::emptied`]
+    /// afterwards.
     pub(crate) fn next_to_empty(&mut self) -> Option<u32> {
         let slot = self.to_be_emptied.pop()?;
         self.being_emptied += 1;
         Some(slot)
     }
 
-    /// The room of that slot has been given back.
+    /// Records that the space of that slot has been returned.
     pub(crate) fn emptied(&mut self, slot: u32) {
         self.being_emptied -= 1;
         self.emptied.push(slot);
         self.balance();
     }
 
-    /// How many are in use.
+    /// The number of slots in use.
     fn in_use(&self) -> usize {
         let held_back = self.to_be_emptied.len() + self.being_emptied + self.emptied.len();
         self.slots.len() - self.free.len() - held_back
     }
 
-    /// How many are in use beyond those that may be.
+    /// The number of slots in use above the limit.
     fn excess(&self) -> usize {
         self.in_use().saturating_sub(self.in_use_max)
     }
 
-    /// Holds back the free ones that may not be used, or frees those held back that may.
+    /// Holds back free slots above the limit, or frees those held back below it.
     fn balance(&mut self) {
         let free_max = self.in_use_max.saturating_sub(self.in_use());
         while self.free.len() > free_max {
@@ -180,7 +180,7 @@ impl Slots {
             self.to_be_emptied.extend(self.free.pop_back());
         }
         while self.free.len() < free_max {
-            // What still has its room needs none anew.
+            // A slot that still has its space needs none anew.
             let Some(slot) = self.to_be_emptied.pop().or_else(|| self.emptied.pop()) else { break };
             self.free.push_back(slot);
         }
@@ -191,8 +191,8 @@ impl Slots {
         self.by_order.values().map(|slot| &self.slots[*slot as usize])
     }
 
-    /// How far a segment that was opened in that order is from going: 0 is next, 1 is as far as
-    /// can be.
+    /// How far a segment that was opened in that order is from eviction: 0 is next, 1 is the
+    /// farthest.
     pub(crate) fn distance(&self, order: u64) -> f64 {
         let (Some((first, _)), Some((last, _))) =
             (self.by_order.first_key_value(), self.by_order.last_key_value())
@@ -201,11 +201,11 @@ impl Slots {
         };
         let rank = order.saturating_sub(*first) as f64 / (last - first).max(1) as f64;
         let ahead = self.free.len() as f64 + rank.min(1.0) * self.by_order.len() as f64;
-        // As many of them as are too many go in any case.
+        // The excess segments are evicted in any case.
         (ahead - self.excess() as f64).max(0.0) / self.in_use_max.max(1) as f64
     }
 
-    /// How many hold whole segments.
+    /// The number of whole segments.
     pub(crate) fn whole_count(&self) -> usize {
         self.by_order.len()
     }
@@ -217,19 +217,19 @@ impl Slots {
         }
     }
 
-    /// What the slot held is gone, and its generation goes up.
+    /// Drops the slot's segment and raises its generation.
     fn forget(&mut self, slot: u32) -> Slot {
-        let held = self.slots[slot as usize];
-        if held.is_whole {
-            self.by_order.remove(&held.order);
-            self.by_going.remove(&(held.may_go_at_s, slot));
+        let cached = self.slots[slot as usize];
+        if cached.is_whole {
+            self.by_order.remove(&cached.order);
+            self.by_going.remove(&(cached.may_go_at_s, slot));
         }
-        let generation = held.id.generation.wrapping_add(1);
+        let generation = cached.id.generation.wrapping_add(1);
         self.slots[slot as usize] = Slot::free(SegmentId { slot, generation });
-        held
+        cached
     }
 
-    /// Its memory, in bytes; of the trees about.
+    /// Its memory, in bytes; approximate for the trees.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<Slot>()
             + (self.free.capacity() + self.to_be_emptied.capacity() + self.emptied.capacity()) * 4

@@ -1,8 +1,8 @@
-//! The membership in a file of its own: a witness that does not fail with the devices.
+//! The membership in a file of its own: a copy that does not fail with the devices.
 //!
-//! It is to lie where files outlive the process and not the machine's run; there it is as
-//! durable as what the devices have not synced. Two blocks take turns, so that one is whole.
-//! What is damaged tells nothing: it might have been the newest.
+//! The file should be on storage that outlives the process but not a reboot; there it is as durable
+//! as the devices' unsynced writes. Two blocks are written alternately, so that one is always
+//! intact. A damaged block makes the file void: it might have been the newest.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ pub(crate) struct StateFile {
 }
 
 impl StateFile {
-    /// Opens the file, or makes it; what it says, if that was written in this run of the
-    /// machine.
+    /// Opens the file, or creates it; returns its membership, if that was written in this boot of
+    /// the machine.
     pub(crate) fn open(
         storage: &Arc<dyn Storage>,
         path: &Path,
@@ -58,7 +58,7 @@ impl StateFile {
         Ok((state, newest.map(|(_, membership)| membership)))
     }
 
-    /// Writes what the file is to say from now on.
+    /// Writes the membership.
     pub(crate) fn write(&self, membership: &Membership, boot: u128) -> Result<()> {
         let mut generation = self.generation.lock();
         let next = *generation + 1;
@@ -77,14 +77,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_says_what_was_written_last_in_this_run_of_the_machine() {
+    fn state_file_returns_the_last_write_of_this_boot() {
         let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
         let path = Path::new("/state");
         let (state, found) = StateFile::open(&storage, path, 1).expect("it is made");
         assert_eq!(found, None);
         let mut membership = Membership::new(5, 2);
-        for seat in 0..2 {
-            membership.attach(seat, 7);
+        for device_slot in 0..2 {
+            membership.attach(device_slot, 7);
             state.write(&membership, 1).expect("it is written");
             let (_, found) = StateFile::open(&storage, path, 1).expect("it is there");
             assert_eq!(found.as_ref(), Some(&membership));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn where_one_block_is_damaged_the_other_is_not_believed() {
+    fn damaged_block_voids_the_state_file() {
         let memory = MemoryStorage::new();
         let storage: Arc<dyn Storage> = Arc::new(memory.clone());
         let path = Path::new("/state");

@@ -1,4 +1,4 @@
-//! The superblock: what a device is, and from where on its metadata counts.
+//! The superblock: the identity of a device, and the start of the metadata that counts.
 //!
 //! ```text
 //! OFFSET  SIZE  MEANING
@@ -10,20 +10,20 @@
 //!               fingerprint bits (4 each)
 //! 60      8     the session: how often the device has been opened (`mark.rs`)
 //! 68      16    the boot of the machine in which it was written
-//! 84      4     1: the device was closed in order, and synced
-//! 88      8     operations up to this sequence stand in pages, or count no more
+//! 84      4     1: the device was closed cleanly, and synced
+//! 88      8     operations up to this sequence are in pages or obsolete
 //! 96      8     the first invalidation that counts
-//! 104     8     segments opened before this one are forgotten
+//! 104     8     segments opened before this one are dropped
 //! 112     8     no version of an object is above this
-//! 120     4     the second at which everything is to be forgotten; 2^32 - 1: none
+//! 120     4     the second of a pending clear; 2^32 - 1: none
 //! 124     4     zero
 //! 128     2068  membership (`membership.rs`)
-//! 2196    8     who shared the cache when it was opened last: a hash of tenants
+//! 2196    8     tenants of the cache at its last opening: a hash
 //! 2204    8     a random number, of that opening of the whole cache
 //! ```
 //!
-//! Values on flash: do not change. It stands in two places that take turns, so that one is
-//! whole whatever happens while the other is written. Pure.
+//! Values on flash: do not change. It is stored in two places that alternate, so that one is intact
+//! whatever happens while the other is written. Pure.
 
 use crate::membership::{MEMBERSHIP_BYTES, Membership};
 use crate::segment::coding::{Reader, Writer};
@@ -31,12 +31,13 @@ use crate::segment::layout::{Layout, SUPERBLOCK_BYTES};
 
 /// "TIDEFLS" and version 2. Version 1, which was never released, had pages of one block.
 const MAGIC: u64 = 0x5449_4445_464C_5302;
-/// Of the magic number, what no version changes.
+/// The bytes of the magic number that no version changes.
 const MAGIC_BYTES: usize = 7;
 const _: () = assert!(128 + MEMBERSHIP_BYTES == 2196 && 2212 <= SUPERBLOCK_BYTES);
 
-/// When a whole cache was opened, and by whom it was shared. Devices of which one has not been there
-/// at the last opening, or for others, must not be believed: keys may have been other tenants' since.
+/// An opening of the whole cache, and its tenants. If one of the devices was absent at the last
+/// opening, or the tenants differed, no device is trusted: keys may have belonged to other tenants
+/// since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Opening {
     /// A hash of names and prefixes.
@@ -52,7 +53,7 @@ pub(crate) struct Superblock {
     pub(crate) generation: u64,
     pub(crate) layout: Layout,
     pub(crate) session: u64,
-    /// The run of the machine in which it was written: what is not synced survives in that only.
+    /// The boot of the machine in which it was written: unsynced data survives in that only.
     pub(crate) boot: u128,
     pub(crate) is_closed: bool,
     pub(crate) replay_from: u64,
@@ -64,7 +65,7 @@ pub(crate) struct Superblock {
     pub(crate) opening: Opening,
 }
 
-/// No clearing is due.
+/// No clear is pending.
 pub(crate) const NO_TIME: u32 = u32::MAX;
 
 impl Superblock {
@@ -74,7 +75,7 @@ impl Superblock {
         magic.is_some_and(|magic| magic == ours)
     }
 
-    /// What a device says that begins empty, and is one of these.
+    /// The superblock of a device that begins empty, as a member of `membership`.
     pub(crate) fn fresh(device: u64, layout: Layout, boot: u128, membership: Membership) -> Self {
         Self {
             device,
@@ -161,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_comes_back_whole_or_not_at_all() {
+    fn round_trips_whole_or_not_at_all() {
         let superblock = Superblock {
             device: 1,
             generation: 2,
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_version_it_is_its_beginning_is_known() {
+    fn superblock_of_any_version_is_recognised() {
         let mut block = Superblock::fresh(
             1,
             Layout::of(64 << 20, 4096, None, 40).expect("it is large enough"),

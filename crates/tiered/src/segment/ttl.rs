@@ -1,17 +1,18 @@
-//! Groups of objects that expire at about the same time after they are written (BigKV,
-//! "TTL-aware object grouping").
+//! Groups of objects that expire at about the same time after they are written (BigKV, "TTL-aware
+//! object grouping").
 //!
-//! A segment of flash is filled with objects of one group, and goes as a whole: nothing is
-//! read or moved to find out what in it has expired.
+//! A segment of flash is filled with objects of one group, and is dropped as a whole: nothing is
+//! read or moved to find its expired objects.
 //!
 //! 1. Groups are geometric: the times to live of one are within a factor of 5/4.
-//! 2. A segment may go from [`may_go_at_s`] of each of its objects on: no object goes before
-//!    three quarters of its time are over. That bound holds whatever objects share a segment.
-//! 3. When an object is served is for its own deadline to say; nothing here.
+//! 2. A segment may be dropped from [`may_go_at_s`] of each of its objects on: no object is dropped
+//!    before three quarters of its time to live have passed. That bound holds for any mix of
+//!    objects in a segment.
+//! 3. Only an object's own deadline decides whether it is served.
 //!
-//! **What we changed.** In the paper a group goes at the time of its first object plus the
-//! group's time to live. Here each object says from when on its segment may go, so that the
-//! bound holds as well for groups that fill a segment slowly, and for groups that share one.
+//! **What we changed.** In the paper a group is dropped at the time of its first object plus the
+//! group's time to live. Here each object determines from when on its segment may be dropped, so
+//! that the bound also holds for groups that fill a segment slowly, and for groups that share one.
 //!
 //! Pure.
 
@@ -23,7 +24,7 @@ pub(crate) struct Group(u8);
 
 /// Times to live from here on are one group: a hundred days.
 const LONG_S: u32 = 100 * 24 * 60 * 60;
-/// The first times to live of the groups but the last two, in seconds.
+/// The shortest times to live of the groups but the last two, in seconds.
 const FIRST_S: [u32; 76] = first_s();
 
 /// Each a quarter above the one before, and at least one second.
@@ -44,17 +45,17 @@ impl Group {
 
     /// The group of an object with this deadline, at `now_s`.
     pub(crate) fn of(deadline: Deadline, now_s: u32) -> Self {
-        let Some(left_s) = deadline.left_s(now_s) else { return Self::NEVER };
-        let left_s = left_s.min(LONG_S);
-        Self(FIRST_S.partition_point(|first_s| *first_s <= left_s) as u8)
+        let Some(remaining_s) = deadline.remaining_s(now_s) else { return Self::NEVER };
+        let remaining_s = remaining_s.min(LONG_S);
+        Self(FIRST_S.partition_point(|first_s| *first_s <= remaining_s) as u8)
     }
 
-    /// How far two groups are from each other; those that never expire are far from all others.
+    /// The distance of two groups; groups that never expire are far from all others.
     pub(crate) fn distance(self, other: Self) -> u8 {
         self.0.abs_diff(other.0)
     }
 
-    /// For headers of segments.
+    /// The number in a segment's header.
     pub(crate) fn number(self) -> u8 {
         self.0
     }
@@ -65,11 +66,11 @@ impl Group {
     }
 }
 
-/// From which second on a segment with such an object, written at `now_s`, may go;
+/// The first second in which a segment with such an object, written at `now_s`, may be dropped;
 /// `u32::MAX` for never.
 pub(crate) fn may_go_at_s(deadline: Deadline, now_s: u32) -> u32 {
-    match (deadline.unix_s(), deadline.left_s(now_s)) {
-        (Some(unix_s), Some(left_s)) => unix_s - left_s / 4,
+    match (deadline.unix_s(), deadline.remaining_s(now_s)) {
+        (Some(unix_s), Some(remaining_s)) => unix_s - remaining_s / 4,
         _ => u32::MAX,
     }
 }
@@ -78,26 +79,26 @@ pub(crate) fn may_go_at_s(deadline: Deadline, now_s: u32) -> u32 {
 mod tests {
     use super::*;
 
-    fn group_of(left_s: u64) -> Group {
-        Group::of(Deadline::at(1_000_000_000 + left_s), 1_000_000_000)
+    fn group_of(remaining_s: u64) -> Group {
+        Group::of(Deadline::at(1_000_000_000 + remaining_s), 1_000_000_000)
     }
 
     #[test]
-    fn times_of_a_group_are_within_a_quarter() {
+    fn times_to_live_of_a_group_are_within_a_quarter() {
         let mut first_s = 1;
-        for left_s in 1..u64::from(LONG_S) {
-            if group_of(left_s) != group_of(first_s) {
-                assert!(group_of(left_s) > group_of(first_s));
-                first_s = left_s;
+        for remaining_s in 1..u64::from(LONG_S) {
+            if group_of(remaining_s) != group_of(first_s) {
+                assert!(group_of(remaining_s) > group_of(first_s));
+                first_s = remaining_s;
             }
-            assert!(left_s * 4 <= first_s * 5, "{first_s} and {left_s}");
+            assert!(remaining_s * 4 <= first_s * 5, "{first_s} and {remaining_s}");
         }
         assert!(FIRST_S[75] >= LONG_S, "{}", FIRST_S[75]);
         assert!(FIRST_S[70] < LONG_S, "there are no more groups than it takes");
     }
 
     #[test]
-    fn the_edges_have_groups_as_well() {
+    fn extreme_times_to_live_have_groups() {
         assert_eq!(Group::of(Deadline::NEVER, 5), Group::NEVER);
         assert_eq!(group_of(u64::from(LONG_S)), group_of(10 * u64::from(LONG_S)));
         assert!(group_of(10 * u64::from(LONG_S)) < Group::NEVER);
@@ -105,11 +106,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_before_three_quarters_of_its_time() {
-        for left_s in [0, 1, 2, 3, 4, 100, 86_400] {
-            let at_s = may_go_at_s(Deadline::at(1_000 + left_s), 1_000);
+    fn no_object_is_dropped_before_three_quarters_of_its_time() {
+        for remaining_s in [0, 1, 2, 3, 4, 100, 86_400] {
+            let at_s = may_go_at_s(Deadline::at(1_000 + remaining_s), 1_000);
             let lived_s = u64::from(at_s) - 1_000;
-            assert!(lived_s * 4 >= left_s * 3 && lived_s <= left_s, "{left_s}: {lived_s}");
+            assert!(
+                lived_s * 4 >= remaining_s * 3 && lived_s <= remaining_s,
+                "{remaining_s}: {lived_s}"
+            );
         }
         assert_eq!(may_go_at_s(Deadline::NEVER, 7), u32::MAX);
     }

@@ -1,4 +1,5 @@
-//! Tenants: the shards of one tenant in DRAM with flash behind them, and which key belongs to which tenant.
+//! Tenants: the shards of one tenant in DRAM with flash behind them, and the assignment of keys to
+//! tenants.
 //!
 //! Modules are declared bottom-up.
 

@@ -2,15 +2,14 @@
 //!
 //! Guarantees: those of [`crate::cache`], of which it is all but time and versions.
 //!
-//! A key belongs to a shard, by its hash, and the shard's lock orders all that happens to it
-//! in DRAM and on flash. No lock is held while a device is read: who reads draws a ticket
-//! from the shard, and what was read counts only if the ticket is still valid
-//! ([`crate::dram`]).
+//! A key belongs to a shard, by its hash, and the shard's lock serialises its operations in DRAM
+//! and on flash. No lock is held while a device is read: a reader acquires a lease from the shard,
+//! and its result counts only if the lease is still valid ([`crate::dram`]).
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
-use tidekv_cache::Removed;
+use tidekv_cache::Evicted;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::access_observer::{Access, ObserverSlot};
@@ -21,17 +20,17 @@ use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::fleet::flash::{CopyLocation, Flash, Start};
 use crate::index::flash_dram::FlashDram;
-use crate::object::{Change, Found, Object};
+use crate::object::{CachedObject, Change, Object};
 use crate::options::{DRAM_BYTES_MIN, KEY_BYTES_MAX, OBJECT_DRAM_DIVISOR, Options};
 use crate::segment::layout::{Layout, SEGMENT_BYTES_MIN};
 use crate::segment::superblock::{NO_TIME, Opening};
 use crate::stats::{Counter, Counters, Stats};
 
-/// Most shards of DRAM.
+/// The most shards of DRAM.
 const SHARDS_MAX: u64 = 64;
-/// DRAM gets smaller by so many bytes of a shard at a time ...
+/// DRAM shrinks by this many bytes of a shard at a time ...
 const STEP_BYTES: usize = 256 << 10;
-/// ... and by so many where flash takes what leaves, which takes ten times as long.
+/// ... and by this many if evicted objects go to flash, which takes ten times as long.
 const STEP_BYTES_TO_FLASH: usize = 32 << 10;
 
 pub(crate) type Shard = dram::Shard<CopyLocation>;
@@ -43,22 +42,22 @@ pub(crate) struct Pool {
     pub(crate) flash: Option<Flash>,
     pub(crate) counters: Counters,
     pub(crate) witnessed: ObserverSlot,
-    /// What no shard has less than its part of.
+    /// Each shard has at least its part of this.
     dram_bytes: AtomicU64,
-    /// What each shard is to have; read under its lock.
+    /// The target size of each shard; read under its lock.
     shard_bytes_wanted: AtomicUsize,
-    /// DramObject while both are changed.
+    /// Held while both are changed.
     resizing: Mutex<()>,
-    /// Of the DRAM, what flash has.
+    /// The part of the DRAM that flash takes.
     flash_dram: FlashDram,
-    /// The least DRAM that it can have, and what it was opened with.
+    /// The least DRAM that it can have, and the DRAM with which it was opened.
     dram_bytes_min: u64,
     dram_bytes_opened: u64,
     object_bytes_max: u64,
 }
 
 impl Pool {
-    /// Opens the pool that these options are about.
+    /// Opens the pool of these options.
     ///
     /// # Errors
     ///
@@ -67,17 +66,18 @@ impl Pool {
         options: &Options,
         opening: Opening,
         may_be_warm: bool,
-        around: &Environment,
+        environment: &Environment,
     ) -> Result<(Self, Start)> {
         options.check()?;
-        let (segment_bytes, flash_dram) = fitting(options, || left(options, around))?;
+        let (segment_bytes, flash_dram) = fitting(options, || evicted(options, environment))?;
         let options = &Options { segment_bytes, ..options.clone() };
         let flash_bytes = flash_dram.bytes(options.dram_bytes);
         let (flash, start) = match options.flash.is_empty() {
             true => (None, Start { warm: 0, version_max: 0, clear_at_s: NO_TIME }),
             false => {
                 let limits = flash_dram.limits(options.dram_bytes);
-                let (flash, start) = Flash::open(options, limits, opening, may_be_warm, around)?;
+                let (flash, start) =
+                    Flash::open(options, limits, opening, may_be_warm, environment)?;
                 (Some(flash), start)
             }
         };
@@ -88,7 +88,7 @@ impl Pool {
         let shard = |_| Mutex::new(Shard::new(options.eviction, shard_bytes as usize));
         let least = DRAM_BYTES_MIN.max(options.object_bytes_max * OBJECT_DRAM_DIVISOR);
         let pool = Self {
-            // With what there is now there can be a cache, as is seen.
+            // The present size evidently suffices for a cache.
             dram_bytes_min: options.dram_bytes.min(flash_dram.dram_bytes_for(least)),
             dram_bytes_opened: options.dram_bytes,
             shards: (0..shards).map(shard).collect(),
@@ -104,17 +104,17 @@ impl Pool {
         Ok((pool, start))
     }
 
-    /// Brings what is in DRAM to flash, as far as there is room for it, and says there that it
-    /// was closed in order. The pool holds nothing any more.
+    /// Writes the objects in DRAM to flash, as far as there is room, and marks flash as cleanly
+    /// closed. The pool is empty afterwards.
     pub(crate) fn close(&self, now_s: u32) {
         let Some(flash) = &self.flash else { return };
         for shard in &self.shards {
             let mut shard = shard.lock();
-            let left = shard.set_capacity_bytes(0);
-            for held in left.iter() {
+            let evicted = shard.set_capacity_bytes(0);
+            for cached in evicted.iter() {
                 // Here there is time to wait for a buffer.
                 flash.drain_writes();
-                self.put_on_flash(held, now_s);
+                self.put_on_flash(cached, now_s);
             }
         }
         flash.close();
@@ -123,7 +123,7 @@ impl Pool {
     /// The shard of a key with that hash.
     pub(crate) fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
         let shards = &self.shards;
-        // The upper half: the lower one places objects inside of a shard.
+        // The upper half: the lower one places objects within a shard.
         shards[((hash >> 32) as usize * shards.len()) >> 32].lock()
     }
 
@@ -132,8 +132,8 @@ impl Pool {
         self.dram_bytes.load(Ordering::Relaxed)
     }
 
-    /// The least DRAM with which there is room for the largest object, in bytes, but no more than there
-    /// was when it was opened.
+    /// The least DRAM with room for the largest object, in bytes, but no more than the pool was
+    /// opened with.
     pub(crate) fn dram_bytes_for_all(&self) -> u64 {
         let largest = dram::charge_bytes(KEY_BYTES_MAX, self.object_bytes_max as usize);
         let shard_bytes = Shard::bytes_with_room_for(largest) as u64;
@@ -141,7 +141,7 @@ impl Pool {
         least.max(self.dram_bytes_min).min(self.dram_bytes_opened)
     }
 
-    /// What flash has of DRAM.
+    /// The part of the DRAM that flash takes.
     pub(crate) fn flash_dram(&self) -> FlashDram {
         self.flash_dram
     }
@@ -153,8 +153,9 @@ impl Pool {
             && Shard::has_room_for(self.shard_bytes(self.dram_bytes()), charge_bytes)
     }
 
-    /// Changes how much DRAM there is: more at once, less step by step, with locks released between
-    /// steps. Of two callers the later one decides, and both help to get there.
+    /// Resizes the DRAM: an increase takes effect at once, a decrease step by step, with locks
+    /// released between steps. Of two concurrent callers the later one decides, and both do the
+    /// work.
     ///
     /// # Errors
     ///
@@ -178,42 +179,43 @@ impl Pool {
         let mut is_done = false;
         while !is_done {
             is_done = true;
-            // By turns: none has much more than the others for long.
+            // Round-robin: no shard stays much larger than the others for long.
             for shard in &self.shards {
                 is_done &= !self.shrink_some(shard, now_s);
-                // What has left waits in buffers of flash, and when these are full no more is taken.
+                // Evicted objects wait in flash buffers, and once these are full no more are
+                // accepted.
                 self.flash.iter().for_each(Flash::drain_writes);
             }
         }
-        // What leaves DRAM goes through buffers: these become fewer when it has left.
+        // Evicted objects go through buffers: reduce these afterwards.
         let _one_by_one = self.resizing.lock();
         let limits = self.flash_dram.limits(self.dram_bytes());
         self.flash.iter().for_each(|flash| flash.set_limits(limits));
-        // Of a little less DRAM there may be a little more for objects: flash has whole buffers.
+        // A little less DRAM may leave a little more for objects: flash has whole buffers.
         let shard_bytes = self.shard_bytes(self.dram_bytes());
         self.shards.iter().for_each(|shard| shard.lock().grow_to(shard_bytes));
         Ok(())
     }
 
-    /// Makes a shard a step smaller, if it is to be; whether it is to be still.
+    /// Shrinks a shard by one step, if it is too large; returns whether it still is.
     fn shrink_some(&self, shard: &Mutex<Shard>, now_s: u32) -> bool {
         let mut shard = shard.lock();
         let wanted = self.shard_bytes_wanted.load(Ordering::Relaxed);
         let step_bytes = if self.flash.is_some() { STEP_BYTES_TO_FLASH } else { STEP_BYTES };
-        let Some(left) = shard.shrink_towards(wanted, step_bytes) else { return false };
-        self.evict(&left, now_s);
+        let Some(evicted) = shard.shrink_towards(wanted, step_bytes) else { return false };
+        self.evict(&evicted, now_s);
         drop(shard);
-        // Only now, that others wait for nothing.
-        drop(left);
+        // Only now, so that other threads do not wait.
+        drop(evicted);
         true
     }
 
-    /// Flash that is no room for objects, where any is used, in bytes.
-    pub(crate) fn flash_bytes_beside(&self) -> u64 {
-        self.flash.as_ref().map_or(0, Flash::bytes_beside)
+    /// Overhead of the flash in use, in bytes.
+    pub(crate) fn flash_overhead_bytes(&self) -> u64 {
+        self.flash.as_ref().map_or(0, Flash::overhead_bytes)
     }
 
-    /// How much flash may be used, in bytes.
+    /// The flash limit, in bytes.
     pub(crate) fn flash_bytes(&self) -> u64 {
         self.flash.as_ref().map_or(0, Flash::bytes_max)
     }
@@ -223,7 +225,7 @@ impl Pool {
         self.flash.as_ref().map_or(0, Flash::bytes_min)
     }
 
-    /// Changes how much flash may be used.
+    /// Changes the flash limit.
     ///
     /// # Errors
     ///
@@ -236,12 +238,12 @@ impl Pool {
         }
     }
 
-    /// What a shard has of so much DRAM.
+    /// A shard's part of `dram_bytes`.
     fn shard_bytes(&self, dram_bytes: u64) -> usize {
         (self.flash_dram.objects_bytes(dram_bytes) / self.shards.len() as u64) as usize
     }
 
-    /// How it stands.
+    /// Its statistics.
     pub(crate) fn stats(&self) -> Stats {
         let counters = &self.counters;
         let mut stats = Stats {
@@ -263,12 +265,12 @@ impl Pool {
         stats
     }
 
-    /// Whether flash may have something under a key with that hash. Nothing is read.
+    /// Whether flash may have an object under a key with that hash. Reads nothing.
     pub(crate) fn may_be_on_flash(&self, hash: u64) -> bool {
         self.flash.as_ref().is_some_and(|flash| flash.may_hold(hash))
     }
 
-    /// That a key was asked for: where a change fetches, it was.
+    /// Counts a lookup, if the change fetches.
     pub(crate) fn count_lookup(
         &self,
         hash: u64,
@@ -283,7 +285,7 @@ impl Pool {
         }
     }
 
-    /// That a key was asked for in vain.
+    /// Counts a lookup that missed.
     pub(crate) fn miss(&self, hash: u64, now_s: u32) {
         self.counters.misses.add(1);
         self.witnessed.on_access(hash, now_s, || Access::Miss);
@@ -295,22 +297,22 @@ impl Pool {
         counters.dram_hits.get() + counters.flash_hits.get() + counters.misses.get()
     }
 
-    /// That an object is fetched.
+    /// Fetches an object.
     pub(crate) fn fetch(
         &self,
         hash: u64,
-        held: &mut DramObject<CopyLocation>,
+        cached: &mut DramObject<CopyLocation>,
         now_s: u32,
-    ) -> Found {
-        // First of all: what others look at in between keeps the processor from fetching the object ahead.
-        let found = held.found.clone();
-        (held.found.was_fetched, held.found.accessed_s) = (true, now_s);
+    ) -> CachedObject {
+        // First of all: accesses in between keep the processor from prefetching the object.
+        let found = cached.found.clone();
+        (cached.found.was_fetched, cached.found.accessed_s) = (true, now_s);
         self.counters.dram_hits.add(1);
-        self.witnessed.on_hit(hash, now_s, || hit_of(&held.key, &held.found));
+        self.witnessed.on_hit(hash, now_s, || hit_of(&cached.key, &cached.found));
         found
     }
 
-    /// What DRAM has under `key`, unless its deadline has passed.
+    /// The object in DRAM under `key`, unless it has expired.
     pub(crate) fn get_from_dram<'s>(
         &self,
         shard: &'s mut Shard,
@@ -326,7 +328,7 @@ impl Pool {
         shard.get(hash, key)
     }
 
-    /// Does what was decided, under the shard's lock. What comes back is to be dropped outside.
+    /// Applies the change, under the shard's lock. Drop the result outside the lock.
     pub(crate) fn apply(
         &self,
         shard: &mut Shard,
@@ -335,11 +337,11 @@ impl Pool {
         now_s: u32,
         change: Change,
     ) -> Option<DramObject<CopyLocation>> {
-        let held = match change {
+        let cached = match change {
             Change::Keep => return None,
             Change::Fetch => {
-                let held = shard.get(hash, key)?;
-                (held.found.was_fetched, held.found.accessed_s) = (true, now_s);
+                let cached = shard.get(hash, key)?;
+                (cached.found.was_fetched, cached.found.accessed_s) = (true, now_s);
                 return None;
             }
             Change::Remove => {
@@ -350,24 +352,24 @@ impl Pool {
             Change::Store(object) => DramObject::new(key, object, now_s),
             Change::Revise(object) => self.revised(shard, hash, key, object, now_s),
             Change::ReviseAndFetch(object) => {
-                let mut held = self.revised(shard, hash, key, object, now_s);
-                (held.found.was_fetched, held.found.accessed_s) = (true, now_s);
-                held
+                let mut cached = self.revised(shard, hash, key, object, now_s);
+                (cached.found.was_fetched, cached.found.accessed_s) = (true, now_s);
+                cached
             }
         };
         self.counters.stores.add(1);
         self.forget_copies(shard, hash);
-        self.witnessed.on_access(hash, now_s, || stored(&held));
-        // One that goes before it comes leaves no trace among what is evicted.
+        self.witnessed.on_access(hash, now_s, || stored(&cached));
+        // An object that is removed before it is replaced does not count as evicted.
         let old = shard.remove(hash);
-        if held.found.object.deadline.has_passed(now_s) {
+        if cached.found.object.deadline.has_passed(now_s) {
             return old;
         }
-        self.evict(&shard.put(hash, held), now_s);
+        self.evict(&shard.put(hash, cached), now_s);
         old
     }
 
-    /// An object in place of another, of which it keeps what is known of fetches.
+    /// The new object with the fetch history of the old one.
     fn revised(
         &self,
         shard: &Shard,
@@ -376,60 +378,61 @@ impl Pool {
         object: Object,
         now_s: u32,
     ) -> DramObject<CopyLocation> {
-        let mut held = DramObject::new(key, object, now_s);
+        let mut cached = DramObject::new(key, object, now_s);
         if let Some(before) = shard.peek(hash, key) {
-            held.found.was_fetched = before.found.was_fetched;
-            held.found.accessed_s = before.found.accessed_s;
+            cached.found.was_fetched = before.found.was_fetched;
+            cached.found.accessed_s = before.found.accessed_s;
         }
-        held
+        cached
     }
 
-    /// What is on flash under a key, or being read from there, counts no more.
+    /// Invalidates the copies on flash of a key, and pending reads of it.
     fn forget_copies(&self, shard: &mut Shard, hash: u64) {
-        shard.void_ticket(hash);
+        shard.void_lease(hash);
         if let Some(flash) = &self.flash {
             flash.invalidate(hash);
         }
     }
 
-    /// Objects have left DRAM: flash may take them. Under the lock of their shard, so that
-    /// nothing happens to their keys in between.
-    pub(crate) fn evict(&self, left: &Removed<DramObject<CopyLocation>>, now_s: u32) {
+    /// Offers objects evicted from DRAM to flash. Under the lock of their shard, so that nothing
+    /// happens to their keys in between.
+    pub(crate) fn evict(&self, evicted: &Evicted<DramObject<CopyLocation>>, now_s: u32) {
         let counters = &self.counters;
-        for held in left.iter() {
+        for cached in evicted.iter() {
             counters.evicted.add(1);
-            if !held.found.was_fetched {
+            if !cached.found.was_fetched {
                 counters.evicted_unfetched.add(1);
             }
-            self.put_on_flash(held, now_s);
+            self.put_on_flash(cached, now_s);
         }
     }
 
-    fn put_on_flash(&self, held: &DramObject<CopyLocation>, now_s: u32) {
+    fn put_on_flash(&self, cached: &DramObject<CopyLocation>, now_s: u32) {
         if let Some(flash) = &self.flash
-            && !held.found.object.deadline.has_passed(now_s)
+            && !cached.found.object.deadline.has_passed(now_s)
         {
-            flash.put(xxh3_64(&held.key), &held.key, &held.found, held.copy, now_s);
+            flash.put(xxh3_64(&cached.key), &cached.key, &cached.found, cached.copy, now_s);
         }
     }
 }
 
-fn stored(held: &DramObject<CopyLocation>) -> Access {
-    let deadline = held.found.object.deadline;
-    Access::Stored { bytes: taken_bytes(&held.key, &held.found), deadline }
+fn stored(cached: &DramObject<CopyLocation>) -> Access {
+    let deadline = cached.found.object.deadline;
+    Access::Stored { bytes: taken_bytes(&cached.key, &cached.found), deadline }
 }
 
-/// That an object was asked for, and there.
-pub(crate) fn hit_of(key: &[u8], found: &Found) -> Access {
+/// A hit as an access event.
+pub(crate) fn hit_of(key: &[u8], found: &CachedObject) -> Access {
     Access::Hit { bytes: taken_bytes(key, found), deadline: found.object.deadline }
 }
 
-/// What an object takes of DRAM.
-fn taken_bytes(key: &[u8], found: &Found) -> u64 {
+/// The charge of an object in DRAM, in bytes.
+fn taken_bytes(key: &[u8], found: &CachedObject) -> u64 {
     dram::charge_bytes(key.len(), found.object.value.len()) as u64
 }
 
-/// Of so many shards as many as leave each room for the largest object, between `objects_bytes`.
+/// The most of `shards_max` shards that leave each room for the largest object, between
+/// `objects_bytes`.
 fn shards_for(options: &Options, objects_bytes: u64, shards_max: u64) -> u64 {
     let largest_bytes = dram::charge_bytes(KEY_BYTES_MAX, options.object_bytes_max as usize);
     let has_room =
@@ -437,30 +440,30 @@ fn shards_for(options: &Options, objects_bytes: u64, shards_max: u64) -> u64 {
     (1..=shards_max).rev().find(has_room).unwrap_or(1)
 }
 
-/// The size of segments that flash is divided into where there was none before, in bytes; none without flash.
+/// The segment size of flash that has not been formatted yet, in bytes; `None` without flash.
 ///
 /// # Errors
-/// Where there is too little DRAM for the flash.
+/// When there is too little DRAM for the flash.
 pub(crate) fn segment_bytes_for(options: &Options) -> Result<Option<u64>> {
     fitting(options, || None).map(|(_, flash_dram)| flash_dram.segment_bytes())
 }
 
-/// With which size of segments flash fits the DRAM, and what it may take then: as it was left, so
-/// that a cache with other DRAM than before finds its objects again; as the size of the devices
-/// has it; or smaller ones, which need smaller buffers.
+/// The segment size with which flash fits the DRAM, and its DRAM share then: the existing size, so
+/// that a cache with another DRAM size than before finds its objects again; the default for the
+/// devices' size; or a smaller one, which needs smaller buffers.
 fn fitting(
     options: &Options,
-    left: impl FnOnce() -> Option<u64>,
+    evicted: impl FnOnce() -> Option<u64>,
 ) -> Result<(Option<u64>, FlashDram)> {
     let with = |segment_bytes| {
         let options = Options { segment_bytes, ..options.clone() };
         FlashDram::of(&options).map(|flash_dram| (segment_bytes, flash_dram))
     };
-    let usual = with(options.segment_bytes);
+    let default_fit = with(options.segment_bytes);
     if options.segment_bytes.is_some() {
-        return usual;
+        return default_fit;
     }
-    if let Some(found) = left()
+    if let Some(found) = evicted()
         && let Ok(fitting) = with(Some(found))
     {
         return Ok(fitting);
@@ -468,17 +471,17 @@ fn fitting(
     let halves = |bytes: &u64| Some(bytes / 2).filter(|bytes| *bytes >= SEGMENT_BYTES_MIN);
     let smaller = std::iter::successors(Some(SEGMENT_BYTES_MAX as u64), halves);
     let smallest = || with(Some(SEGMENT_BYTES_MIN));
-    usual
+    default_fit
         .or_else(|_| smaller.map(Some).find_map(|bytes| with(bytes).ok()).map_or_else(smallest, Ok))
 }
 
-/// The size of the segments on the devices, if they were divided for these options but for that.
-fn left(options: &Options, around: &Environment) -> Option<u64> {
-    let (usual, bits) = (options.object_bytes_usual, options.fingerprint_bits);
+/// The segment size on the devices, if their layouts otherwise match these options.
+fn evicted(options: &Options, environment: &Environment) -> Option<u64> {
+    let (default_fit, bits) = (options.avg_object_bytes, options.fingerprint_bits);
     let mut sizes = options.flash.iter().filter_map(|flash| {
-        let layout = recovery::last_layout(&around.storage, &flash.path)?;
+        let layout = recovery::last_layout(&environment.storage, &flash.path)?;
         let bytes = u64::from(layout.segment_bytes);
-        let is_so = Layout::of(flash.bytes, usual, Some(bytes), bits).ok() == Some(layout);
+        let is_so = Layout::of(flash.bytes, default_fit, Some(bytes), bits).ok() == Some(layout);
         is_so.then_some(bytes)
     });
     let first = sizes.next()?;
@@ -490,7 +493,7 @@ mod tests {
     use super::*;
     use crate::options::FlashOptions;
 
-    /// Segments in MiB, and how much of the DRAM flash takes; nothing where it is refused.
+    /// Segments in MiB, and the share of the DRAM that flash takes; `None` where it is refused.
     fn segments(dram_mib: u64, flash_gib: u64) -> Option<(u64, f64)> {
         let flash = vec![FlashOptions { path: "/flash".into(), bytes: flash_gib << 30 }];
         let options = Options { dram_bytes: dram_mib << 20, flash, ..Options::default() };
@@ -500,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn much_flash_behind_little_dram_has_smaller_segments() {
+    fn segments_shrink_with_much_flash_behind_little_dram() {
         let sizes =
             [(256, 8), (64, 4), (48, 8), (32, 8)].map(|(dram, flash)| segments(dram, flash));
         assert_eq!(

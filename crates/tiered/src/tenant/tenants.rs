@@ -1,9 +1,9 @@
-//! Tenants: who shares a cache, each with memory and flash of his own.
+//! Tenants share a cache, each with memory and flash of its own.
 //!
-//! A key is the tenant's whose prefix it begins with, the longest that does; or else nobody's in
-//! particular, who has what the others leave. Tenants have nothing in common but the time: what one
-//! stores pushes out nothing of another's. So their flash is split as well: beside a device's file
-//! `FILE` is `FILE.NAME` for each of them, with his part of its bytes.
+//! A key belongs to the tenant with the longest matching prefix, or else to the default tenant,
+//! which has the rest. Tenants have nothing in common but the time: no tenant evicts another's
+//! objects. So their flash is split as well: next to a device's file `FILE` each tenant has
+//! `FILE.NAME`, with its part of the bytes.
 //!
 //! Pure.
 
@@ -15,14 +15,14 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::device::recovery::meta_path;
 use crate::options::{FlashOptions, KEY_BYTES_MAX, Options, TenantOptions};
 
-/// What those are called whose keys begin with no prefix.
-pub(crate) const OTHERS: &str = "default";
-/// A name has at most so many characters.
+/// The name of the tenant of keys that match no prefix.
+pub(crate) const DEFAULT_TENANT: &str = "default";
+/// The longest name, in characters.
 const NAME_LEN_MAX: usize = 32;
-/// Parts of a device are multiples of so many bytes.
+/// Parts of a device are multiples of this many bytes.
 const PART_BYTES: u64 = 4096;
 
-/// Whose is which key.
+/// Maps keys to tenants.
 #[derive(Debug, Default)]
 pub(crate) struct Tenants {
     /// Prefixes and numbers, the longest first.
@@ -30,7 +30,7 @@ pub(crate) struct Tenants {
 }
 
 impl Tenants {
-    /// The tenants of these options; number 0 are the others.
+    /// The tenants of these options; number 0 is the default tenant.
     pub(crate) fn new(tenants: &[TenantOptions]) -> Self {
         let numbered = tenants.iter().zip(1..);
         let mut prefixes: Vec<(Box<[u8]>, usize)> =
@@ -41,12 +41,12 @@ impl Tenants {
 
     /// The number of the tenant that a key belongs to.
     pub(crate) fn of(&self, key: &[u8]) -> usize {
-        let is_his = |(prefix, _): &&(Box<[u8]>, usize)| key.starts_with(prefix);
-        self.prefixes.iter().find(is_his).map_or(0, |(_, number)| *number)
+        let matches_prefix = |(prefix, _): &&(Box<[u8]>, usize)| key.starts_with(prefix);
+        self.prefixes.iter().find(matches_prefix).map_or(0, |(_, number)| *number)
     }
 }
 
-/// A hash of who shares a cache; 0 where nobody does.
+/// A hash of the tenants; 0 without any.
 pub(crate) fn hash(tenants: &[TenantOptions]) -> u64 {
     let mut named: Vec<(&str, &[u8])> =
         tenants.iter().map(|tenant| (&*tenant.name, &*tenant.prefix)).collect();
@@ -61,11 +61,11 @@ pub(crate) fn hash(tenants: &[TenantOptions]) -> u64 {
     if bytes.is_empty() { 0 } else { xxh3_64(&bytes) }
 }
 
-/// The options of the others and of each tenant.
+/// The options of the default tenant and of each other one.
 ///
 /// # Errors
 ///
-/// When a name or prefix will not do, or there is not so much to be had.
+/// When a name or prefix is invalid, or the tenants' parts exceed the whole.
 pub(crate) fn split(options: &Options) -> Result<Vec<Options>> {
     let tenants = &options.tenants;
     for (number, tenant) in tenants.iter().enumerate() {
@@ -126,7 +126,7 @@ pub(crate) fn split(options: &Options) -> Result<Vec<Options>> {
     Ok(split)
 }
 
-/// No file is two things at once.
+/// No two files may be the same.
 fn refuse_same_files(split: &[Options]) -> Result<()> {
     let of = |options: &Options| {
         let flash = options.flash.iter();
@@ -144,7 +144,7 @@ fn refuse_same_files(split: &[Options]) -> Result<()> {
     }
 }
 
-/// Whether a tenant will do beside those.
+/// Checks a tenant against those before it.
 fn check(tenant: &TenantOptions, others: &[TenantOptions]) -> Result<()> {
     let TenantOptions { name, prefix, .. } = tenant;
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
@@ -158,7 +158,7 @@ fn check(tenant: &TenantOptions, others: &[TenantOptions]) -> Result<()> {
             "the keys of tenant {name} begin with 1 to {KEY_BYTES_MAX} bytes"
         )));
     }
-    if name == OTHERS || others.iter().any(|other| other.name == *name) {
+    if name == DEFAULT_TENANT || others.iter().any(|other| other.name == *name) {
         return Err(Error::invalid(format!("there is a tenant {name} already")));
     }
     if let Some(other) = others.iter().find(|other| other.prefix == *prefix) {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_his_whose_prefix_is_longest() {
+    fn key_belongs_to_tenant_with_longest_prefix() {
         let tenants = Tenants::new(&[
             tenant("a", "a:", 1, 0),
             tenant("ab", "a:b:", 1, 0),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn each_has_his_part_and_the_others_the_rest() {
+    fn each_tenant_has_its_part_and_default_the_rest() {
         let tenants =
             vec![tenant("shop", "s:", 20 << 20, 1 << 30), tenant("ads", "a:", 30 << 20, 0)];
         let split = split(&options(tenants)).expect("there is enough");
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_flash_may_be_tenants() {
+    fn tenants_may_have_all_of_flash() {
         let split = split(&options(vec![tenant("t", "t", 20 << 20, 4 << 30)])).expect("enough");
         assert!(split[0].flash.is_empty());
         let bytes: u64 = split[1].flash.iter().map(|flash| flash.bytes).sum();
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_a_cache_is_one_number_in_any_order() {
+    fn hash_of_tenants_does_not_depend_on_their_order() {
         let (a, b) = (tenant("a", "x:", 1, 0), tenant("b", "y:", 2, 0));
         let of = |tenants: &[&TenantOptions]| {
             hash(&tenants.iter().map(|tenant| (*tenant).clone()).collect::<Vec<_>>())
@@ -242,9 +242,9 @@ mod tests {
     }
 
     #[test]
-    fn what_will_not_do_is_said() {
+    fn invalid_tenants_are_refused_with_a_reason() {
         let long = "k".repeat(KEY_BYTES_MAX + 1);
-        for (tenants, says) in [
+        for (tenants, expected) in [
             (vec![tenant("A", "a", 1, 0)], "not `A`"),
             (vec![tenant("../a", "a", 1, 0)], "not `../a`"),
             (vec![tenant("", "a", 1, 0)], "not ``"),
@@ -257,8 +257,8 @@ mod tests {
             (vec![tenant("a", "a", 101 << 20, 0)], "bytes of DRAM"),
             (vec![tenant("a", "a", 1, 5 << 30)], "of flash between them"),
         ] {
-            let error = split(&options(tenants)).expect_err(says).to_string();
-            assert!(error.contains(says), "{error}");
+            let error = split(&options(tenants)).expect_err(expected).to_string();
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The cache as a tier: what was put last is found or nothing, on flash too and after a kill.
+//! The cache as a tier: a lookup returns the last value put or nothing, on flash too and after a
+//! kill.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use crate::environment::Environment;
 use crate::options::{FlashOptions, Options};
 
 fn cache_on(storage: &MemoryStorage) -> Cache {
-    let around = Environment {
+    let environment = Environment {
         storage: Arc::new(storage.clone()),
         clock: Arc::new(ManualClock::new(1_700_000_000_000)),
         random: Arc::new(SeededRandom::new(1)),
@@ -25,11 +26,11 @@ fn cache_on(storage: &MemoryStorage) -> Cache {
         state: Some("/state".into()),
         ..Options::default()
     };
-    Cache::open(&options, &around).expect("it opens")
+    Cache::open(&options, &environment).expect("it opens")
 }
 
 #[test]
-fn what_is_found_is_what_was_put_last() {
+fn tier_returns_the_last_value_put() {
     let mut storage = MemoryStorage::new();
     let mut cache = cache_on(&storage);
     let random = SeededRandom::new(2);
@@ -67,7 +68,7 @@ fn what_is_found_is_what_was_put_last() {
 }
 
 #[test]
-fn what_cannot_be_kept_leaves_nothing_behind() {
+fn value_that_cannot_be_kept_removes_the_old_one() {
     let cache = cache_on(&MemoryStorage::new());
     let tier: &dyn Tier = &cache;
     tier.put(b"key", Bytes::from_static(b"small"));

@@ -1,4 +1,4 @@
-//! A cache on simulated devices, what happens to it, and a model beside it.
+//! A cache on simulated devices, the operations on it, and a model to compare with.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,33 +11,33 @@ use tidekv_io::{
 };
 use tidekv_testkit::evidence::Row;
 use tidekv_tiered::{
-    Cache, Change, Deadline, Environment, Eviction, FlashOptions, Found, Object, Options,
-    PendingRead, WouldWait,
+    Cache, CachedObject, Change, Deadline, Environment, Eviction, FlashOptions, Object, Options,
+    PendingRead, WouldBlock,
 };
 
 use crate::model::Model;
 
-/// What keys and values are like.
+/// The distribution of keys and values.
 #[derive(Debug, Clone, Copy)]
 struct Load {
     keys: u64,
-    /// The largest usual value, in bytes.
+    /// The largest common value, in bytes.
     value_bytes_max: u64,
-    /// The size that the index is laid out for is at most so many KiB, as a power of two.
-    usual: u64,
+    /// The index is laid out for an average size of at most this many KiB, as a power of two.
+    average_kib_max: u64,
     /// How much rarer than usual a process ends.
     calm: u64,
 }
 
-const MEDIUM: Load = Load { keys: 1_500, value_bytes_max: 11_000, usual: 5, calm: 1 };
-/// So many that pages of the index are full.
-const SMALL: Load = Load { keys: 16_000, value_bytes_max: 400, usual: 8, calm: 10 };
+const MEDIUM: Load = Load { keys: 1_500, value_bytes_max: 11_000, average_kib_max: 5, calm: 1 };
+/// Enough to fill the pages of the index.
+const SMALL: Load = Load { keys: 16_000, value_bytes_max: 400, average_kib_max: 8, calm: 10 };
 const DEVICE_BYTES: u64 = 2 << 20;
 const START_MS: u64 = 1_700_000_000_000;
 
 macro_rules! tally {
     ($($(#[$about:meta])+ $name:ident,)+) => {
-        /// What has been done and found.
+        /// The operations performed and their results.
         #[derive(Debug, Clone, Copy, Default)]
         pub struct Tally {
             $($(#[$about])+ pub $name: u64,)+
@@ -48,7 +48,7 @@ macro_rules! tally {
                 $(self.$name += other.$name;)+
             }
 
-            /// Adds all of it to a row.
+            /// Adds all counters to a row.
             pub fn row(&self, row: Row) -> Row {
                 row$(.metric(stringify!($name), self.$name))+
             }
@@ -61,13 +61,13 @@ tally! {
     operations,
     /// Gets whose answer was checked.
     gets,
-    /// Of these, how many found something.
+    /// Of these, hits.
     hits,
-    /// Objects that came from flash.
+    /// Hits on flash.
     flash_hits,
-    /// Of the gets, those that went on with other things between their steps.
+    /// Of the gets, those with other operations between their steps.
     slow_gets,
-    /// Those that had to begin anew: something had happened to the key.
+    /// Those that had to start over: the key had been touched.
     slow_gets_void,
     /// Records of another key that were read and not returned.
     collisions,
@@ -75,42 +75,42 @@ tally! {
     damaged,
     /// Kills, also in the middle of an operation.
     kills,
-    /// Of these, after how many what was on flash was there again.
+    /// Of these, kills after which flash was restored.
     warm_restarts,
-    /// Orderly restarts after which it was.
+    /// Clean restarts after which flash was restored.
     warm_reopenings,
-    /// Cuts of power.
+    /// Power cuts.
     power_cuts,
-    /// Faults that were set up.
+    /// Injected faults.
     faults,
     /// Damage done to a device between two runs.
     damages,
     /// Records that full pages of the index had no room for.
     displaced,
-    /// Devices that went out.
+    /// Devices that were detached.
     devices_out,
-    /// Devices that came back, to be warmed.
+    /// Devices that returned, to be warmed.
     devices_back,
     /// Pages of the index that were merged.
     merges,
-    /// Segments that went because their time was over.
+    /// Segments dropped because they had expired.
     segments_expired,
-    /// Times that everything was forgotten at once.
+    /// Times that the cache was cleared.
     clearings,
-    /// Changes of how much flash may be used.
+    /// Changes of the flash limit.
     flash_resizings,
-    /// Of these, how many after which none was.
+    /// Of these, changes to a limit of zero.
     flash_resizings_to_none,
     /// Kills in the middle of one.
     flash_resizings_cut,
-    /// Changes of how much DRAM there is.
+    /// Changes of the DRAM size.
     dram_resizings,
-    /// Gets that found something else than what was stored last.
+    /// Gets that returned another object than the last stored.
     losses,
 }
 
 impl Tally {
-    /// Fails where something was never tried: then the rest would prove less than it says.
+    /// Fails if some event never happened: then the test would prove less than it claims.
     pub fn assert_that_all_was_tried(&self) {
         let tried = [
             self.hits > self.gets / 5,
@@ -137,7 +137,7 @@ impl Tally {
     }
 }
 
-/// The cache and all around it.
+/// The cache and its environment.
 pub struct Scene {
     seed: u64,
     load: Load,
@@ -148,23 +148,23 @@ pub struct Scene {
     boot: u128,
     cache: Cache,
     model: Model,
-    /// When everything is to be forgotten, and in which run that was said.
+    /// When the cache is to be cleared, and in which run that was requested.
     clear_at: Option<(u32, u64)>,
     stored: u64,
     slow: Option<SlowGet>,
     tally: Tally,
 }
 
-/// A get that is under way while other things happen.
+/// A get in progress while other operations happen.
 struct SlowGet {
-    recall: PendingRead,
-    /// What is to be read next, or has been.
+    pending: PendingRead,
+    /// The next read, pending or done.
     request: Option<ReadRequest>,
     read: Option<tidekv_io::Result<Buffer>>,
 }
 
-/// Something that is done to a key.
-enum Deed {
+/// An operation on a key.
+enum KeyOperation {
     Store(Object),
     Touch(Deadline),
     Append(Vec<u8>),
@@ -183,8 +183,8 @@ impl Scene {
             dram_bytes: 1 << 20,
             flash: (0..devices).map(flash).collect(),
             object_bytes_max: 64 << 10,
-            object_bytes_usual: 1 << random.below(load.usual) << 10,
-            // As much as DRAM has it, or less, so that entries go.
+            avg_object_bytes: 1 << random.below(load.average_kib_max) << 10,
+            // As much as DRAM allows, or less, so that entries are dropped.
             index_bytes: (random.below(3) > 0).then(|| 1_000 << random.below(5)),
             state: has_state.then(|| PathBuf::from("/state")),
             segment_bytes: Some(16 << 10 << random.below(2)),
@@ -215,7 +215,7 @@ impl Scene {
         }
     }
 
-    /// What has been done.
+    /// The counters.
     pub fn tally(mut self) -> Tally {
         self.count();
         self.tally
@@ -225,15 +225,15 @@ impl Scene {
     pub fn step(&mut self) {
         self.tally.operations += 1;
         let key = match &self.slow {
-            Some(slow) if self.random.below(8) == 0 => slow.recall.key().to_vec(),
+            Some(slow) if self.random.below(8) == 0 => slow.pending.key().to_vec(),
             _ => self.key(),
         };
         match self.random.below(1_000) {
             0..340 => self.get(&key),
             340..400 => self.get_slowly(&key),
             400..950 => {
-                let deed = self.deed();
-                self.act(&key, deed);
+                let operation = self.operation();
+                self.act(&key, operation);
             }
             965 if self.random.below(20 * self.load.calm) == 0 => {
                 self.cache.clear();
@@ -256,7 +256,7 @@ impl Scene {
         }
     }
 
-    /// Rarely: DRAM is to fill up in between.
+    /// Rarely: DRAM must fill up in between.
     fn end_a_process(&mut self, key: &[u8]) {
         match self.random.below(200 * self.load.calm) {
             0..6 => self.kill(),
@@ -272,28 +272,28 @@ impl Scene {
         (self.clock.unix_ms() / 1000) as u32
     }
 
-    /// Keys are asked for unevenly.
+    /// Accesses to keys are skewed.
     fn key(&self) -> Vec<u8> {
         let range = self.load.keys >> self.random.below(5);
         format!("key:{}", self.random.below(range)).into_bytes()
     }
 
     fn deadline(&self) -> Deadline {
-        let left_s = match self.random.below(5) {
+        let remaining_s = match self.random.below(5) {
             0 => self.random.below(20),
             1 | 3 => return Deadline::NEVER,
             2 => self.random.below(600),
             _ => self.random.below(1_000_000),
         };
-        Deadline::at(u64::from(self.now_s()) + left_s)
+        Deadline::at(u64::from(self.now_s()) + remaining_s)
     }
 
-    fn deed(&mut self) -> Deed {
+    fn operation(&mut self) -> KeyOperation {
         match self.random.below(20) {
-            0 => Deed::Touch(self.deadline()),
-            1 => Deed::Append(b"more".to_vec()),
-            2 | 3 => Deed::Remove,
-            _ => Deed::Store(self.object()),
+            0 => KeyOperation::Touch(self.deadline()),
+            1 => KeyOperation::Append(b"more".to_vec()),
+            2 | 3 => KeyOperation::Remove,
+            _ => KeyOperation::Store(self.object()),
         }
     }
 
@@ -318,35 +318,35 @@ impl Scene {
         self.check(key, found.as_ref());
     }
 
-    /// Goes on with a slow get, or begins one.
+    /// Advances a slow get, or begins one.
     fn get_slowly(&mut self, key: &[u8]) {
         let Some(mut slow) = self.slow.take() else {
-            let Some(mut recall) = self.cache.begin_read(key) else { return };
-            let request = recall.step(None);
-            self.slow = Some(SlowGet { recall, request, read: None });
+            let Some(mut pending) = self.cache.begin_read(key) else { return };
+            let request = pending.step(None);
+            self.slow = Some(SlowGet { pending, request, read: None });
             return;
         };
         if let Some(ReadRequest { file, offset, len }) = slow.request.take() {
             slow.read = Some(file.read_at(offset, len));
         } else if let Some(read) = slow.read.take() {
-            slow.request = slow.recall.step(Some(read));
+            slow.request = slow.pending.step(Some(read));
         } else {
-            let key = slow.recall.key().to_vec();
-            let fetch = |found: Option<&Found>| (Change::Fetch, found.cloned());
-            match self.cache.finish_update(slow.recall, fetch) {
+            let key = slow.pending.key().to_vec();
+            let fetch = |found: Option<&CachedObject>| (Change::Fetch, found.cloned());
+            match self.cache.finish_update(slow.pending, fetch) {
                 Ok(found) => {
                     self.check(&key, found.as_ref());
                     self.tally.slow_gets += 1;
                 }
-                Err(WouldWait) => self.tally.slow_gets_void += 1,
+                Err(WouldBlock) => self.tally.slow_gets_void += 1,
             }
             return;
         }
         self.slow = Some(slow);
     }
 
-    /// Whether that may stand there.
-    fn check(&mut self, key: &[u8], found: Option<&Found>) {
+    /// Checks the result of a lookup.
+    fn check(&mut self, key: &[u8], found: Option<&CachedObject>) {
         self.tally.gets += 1;
         self.tally.hits += u64::from(found.is_some());
         let now_s = self.now_s();
@@ -363,34 +363,36 @@ impl Scene {
         }
     }
 
-    /// Does something to a key; the object that stands there then.
-    fn act(&mut self, key: &[u8], deed: Deed) {
-        match self.perform(key, deed) {
+    /// Performs an operation on a key.
+    fn act(&mut self, key: &[u8], operation: KeyOperation) {
+        match self.perform(key, operation) {
             Some(object) => self.model.store(key, object),
             None => self.model.remove(key),
         }
     }
 
-    fn perform(&mut self, key: &[u8], deed: Deed) -> Option<Object> {
+    fn perform(&mut self, key: &[u8], operation: KeyOperation) -> Option<Object> {
         let cache = self.cache.clone();
-        let (found, after) = match deed {
-            Deed::Store(object) => {
+        let (found, after) = match operation {
+            KeyOperation::Store(object) => {
                 cache.store(key, object.clone());
                 return Some(object);
             }
-            Deed::Remove if self.random.below(2) == 0 => {
+            KeyOperation::Remove if self.random.below(2) == 0 => {
                 cache.remove(key);
                 return None;
             }
-            Deed::Remove => cache.change(key, |found| (Change::Remove, (found.cloned(), None))),
-            Deed::Touch(deadline) => cache.change(key, |found| match found {
+            KeyOperation::Remove => {
+                cache.change(key, |found| (Change::Remove, (found.cloned(), None)))
+            }
+            KeyOperation::Touch(deadline) => cache.change(key, |found| match found {
                 None => (Change::Keep, (None, None)),
                 Some(found) => {
                     let object = Object { deadline, ..found.object.clone() };
                     (Change::Revise(object.clone()), (Some(found.clone()), Some(object)))
                 }
             }),
-            Deed::Append(more) => cache.change(key, |found| match found {
+            KeyOperation::Append(more) => cache.change(key, |found| match found {
                 None => (Change::Keep, (None, None)),
                 Some(found) => {
                     let value = [&found.object.value[..], &more].concat();
@@ -403,7 +405,7 @@ impl Scene {
         self.check(key, found.as_ref());
         match found {
             Some(_) => after,
-            // It may still be there: what cannot be read now may be later.
+            // The object may still be there: an unreadable record may be readable later.
             None => self.model.expected(key, self.now_s()).cloned(),
         }
     }
@@ -413,13 +415,14 @@ impl Scene {
         self.clock.advance(Duration::from_millis(ms));
         let now_s = self.now_s();
         if let Some((_, run)) = self.clear_at.take_if(|(at_s, _)| *at_s <= now_s) {
-            // What has come since a restart may be spared: no device was there to remember.
+            // Objects stored since a restart may be spared: no device was there to record the
+            // clear.
             self.model.clear(run);
             self.tally.clearings += 1;
         }
     }
 
-    /// Often less than all, also less than there can be, which is refused, and sometimes none.
+    /// Often less than all, also less than the minimum, which is refused, and sometimes none.
     fn resize_flash(&mut self) {
         let all_bytes = DEVICE_BYTES * self.options.flash.len() as u64;
         let bytes = match self.random.below(16) {
@@ -438,13 +441,13 @@ impl Scene {
         self.tally.flash_resizings_to_none += u64::from(is_done && bytes == 0);
     }
 
-    /// So that most of the time there is all of it.
+    /// So that most of the time all of it is in use.
     fn give_all_flash_back(&mut self) {
         let all_bytes = DEVICE_BYTES * self.options.flash.len() as u64;
         self.cache.set_flash_bytes(all_bytes).expect("it is what the cache was opened with");
     }
 
-    /// On some file systems what went stays where it was, and could be read again.
+    /// Some file systems keep the contents of a punched hole readable.
     fn may_keep_room(&self) {
         if self.random.below(2) == 0 {
             let fault = Fault::Fail(ErrorKind::Unsupported);
@@ -457,7 +460,7 @@ impl Scene {
         self.tally.dram_resizings += u64::from(self.cache.set_dram_bytes(bytes).is_ok());
     }
 
-    /// The process dies while segments go because less flash may be used.
+    /// The process dies while segments are evicted for a lower flash limit.
     fn kill_while_flash_gets_smaller(&mut self) {
         let all_bytes = DEVICE_BYTES * self.options.flash.len() as u64;
         let cut = self.storage.operations() + self.random.below(100);
@@ -480,7 +483,7 @@ impl Scene {
             (Operation::Write, Fault::ShortWrite),
         ];
         let (operation, fault) = faults[self.random.below(6) as usize];
-        // Where nobody else is a witness, devices fail one by one.
+        // Without a state file, devices fail one by one.
         let path = match self.options.state {
             Some(_) if self.random.below(4) == 0 => "flash".to_owned(),
             _ => format!("flash-{}", self.random.below(self.options.flash.len() as u64)),
@@ -507,8 +510,8 @@ impl Scene {
         let before = self.model.expected(key, self.now_s()).cloned();
         let cut = self.storage.operations() + self.random.below(12);
         self.storage.cut_power_at(cut);
-        let deed = self.deed();
-        let after = self.perform(key, deed);
+        let operation = self.operation();
+        let after = self.perform(key, operation);
         let is_acknowledged = self.storage.operations() <= cut;
         match after {
             Some(object) if is_acknowledged => self.model.store(key, object),
@@ -516,7 +519,7 @@ impl Scene {
             Some(object) if before.as_ref() != Some(&object) => {
                 self.model.may_have_stored(key, object);
             }
-            // What was there may be there again.
+            // The old object may reappear.
             _ => {}
         }
         self.kill();
@@ -547,7 +550,7 @@ impl Scene {
         if self.random.below(3) == 0 {
             self.damage();
         }
-        // What is read wrong once may be read right the next time.
+        // A misread need not repeat.
         let is_misread = self.random.below(3) == 0;
         if is_misread {
             self.misread();
@@ -562,7 +565,7 @@ impl Scene {
         self.model.run += 1;
     }
 
-    /// Reads go wrong while the cache is opened.
+    /// Injects read faults while the cache is opened.
     fn misread(&mut self) {
         self.tally.faults += 1;
         let flip = Fault::FlipBit { byte: self.random.below(120 << 10) as usize, bit: 5 };
@@ -573,11 +576,11 @@ impl Scene {
         self.storage.add_fault(rule.after(self.random.below(16)));
     }
 
-    /// A device is damaged while nobody looks: mostly where its metadata is.
+    /// Damages a device while the cache is closed: mostly its metadata.
     fn damage(&mut self) {
         self.tally.damages += 1;
         let device = format!("/flash-{}", self.random.below(self.options.flash.len() as u64));
-        // The superblocks, all metadata, and what is behind it.
+        // The superblocks, all metadata, and the data after it.
         let (end, range) =
             [(".meta", 8 << 10), (".meta", 120 << 10), (".meta", 120 << 10), ("", DEVICE_BYTES)]
                 [self.random.below(4) as usize];
@@ -589,13 +592,13 @@ impl Scene {
             let at = at % bytes.len();
             match is_flip {
                 true => bytes[at] ^= bit,
-                // As if a block of a size that records have had never been written.
+                // As if a block as small as a record had never been written.
                 false => bytes[at / 32 * 32..][..32].fill(0),
             }
         });
     }
 
-    /// Adds what the cache has counted.
+    /// Adds the cache's counters.
     fn count(&mut self) {
         self.tally.flash_hits += self.cache.stats().flash_hits;
         for device in self.cache.device_stats() {
@@ -619,12 +622,12 @@ fn open(
     boot: u128,
 ) -> tidekv_tiered::Result<Cache> {
     let storage: Arc<dyn Storage> = Arc::new(storage.clone());
-    let around = Environment {
+    let environment = Environment {
         storage,
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         random: Arc::clone(random) as Arc<dyn Random>,
         boot,
         is_inline: true,
     };
-    Cache::open(options, &around)
+    Cache::open(options, &environment)
 }

@@ -92,7 +92,7 @@ impl<'a> Scene<'a> {
             dram_bytes: load.memory_bytes,
             flash: flash_in(Path::new(""), devices, load.flash_bytes / devices),
             object_bytes_max: 64 << 10,
-            object_bytes_usual: load.value_bytes,
+            avg_object_bytes: load.value_bytes,
             segment_bytes: Some(256 << 10),
             ..Options::default()
         };

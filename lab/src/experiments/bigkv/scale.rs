@@ -63,7 +63,7 @@ impl Devices {
             dram_bytes: self.load.memory_bytes,
             flash: flash_in(Path::new(""), files, self.load.flash_bytes / files),
             object_bytes_max: 64 << 10,
-            object_bytes_usual: VALUE_BYTES,
+            avg_object_bytes: VALUE_BYTES,
             index_bytes: self.load.index_bytes,
             segment_bytes: Some(512 << 10),
             ..Options::default()

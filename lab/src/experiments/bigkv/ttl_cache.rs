@@ -43,7 +43,7 @@ impl TtlCache {
             dram_bytes,
             flash: vec![FlashOptions { path: DEVICE.into(), bytes: flash_bytes }],
             object_bytes_max: 64 << 10,
-            object_bytes_usual: OBJECT_BYTES,
+            avg_object_bytes: OBJECT_BYTES,
             segment_bytes: Some(SEGMENT_BYTES),
             expiry,
             ..Options::default()

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidekv_memcached::{CacheServerOptions, ElasticGoal, ElasticOptions};
-use tidekv_plan::{GivenLatencies, Prices};
+use tidekv_plan::{LatencyOverrides, Prices};
 use tidekv_testkit::evidence::Value;
 
 use crate::experiment::{
@@ -88,12 +88,12 @@ impl Loop {
     /// How a cache is set up that keeps the latency by itself, where DRAM answers in so many microseconds.
     fn options(&self, hit_us: f64) -> CacheServerOptions {
         // The way to the cache is not the server's to measure.
-        let latencies = GivenLatencies { memory_us: Some(hit_us), ..GivenLatencies::default() };
+        let latencies = LatencyOverrides { memory_us: Some(hit_us), ..LatencyOverrides::default() };
         CacheServerOptions {
             profile_window: Some(self.window),
             elastic: Some(ElasticOptions {
                 goal: ElasticGoal::Latency { all: Some(self.sla_us), of: Vec::new() },
-                prices: Prices::USUAL,
+                prices: Prices::DEFAULT,
                 latencies,
             }),
             ..CacheServerOptions::default()
@@ -150,7 +150,7 @@ impl Loop {
                 ("miss_ratio", stretch.misses as f64 / stretch.gets.max(1) as f64),
                 ("plan_dram_bytes", stretch.dram_bytes as f64),
                 ("plan_flash_bytes", stretch.flash_bytes as f64),
-                ("cost", Prices::USUAL.cost(stretch.dram_bytes, stretch.flash_bytes)),
+                ("cost", Prices::DEFAULT.cost(stretch.dram_bytes, stretch.flash_bytes)),
             ];
             Found { subject, params: at(stretch), metrics }
         };
@@ -198,7 +198,7 @@ impl Model for Loop {
             metrics: vec![("latency_us", self.sla_us)],
         }));
         let cost = |of: &Course| {
-            mean(&of.stretches, |it| Prices::USUAL.cost(it.dram_bytes, it.flash_bytes))
+            mean(&of.stretches, |it| Prices::DEFAULT.cost(it.dram_bytes, it.flash_bytes))
         };
         let of = |subject, course: &Course| {
             let longest_us = course.stretches.iter().map(|it| it.longest_us).fold(0.0, f64::max);

@@ -85,7 +85,7 @@ impl Pauses {
         let options = Options {
             dram_bytes: self.dram_bytes,
             flash,
-            object_bytes_usual: TAKEN_BYTES,
+            avg_object_bytes: TAKEN_BYTES,
             ..Options::default()
         };
         let around = Environment::new(Arc::new(LocalStorage::new()), Arc::new(SystemClock::new()));

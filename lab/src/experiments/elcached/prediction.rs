@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use tidekv_plan::{
-    Access, Action, Answer, CacheSize, ClassProfiler, Curve, Expiry, GROWTH, Miniature, PAGE_BYTES,
-    Profiler, Simulated, SlabClasses,
+    Access, Action, CacheSize, ClassProfiler, Curve, Expiry, GROWTH, LookupResult, Miniature,
+    PAGE_BYTES, Profiler, Simulated, SlabClasses,
 };
 use tidekv_testkit::evidence::Value;
 
@@ -110,7 +110,7 @@ impl Load {
         for key in self.keys(seed) {
             let Sizes { key_bytes, value_bytes } = workload::sizes_of(key);
             let bytes = SlabClasses::item_bytes(key_bytes, value_bytes);
-            profiler.see(&Access::new(mix(key), Action::Load(bytes)));
+            profiler.record(&Access::new(mix(key), Action::Load(bytes)));
         }
         profiler
     }
@@ -120,7 +120,7 @@ impl Load {
         let mut profiler = Profiler::new(workload::SETTINGS);
         for key in self.keys(seed) {
             let bytes = workload::object_bytes(key);
-            profiler.see(&Access::new(mix(key), Action::Load(bytes)));
+            profiler.record(&Access::new(mix(key), Action::Load(bytes)));
         }
         profiler.curve()
     }
@@ -141,7 +141,7 @@ impl Load {
             let (mut gets, mut misses) = (0_u64, 0_u64);
             for key in self.keys(seed) {
                 gets += 1;
-                misses += u64::from(cache.see(&key) == Some(Answer::Miss));
+                misses += u64::from(cache.record(&key) == Some(LookupResult::Miss));
             }
             Ok((size.bytes(), misses as f64 / gets as f64))
         };
@@ -161,7 +161,7 @@ impl Load {
     ) -> Result<Curve> {
         let mut miniature = Miniature::new(rate, sizes, |in_small, _| make(in_small))?;
         for key in self.keys(seed) {
-            miniature.see(mix(key), true, &key);
+            miniature.record(mix(key), true, &key);
         }
         Ok(miniature.curve())
     }

@@ -62,15 +62,15 @@ impl Timed {
         Self { sampler, of_bytes, handed: Vec::with_capacity(HANDED), ns: 0, bytes_max: 0 }
     }
 
-    fn see(&mut self, requests: &[Access], clock: &SystemClock) {
+    fn record(&mut self, requests: &[Access], clock: &SystemClock) {
         for some in requests.chunks(HANDED) {
             self.handed.clear();
             self.handed.extend_from_slice(some);
             let from_ns = clock.monotonic_ns();
-            self.sampler.see_all(&self.handed);
+            self.sampler.record_all(&self.handed);
             self.ns += clock.monotonic_ns() - from_ns;
         }
-        self.of_bytes.see_all(requests);
+        self.of_bytes.record_all(requests);
         self.bytes_max = self.bytes_max.max(self.sampler.memory_bytes());
     }
 }
@@ -92,8 +92,8 @@ impl Model for Sampling {
             if some.is_empty() {
                 break;
             }
-            samples.iter_mut().for_each(|(_, _, timed)| timed.see(&some, &clock));
-            some.iter().for_each(|access| all.see(access));
+            samples.iter_mut().for_each(|(_, _, timed)| timed.record(&some, &clock));
+            some.iter().for_each(|access| all.record(access));
         }
         let exact = all.curve();
         let exact_bytes = all.byte_curve();

@@ -119,9 +119,9 @@ impl Shrinking {
         let times = Times::of(requests.len());
         let mut profiler = ClassProfiler::new(SlabClasses::of_growth(GROWTH), Expiry::Ignored);
         let mut told = |from: usize, to: usize| {
-            profiler.count_anew();
+            profiler.reset_counts();
             for (key, bytes) in &requests[from..to] {
-                profiler.see(&Access::new(*key, Action::Load(*bytes)));
+                profiler.record(&Access::new(*key, Action::Load(*bytes)));
             }
             profiler.miss_ratio_of_pages(pages)
         };
@@ -137,7 +137,7 @@ impl Model for Shrinking {
         let requests = self.requests(seed);
         let mut profiler = ClassProfiler::new(SlabClasses::of_growth(GROWTH), Expiry::Ignored);
         for (key, bytes) in &requests {
-            profiler.see(&Access::new(*key, Action::Load(*bytes)));
+            profiler.record(&Access::new(*key, Action::Load(*bytes)));
         }
         let pages = profiler.bytes_max() / PAGE_BYTES / 2;
         drop(profiler);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tidekv_io::{ManualClock, MemoryStorage};
-use tidekv_plan::{Answer, CacheSize, Simulated};
+use tidekv_plan::{CacheSize, LookupResult, Simulated};
 use tidekv_tiered::{Cache, Environment, Eviction, FlashOptions, Lookup, Options};
 
 use crate::experiments::elcached::workload::{self, Sizes};
@@ -48,7 +48,7 @@ impl SimulatedTier {
             dram_bytes: size.memory_bytes,
             eviction,
             object_bytes_max: OBJECT_BYTES_MAX,
-            object_bytes_usual: workload::OBJECT_BYTES_MEAN,
+            avg_object_bytes: workload::OBJECT_BYTES_MEAN,
             flash: if has_flash { vec![flash] } else { Vec::new() },
             segment_bytes,
             ..Options::default()
@@ -71,16 +71,16 @@ impl Simulated for SimulatedTier {
     /// The key's number.
     type Request = u64;
 
-    fn see(&mut self, key: &u64) -> Option<Answer> {
+    fn record(&mut self, key: &u64) -> Option<LookupResult> {
         let Sizes { key_bytes, value_bytes } = workload::sizes_of(*key);
         let text = workload::text_of(*key, key_bytes);
         let answer = match self.cache.try_get(&text) {
-            Lookup::Hit(_) => Answer::Memory,
-            Lookup::Miss => Answer::Miss,
-            Lookup::Unknown if self.cache.get(&text).is_some() => Answer::Flash,
-            Lookup::Unknown => Answer::Miss,
+            Lookup::Hit(_) => LookupResult::Memory,
+            Lookup::Miss => LookupResult::Miss,
+            Lookup::Unknown if self.cache.get(&text).is_some() => LookupResult::Flash,
+            Lookup::Unknown => LookupResult::Miss,
         };
-        if answer == Answer::Miss && value_bytes <= self.cache.object_bytes_max() {
+        if answer == LookupResult::Miss && value_bytes <= self.cache.object_bytes_max() {
             let value = self.value.slice(..value_bytes as usize);
             self.cache.store(&text, tiered::plain(&self.cache, value));
         }

@@ -117,7 +117,7 @@ impl Slabs {
     /// Puts `key` into a chunk, and on top.
     fn link(&mut self, chunk: u32, key: u64) {
         let page = &mut self.pages[self.chunks[chunk as usize].page as usize];
-        page.seen.see(mix(key));
+        page.seen.record(mix(key));
         let class = &mut self.of_class[page.class];
         let older = std::mem::replace(&mut class.newest, chunk);
         let link = &mut self.chunks[chunk as usize];
@@ -204,7 +204,7 @@ mod tests {
             .collect();
         let mut profiler = ClassProfiler::new(CLASSES(), Expiry::Ignored);
         for (key, bytes) in &requests {
-            profiler.see(&Access::new(mix(*key), Action::Load(*bytes)));
+            profiler.record(&Access::new(mix(*key), Action::Load(*bytes)));
         }
         for pages in [3, 8, 15, 30] {
             let mut slabs = Slabs::new(CLASSES(), pages);

@@ -34,15 +34,15 @@ pub(super) struct Terms {
 pub(super) const USUAL: Terms = Terms {
     name: "usual",
     asked: Asked::Usual,
-    latencies: Latencies::USUAL,
-    prices: Prices::USUAL,
+    latencies: Latencies::DEFAULT,
+    prices: Prices::DEFAULT,
 };
 
 /// Flash that is sooner, before a back end that is later.
 pub(super) const SOONER: Terms = Terms {
     name: "flash-50us-backend-2ms",
     asked: Asked::Sooner,
-    latencies: Latencies { flash_us: 50.0, backend_us: 2_000.0, ..Latencies::USUAL },
+    latencies: Latencies { flash_us: 50.0, backend_us: 2_000.0, ..Latencies::DEFAULT },
     ..USUAL
 };
 
@@ -50,7 +50,7 @@ pub(super) const SOONER: Terms = Terms {
 pub(super) const SOLVED: Terms = Terms {
     name: "example",
     asked: Asked::Solved,
-    latencies: Latencies { flash_us: 295.0, backend_us: 10_780.0, ..Latencies::USUAL },
+    latencies: Latencies { flash_us: 295.0, backend_us: 10_780.0, ..Latencies::DEFAULT },
     ..USUAL
 };
 
@@ -60,26 +60,26 @@ const OTHER: Terms = Terms { asked: Asked::Nothing, ..USUAL };
 /// [`USUAL`], each of it halved and doubled, and [`SOONER`].
 pub(super) const VARIED: [Terms; 8] = [
     USUAL,
-    Terms { name: "dram-6.5", prices: Prices { dram_per_gib: 6.5, ..Prices::USUAL }, ..OTHER },
-    Terms { name: "dram-26", prices: Prices { dram_per_gib: 26.0, ..Prices::USUAL }, ..OTHER },
+    Terms { name: "dram-6.5", prices: Prices { dram_per_gib: 6.5, ..Prices::DEFAULT }, ..OTHER },
+    Terms { name: "dram-26", prices: Prices { dram_per_gib: 26.0, ..Prices::DEFAULT }, ..OTHER },
     Terms {
         name: "flash-50us",
-        latencies: Latencies { flash_us: 50.0, ..Latencies::USUAL },
+        latencies: Latencies { flash_us: 50.0, ..Latencies::DEFAULT },
         ..OTHER
     },
     Terms {
         name: "flash-200us",
-        latencies: Latencies { flash_us: 200.0, ..Latencies::USUAL },
+        latencies: Latencies { flash_us: 200.0, ..Latencies::DEFAULT },
         ..OTHER
     },
     Terms {
         name: "backend-500us",
-        latencies: Latencies { backend_us: 500.0, ..Latencies::USUAL },
+        latencies: Latencies { backend_us: 500.0, ..Latencies::DEFAULT },
         ..OTHER
     },
     Terms {
         name: "backend-2ms",
-        latencies: Latencies { backend_us: 2_000.0, ..Latencies::USUAL },
+        latencies: Latencies { backend_us: 2_000.0, ..Latencies::DEFAULT },
         ..OTHER
     },
     SOONER,

@@ -1,7 +1,7 @@
 //! What the length of a window does to the curve that is made in it, and to the plan that follows: the
 //! part `windows` of `elcached-elastic`.
 //!
-//! A server's profile ([`Watch`]) sees one window after another of a workload that stays the same, whose
+//! A server's profile ([`WindowedProfiler`]) sees one window after another of a workload that stays the same, whose
 //! true curve is known from all of its requests. Each window's plan is held against that: what it really
 //! takes beside what was asked, and what it costs beside the best plan there is.
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tidekv_plan::{
     Bounds, Curve, DEFAULT_POINTS, DEFAULT_SAMPLE_SIZE, Expiry, Goal, Latencies, PlanRequest,
-    Prices, Settings, Tenant, Unit, Watch, Window, plan_exactly, sample_hash,
+    Prices, Settings, Tenant, Unit, Window, WindowedProfiler, plan_exactly, sample_hash,
 };
 use tidekv_testkit::evidence::Value;
 
@@ -41,7 +41,7 @@ struct Windows {
 impl Windows {
     fn tenant(&self, curve: Curve) -> Tenant {
         Tenant {
-            latencies: Latencies::USUAL,
+            latencies: Latencies::DEFAULT,
             sla_us: Some(SLA_US),
             ..Tenant::new(self.law.name(), curve)
         }
@@ -51,7 +51,7 @@ impl Windows {
     fn planned(&self, curve: Curve) -> Option<(u64, u64)> {
         let question = PlanRequest {
             tenants: vec![self.tenant(curve)],
-            prices: Prices::USUAL,
+            prices: Prices::DEFAULT,
             bounds: Bounds::default(),
             goal: Goal::Cost,
         };
@@ -61,11 +61,11 @@ impl Windows {
 
     /// What caches miss that are warm: of the second half of all requests, each followed.
     fn truth(&self, seed: u64) -> Option<Curve> {
-        let mut watch = Watch::new(usize::MAX / 16, SIZE_MAX, SETTINGS);
+        let mut watch = WindowedProfiler::new(usize::MAX / 16, SIZE_MAX, SETTINGS);
         let half = workload::requests(self.shrink) / 2;
         let mut accesses = workload::accesses(self.law, self.shrink, seed);
         let mut window = || {
-            accesses.by_ref().take(half as usize).for_each(|access| watch.see(&access));
+            accesses.by_ref().take(half as usize).for_each(|access| watch.record(&access));
             watch.end_window(Window { requests: half, lost: 0 })
         };
         window();
@@ -73,14 +73,14 @@ impl Windows {
     }
 
     fn of_length(&self, length: u64, truth: &Curve, best: f64, seed: u64) -> Option<Found> {
-        let mut watch = Watch::new(OBJECTS_MAX, SIZE_MAX, SETTINGS);
+        let mut watch = WindowedProfiler::new(OBJECTS_MAX, SIZE_MAX, SETTINGS);
         let mut accesses = workload::accesses(self.law, self.shrink, seed);
         let tenant = self.tenant(truth.clone());
         let (mut errors, mut latencies, mut costs, mut windows) = (0.0, 0.0_f64, 0.0, 0);
         // In half of all requests it has learnt what there is, as a server has that runs for long.
         let learnt = workload::requests(self.shrink) / 2;
         for access in accesses.by_ref().take(learnt as usize) {
-            watch.see(&access);
+            watch.record(&access);
         }
         watch.end_window(Window { requests: learnt, lost: 0 });
         while windows < WINDOWS {
@@ -88,7 +88,7 @@ impl Windows {
             for access in accesses.by_ref().take(length as usize) {
                 requests += 1;
                 if sample_hash(access.key) < watch.threshold() {
-                    watch.see(&access);
+                    watch.record(&access);
                 }
             }
             if requests < length {
@@ -99,7 +99,7 @@ impl Windows {
             windows += 1;
             // A window by which nothing can be promised asks for all there is.
             let Some((memory, flash)) = self.planned(curve) else { continue };
-            let really = tenant.allot(memory, flash, Prices::USUAL);
+            let really = tenant.allot(memory, flash, Prices::DEFAULT);
             latencies = latencies.max(really.latency_us / SLA_US);
             costs += really.cost / best;
         }
@@ -122,7 +122,7 @@ impl Model for Windows {
             return Err(Failure::new("there are no requests"));
         };
         let best = self.planned(truth.clone()).ok_or_else(|| Failure::new("there is no plan"))?;
-        let best = self.tenant(truth.clone()).allot(best.0, best.1, Prices::USUAL).cost;
+        let best = self.tenant(truth.clone()).allot(best.0, best.1, Prices::DEFAULT).cost;
         let of = |length: &u64| self.of_length(*length, &truth, best, seed + 1);
         Ok(LENGTHS.iter().filter_map(of).collect())
     }

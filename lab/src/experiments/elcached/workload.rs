@@ -164,7 +164,7 @@ impl Workload {
     pub(super) fn curve(&self, seed: u64) -> Curve {
         let mut profiler = Profiler::new(SETTINGS);
         let accesses = accesses_of(self.law, self.shrink, seed, self.bytes);
-        accesses.for_each(|access| profiler.see(&access));
+        accesses.for_each(|access| profiler.record(&access));
         profiler.curve()
     }
 }

@@ -52,7 +52,7 @@ impl OwnServer {
         let of_cache = Options {
             dram_bytes: target.dram_bytes,
             flash: if target.flash_bytes > 0 { vec![flash] } else { Vec::new() },
-            object_bytes_usual: value_bytes as u64,
+            avg_object_bytes: value_bytes as u64,
             object_bytes_max: (value_bytes as u64).next_power_of_two(),
             ..Options::default()
         };

@@ -1,4 +1,4 @@
-//! A shard of AC-Key: who goes where, what leaves, which boundary moves by how much.
+//! AC-Key's shard: placement, eviction and boundary movement.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use proptest::prelude::*;
 use super::*;
 use crate::ac_key::earc::Targets;
 
-/// `n0` of all these.
+/// `n0` in all tests.
 const LEVEL0: u8 = 2;
 const KEY: usize = 1 + 4;
 const OVERHEAD: usize = Lists::<Fingerprint, Entry, 2>::OVERHEAD_BYTES;
-/// What entries of a value of 100 bytes take.
+/// Charges of entries with a value of 100 bytes.
 const KV_BYTES: usize = OVERHEAD + KEY + STAMP_BYTES + 100;
 const KP_BYTES: usize = OVERHEAD + KEY + POINTER_BYTES;
 const TOTAL: usize = 400_000;
@@ -33,8 +33,8 @@ fn pointer(n: u32, table: u64) -> Pointer {
     Pointer { table, offset: u64::from(n) << 12, len: 4096, position: 1 }
 }
 
-/// Looks key `n` up as a store does where it stands on `level` with a `value`; how the
-/// point cache answered.
+/// Looks up key `n` like a store, where it is on `level` with `value`; returns the point cache's
+/// answer.
 fn get_of(shard: &mut AcKeyShard, n: u32, level: u8, value: &[u8]) -> PointCacheLookup<Vec<u8>> {
     let key = n.to_be_bytes();
     let name = Name { keyspace: 1, key: &key };
@@ -95,7 +95,7 @@ fn where_targets_stay_a_component_without_bytes_gets_nothing() {
     for (kv, kp) in [(50_000, 0), (0, 50_000)] {
         let mut shard = shard(kv, kp);
         shard.boundaries = Arc::new(Boundaries::fixed([kv, kp, TOTAL - kv - kp]));
-        // A value that takes less than a pointer, and one that takes more.
+        // One value smaller than a pointer, and one larger.
         for (n, value) in [(1, &[7; 10][..]), (2, &[7; 100])] {
             (0..3).for_each(|_| _ = get_of(&mut shard, n, 4, value));
         }
@@ -123,17 +123,17 @@ fn hits_save_what_the_formula_says() {
 fn who_has_more_than_its_target_makes_room() {
     let mut shard = shard(20 * KV_BYTES, 30 * KP_BYTES);
     (0..100).for_each(|n| drop(get(&mut shard, n)));
-    // KP has all while there is nothing in KV.
+    // KP has all bytes while KV is empty.
     let pointers = shard.len().1;
     assert_eq!(pointers, (20 * KV_BYTES + 30 * KP_BYTES) / KP_BYTES);
-    // What is asked for again comes to KV, until that has its own.
+    // Entries accessed again move to KV until it reaches its target.
     (60..100).for_each(|n| drop(get(&mut shard, n)));
-    assert!(shard.charged_bytes().0 > 20 * KV_BYTES, "KP has not come for its own yet");
+    assert!(shard.charged_bytes().0 > 20 * KV_BYTES, "");
     (100..200).for_each(|n| drop(get(&mut shard, n)));
     let (kv, _) = shard.charged_bytes();
     assert!((19 * KV_BYTES..=21 * KV_BYTES).contains(&kv), "{kv}");
     shard.set_capacities(10 * KV_BYTES, 20 * KP_BYTES + 10 * KV_BYTES + 10 * KP_BYTES);
-    assert!(shard.charged_bytes().0 > 18 * KV_BYTES, "nothing leaves before something comes");
+    assert!(shard.charged_bytes().0 > 18 * KV_BYTES, "");
     (200..400).for_each(|n| drop(get(&mut shard, n)));
     let (kv, _) = shard.charged_bytes();
     assert!((9 * KV_BYTES..=10 * KV_BYTES).contains(&kv), "{kv}");
@@ -146,7 +146,7 @@ fn ghost_hits_move_the_boundaries_by_k_times_e() {
     let pushed_out = (10 * KV_BYTES + 10 * KP_BYTES) / KP_BYTES;
     (0..=pushed_out as u32).for_each(|n| drop(get(&mut shard, n)));
     assert_eq!(shard.boundaries.targets(), before);
-    // Key 0 has left KP: in its ghost there is room, for KV has nothing.
+    // Key 0 was evicted from KP, whose ghost has room, because KV is empty.
     assert_eq!(shard.ghosts.each_ref().map(GhostList::len), [0, 0, 1]);
     let kv = (0..30).map(|n| 1000 + n).collect::<Vec<u32>>();
     kv.iter().for_each(|&n| drop((get(&mut shard, n), get(&mut shard, n))));
@@ -165,7 +165,7 @@ fn ghost_hits_move_the_boundaries_by_k_times_e() {
     let name = left.to_be_bytes();
     let name = Name { keyspace: 1, key: &name };
     let index = shard.find(hash_of(name), name).unwrap();
-    assert_eq!(shard.entries.list(index), KV, "it was asked for before");
+    assert_eq!(shard.entries.list(index), KV, "");
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn ghosts_note_as_much_as_the_others_have() {
 #[test]
 fn the_least_efficient_of_the_oldest_leaves() {
     let mut shard = shard(0, 60_000);
-    // Long keys, high up: little is saved, for many bytes.
+    // Long keys on a low level number: small benefit, many bytes.
     for n in 0..20u32 {
         let level = if n == 3 { 0 } else { 4 };
         let key = [&n.to_be_bytes()[..], &vec![1; if n == 3 { 4000 } else { 10 }]].concat();
@@ -199,7 +199,7 @@ fn the_least_efficient_of_the_oldest_leaves() {
         let found = LookupResult { entry, pointer, reads: 0.0, data_reads: 0.0, by_pointer };
         shard.resolved(hash_of(name), &found);
     }
-    // More of both, so that efficiencies are far apart.
+    // More of both, so that efficiencies differ widely.
     for n in 20..24u32 {
         let key = [&n.to_be_bytes()[..], &[1; 9000]].concat();
         let name = Name { keyspace: 1, key: &key };
@@ -232,10 +232,10 @@ fn a_flush_tells_of_values_and_takes_places_until_they_are_known() {
     let to = KpEntry { pointer: pointer(2, 5), level: 0 };
     shard.redirect(hash(2), to);
     assert_eq!(shard.lookup(hash(2), name, |_| Some(())), PointCacheLookup::Pointer(to));
-    // Nobody has told of it: its place stays.
+    // No update for this key: its location stays.
     shard.redirect(hash(2), KpEntry { pointer: pointer(2, 6), level: 0 });
     assert_eq!(shard.lookup(hash(2), name, |_| Some(())), PointCacheLookup::Pointer(to));
-    // A short value comes in its place, or a long one in that of a short one.
+    // A short value replaces the entry, or a long one replaces a short one.
     assert!(!sync(&mut shard, 2, Some(b"x")));
     assert!(sync(&mut shard, 3, Some(&[9; 100])));
     assert!(!sync(&mut shard, 4, Some(b"not here")));
@@ -296,7 +296,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The tree is a map of lengths; a flush replaces a value and says where it stands.
+    /// The tree is a map of lengths; a flush replaces a value and sets its location.
     #[test]
     fn answers_are_of_the_tree_and_bytes_within_the_bounds(
         steps in prop::collection::vec(step(), 1..250),

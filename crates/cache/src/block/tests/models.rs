@@ -1,5 +1,5 @@
-//! The shards under many schedules: the bytes never exceed the capacity, and
-//! what is charged is what is there.
+//! The shards under many schedules: the bytes never exceed the capacity, and charges equal the
+//! cached bytes.
 
 use tidekv_testkit::models::{explore, shuttle};
 
@@ -7,12 +7,12 @@ use super::*;
 
 const BLOCK_BYTES: usize = 300 << 10;
 
-/// Every block that is here, by asking for all that were put in.
+/// The number of cached blocks, found by looking up all that were inserted.
 fn here(cache: &BlockCache<u64>) -> usize {
     (0..4).flat_map(|t| (0..4).map(move |o| id(t, o))).filter(|&i| cache.contains(i)).count()
 }
 
-/// All sums are of the blocks that are here.
+/// Checks that all sums match the cached blocks.
 fn check(cache: &BlockCache<u64>) {
     let blocks = here(cache);
     assert_eq!(cache.len(), blocks);
@@ -64,7 +64,7 @@ fn changes_of_the_capacity_leave_all_shards_with_the_last_one() {
         }
         changers.into_iter().for_each(|changer| changer.join().unwrap());
         let capacity = cache.capacity();
-        let of_shards = |Apart(shard): &Apart<u64>| shard.lock().blocks.capacity();
+        let of_shards = |CachePadded(shard): &CachePadded<u64>| shard.lock().blocks.capacity();
         assert!(cache.shards.iter().all(|shard| of_shards(shard) == capacity / 2));
         assert!(cache.charged_bytes() <= capacity);
         check(&cache);

@@ -1,4 +1,4 @@
-//! The circle against a naive one.
+//! CLOCK compared with a naive model.
 
 use proptest::prelude::*;
 
@@ -23,7 +23,7 @@ struct Entry {
     is_marked: bool,
 }
 
-/// From where the hand stands on.
+/// In order from the hand on.
 #[derive(Default)]
 struct Model {
     entries: Vec<Entry>,
@@ -82,7 +82,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn all(removed: &Removed<u32>) -> Vec<u32> {
+fn all(removed: &Evicted<u32>) -> Vec<u32> {
     removed.iter().copied().collect()
 }
 

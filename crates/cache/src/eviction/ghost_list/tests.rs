@@ -1,4 +1,4 @@
-//! The ghost against a plain list, and its memory.
+//! The ghost list compared with a plain list, and its memory.
 
 use proptest::prelude::*;
 
@@ -28,7 +28,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The same as a vector, the oldest first.
+/// The model: a vector, the oldest first.
 #[derive(Default)]
 struct Model(Vec<Record>);
 
@@ -131,7 +131,7 @@ fn a_record_takes_about_fifteen_bytes() {
 #[test]
 fn what_saves_least_is_forgotten_first() {
     let mut ghost = ghost(ROOMY);
-    // Large ones are as good as none.
+    // Large ones are worth almost nothing.
     for n in 1..=40 {
         ghost.note(Record::new(n, if n % 2 == 0 { 1000 } else { 10 }, 12), usize::MAX);
     }

@@ -1,4 +1,4 @@
-//! Who leaves, held against a model that looks at all entries, and what is charged.
+//! Victims compared with a model that scans all entries, and the charged bytes.
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn of_two_the_larger_leaves_and_of_equals_the_older() {
     assert!(put(&mut cache, 3, 1_000, 1).is_empty());
     assert_eq!(put(&mut cache, 4, 5_000, 1), [2]);
     assert_eq!(put(&mut cache, 5, 5_000, 1), [4]);
-    // What has left has made the rest old: a newcomer that is worth no less stays.
+    // The eviction has aged the rest: a new entry of equal worth stays.
     assert_eq!(put(&mut cache, 6, 2_900, 1), [5]);
     assert_eq!(put(&mut cache, 7, 4_900, 1), [1]);
 }
@@ -46,7 +46,7 @@ fn what_is_asked_for_often_or_saves_much_stays_however_large() {
             assert!(!put(&mut cache, n, 1_000, 1).contains(&1));
         }
         assert!(ask(&mut cache, 1));
-        // It grows old like everything else.
+        // It ages like every other entry.
         let leaves = |n: &u64| put(&mut cache, *n, 1_000, 1).contains(&1);
         assert!((8..500).find(leaves).is_some(), "{uses} {benefit}");
     }
@@ -66,7 +66,7 @@ fn weights_are_rounded_down_by_less_than_a_half_power_of_two() {
     assert_eq!(class_of(1, 0, usize::MAX), 0);
 }
 
-/// Entries with their priorities, as they are defined.
+/// Entries with their priorities by definition.
 #[derive(Default)]
 struct Model {
     entries: Vec<(u64, usize, u32, u8, u64, u64)>,
@@ -150,9 +150,9 @@ fn a_smaller_capacity_and_what_is_taken_out_leave_the_order_as_it_was() {
     let half = cache.charged() / 2;
     let left: Vec<u64> = cache.set_capacity(half).iter().copied().collect();
     assert!(cache.charged() <= half && left.len() + cache.len() == 1_600);
-    // Those that were asked for have left last, and of the others large ones first.
+    // The accessed ones are evicted last, and of the others large ones first.
     assert!(left.iter().all(|n| n % 3 != 0 || n % 7 > 0));
-    assert!(cache.look_at(0, usize::MAX).any(|(_, n)| n % 3 != 0));
+    assert!(cache.scan(0, usize::MAX).any(|(_, n)| n % 3 != 0));
     let rest: Vec<u64> = cache.set_capacity(0).iter().copied().collect();
     assert_eq!((rest.len(), cache.charged(), cache.len()), (1_600 - left.len(), 0, 0));
 }

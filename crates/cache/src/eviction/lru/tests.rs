@@ -1,4 +1,4 @@
-//! The list against a naive model, and its bounds.
+//! The list compared with a naive model, and its bounds.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use super::*;
 struct TestKey(u8);
 
 impl Key for TestKey {
-    /// Poor on purpose: keys collide.
+    /// Deliberately poor: keys collide.
     fn hash(&self) -> u64 {
         u64::from(self.0 % 7) << 57 | u64::from(self.0 % 3)
     }
@@ -16,7 +16,7 @@ impl Key for TestKey {
 
 const OVERHEAD: usize = Lru::<TestKey, u32>::ENTRY_OVERHEAD_BYTES;
 
-/// The same, as a vector from the least to the most recently used.
+/// The model: a vector from the least to the most recently used.
 #[derive(Default)]
 struct Model {
     entries: Vec<(TestKey, u32, usize)>,
@@ -142,7 +142,7 @@ fn an_entry_larger_than_all_is_refused_and_takes_the_old_one_along() {
     assert_eq!(huge.refused, Some(9), "a charge that overflows is larger than all");
 }
 
-/// A list of as many entries as fit, `0` the oldest.
+/// A list filled with `len` entries, `0` the oldest.
 fn full(len: u8) -> Lru<TestKey, u32> {
     let mut list = Lru::new(OVERHEAD * usize::from(len));
     for n in 0..len {

@@ -1,4 +1,4 @@
-//! The queues against naive ones.
+//! The queues compared with naive ones.
 
 use std::collections::VecDeque;
 
@@ -27,7 +27,7 @@ struct Entry {
     uses: u8,
 }
 
-/// The same with plain queues. What the ghost takes is handed in.
+/// The model with plain queues. The caller passes the ghost's memory.
 #[derive(Default)]
 struct Model {
     small: VecDeque<Entry>,
@@ -35,7 +35,7 @@ struct Model {
     ghost: VecDeque<(u16, usize)>,
 }
 
-/// What is allocated.
+/// Allocated bytes.
 fn taken(queues: &S3Fifo<TestKey, u32>) -> usize {
     let entries = queues.entries.charged(SMALL) + queues.entries.charged(MAIN);
     entries + queues.ghost.charged_bytes()
@@ -105,7 +105,7 @@ proptest! {
         steps in prop::collection::vec((0..160_u16, 0..4_u8, any::<u32>()), 1..600),
     ) {
         let (mut queues, mut model) = (S3Fifo::new(CAPACITY), Model::default());
-        // The ghost has its memory from the beginning: what is left over does not change.
+        // The ghost has its memory from the beginning, so the rest is constant.
         (1000..1200).for_each(|n| queues.ghost.note(Record::new(n, 1, 0), usize::MAX));
         (1000..1200).for_each(|n| _ = queues.ghost.take(n));
         for (key, kind, value) in steps {
@@ -163,7 +163,7 @@ fn what_was_asked_for_twice_stays_through_a_flood() {
     }
     (100..1100).for_each(|key| insert(&mut queues, key));
     assert!((0..20).all(|key| get(&mut queues, key)));
-    // Once is not enough.
+    // One access is not enough.
     insert(&mut queues, 30);
     assert!(get(&mut queues, 30));
     (2000..2100).for_each(|key| insert(&mut queues, key));
@@ -180,7 +180,7 @@ fn what_the_ghost_knows_goes_to_the_main_queue() {
     assert_eq!(queues.entries.len_of(MAIN), main + 1);
     (100..1100).for_each(|key| insert(&mut queues, key));
     assert!(get(&mut queues, 5));
-    // It is known once, and not for ever.
+    // A ghost hit counts once.
     insert(&mut queues, 6);
     assert_eq!(queues.entries.len_of(MAIN), main + 1);
 }
@@ -188,7 +188,7 @@ fn what_the_ghost_knows_goes_to_the_main_queue() {
 #[test]
 fn the_small_queue_keeps_less_than_its_tenth() {
     let mut queues = S3Fifo::new(CAPACITY);
-    // What comes again goes to the main queue, until the small one has no more than it may.
+    // Repeated keys go to the main queue, until the small one is within its bound.
     let mut key = 0;
     (0..60).for_each(|key| insert(&mut queues, key));
     while queues.entries.charged(SMALL) >= CAPACITY / SMALL_DIVISOR {

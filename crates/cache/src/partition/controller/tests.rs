@@ -1,66 +1,66 @@
-//! Where boundaries go, and when they search, settle and follow.
+//! Boundary movement: searching, settling and following.
 
 use super::*;
 
 const WINDOW: usize = 100_000;
 
-/// Reads that every part of the window would have saved alike.
-fn alike(reads: f64) -> Wanted {
-    Wanted { window: reads, near: reads }
+/// Reads that every part of the window would have saved equally.
+fn alike(reads: f64) -> GhostHits {
+    GhostHits { window: reads, near: reads }
 }
 
-/// Of a budget of a million bytes.
+/// For a budget of a million bytes.
 fn of_a_million() -> PartitionController {
     PartitionController::new(WINDOW)
 }
 
 #[test]
 fn bytes_go_where_they_save_most() {
-    let mut tide = of_a_million();
+    let mut controller = of_a_million();
     let mut split = [0, 0, 1_000_000];
     for _ in 0..200 {
-        tide.credit(Component::Kv, alike(300.0));
-        tide.credit(Component::Block, alike(100.0));
-        let next = tide.step(split, [usize::MAX; 3]);
+        controller.credit(Component::Kv, alike(300.0));
+        controller.credit(Component::Block, alike(100.0));
+        let next = controller.step(split, [usize::MAX; 3]);
         assert_eq!(next.iter().sum::<usize>(), 1_000_000);
         split = next;
     }
     assert_eq!(split, [1_000_000, 0, 0]);
 }
 
-/// What gives way by chance and is read again costs more than it says.
+/// Bytes moved by chance cost more in repeated reads than the credits show.
 #[test]
 fn who_follows_goes_far_only_where_credits_are_far_apart() {
     let moved = |least: f64| {
         let split = [500_000, 0, 500_000];
-        let course = Course::Follow { settled: [0.5, 0.0, 0.5] };
-        let mut tide = PartitionController { course, ..of_a_million() };
-        tide.credit(Component::Kv, alike(100.0));
-        tide.credit(Component::Block, alike(least));
-        tide.step(split, [usize::MAX; 3])[0] - 500_000
+        let phase = Phase::Follow { settled: [0.5, 0.0, 0.5] };
+        let mut controller = PartitionController { phase, ..of_a_million() };
+        controller.credit(Component::Kv, alike(100.0));
+        controller.credit(Component::Block, alike(least));
+        controller.step(split, [usize::MAX; 3])[0] - 500_000
     };
     // 0.2 apart, squared; all of a step.
     assert!(moved(100.0 * 0.8 / 1.2).abs_diff(400) <= 1);
     assert_eq!(moved(0.0), 10_000);
 }
 
-/// Metadata has to be here up to a size and is of no use beyond it.
+/// Metadata pays off up to a size and not beyond it.
 #[test]
 fn the_place_is_found_where_more_is_of_no_use() {
-    let (mut tide, mut split) = (of_a_million(), [0, 0, 1_000_000]);
+    let (mut controller, mut split) = (of_a_million(), [0, 0, 1_000_000]);
     let needed = 300_000;
     let mut run = |steps: u32, split: &mut Split| {
         for _ in 0..steps {
             let missing = needed.max(split[2]) - split[2];
             let of_missing = |window: usize| 200.0 * missing.min(window) as f64 / window as f64;
             let (window, near) = (of_missing(100_000), of_missing(25_000));
-            tide.credit(Component::Block, Wanted { window, near });
-            tide.credit(Component::Kv, alike(100.0));
-            *split = tide.step(*split, [usize::MAX; 3]);
+            controller.credit(Component::Block, GhostHits { window, near });
+            controller.credit(Component::Kv, alike(100.0));
+            *split = controller.step(*split, [usize::MAX; 3]);
         }
         split[2]
     };
-    // As the average over the window says.
+    // By the average over the window.
     let searched = run(SEARCH_STEPS as u32, &mut split);
     assert!((240_000..265_000).contains(&searched), "{searched}");
     let settled = run(SEARCH_STEPS as u32, &mut split);
@@ -68,35 +68,35 @@ fn the_place_is_found_where_more_is_of_no_use() {
     assert!(run(512, &mut split).abs_diff(settled) < 10_000);
 }
 
-/// A few hundred pointers may be worth much in a window of thousands: none needs another.
+/// A few hundred pointers may be valuable in a window of thousands: more are worthless.
 #[test]
 fn a_search_sees_that_a_few_pointers_are_worth_much() {
-    let mut tide = of_a_million();
+    let mut controller = of_a_million();
     let mut split = [0, 0, 1_000_000];
     let needed = 20_000;
     for _ in 0..SEARCH_STEPS as u32 - 1 {
         let missing = needed.max(split[1]) - split[1];
         let saved = |window: usize| 1000.0 * missing.min(window) as f64 / window as f64;
-        tide.credit(Component::Kp, Wanted { window: saved(100_000), near: saved(12_500) });
-        tide.credit(Component::Block, alike(300.0));
-        split = tide.step(split, [usize::MAX; 3]);
+        controller.credit(Component::Kp, GhostHits { window: saved(100_000), near: saved(12_500) });
+        controller.credit(Component::Block, alike(300.0));
+        split = controller.step(split, [usize::MAX; 3]);
     }
-    assert!(matches!(tide.course, Course::Search { .. }));
+    assert!(matches!(controller.phase, Phase::Search { .. }));
     assert!((15_000..30_000).contains(&split[1]), "{split:?}");
 }
 
-/// By the most-wanted eighth of its window KP would go on to grow where blocks are of more use.
-/// The window of a large cache is less than a tenth of it.
+/// By its most valuable eighth of the window, KP would keep growing where blocks save more. The
+/// window of a large cache is less than a tenth of it.
 #[test]
 fn a_search_goes_by_the_average_once_there_are_pointers_enough() {
     let searched = |window: usize, from: Split| {
-        let (mut tide, mut split) = (PartitionController::new(window), from);
+        let (mut controller, mut split) = (PartitionController::new(window), from);
         for _ in 0..SEARCH_STEPS as u32 / 2 {
-            tide.credit(Component::Kp, Wanted { window: 100.0, near: 800.0 });
-            tide.credit(Component::Block, alike(300.0));
-            split = tide.step(split, [usize::MAX; 3]);
+            controller.credit(Component::Kp, GhostHits { window: 100.0, near: 800.0 });
+            controller.credit(Component::Block, alike(300.0));
+            split = controller.step(split, [usize::MAX; 3]);
         }
-        assert!(tide.searches());
+        assert!(controller.searches());
         split[1]
     };
     for window in [WINDOW, WINDOW / 3] {
@@ -107,121 +107,121 @@ fn a_search_goes_by_the_average_once_there_are_pointers_enough() {
     }
 }
 
-/// Two places, of which the search finds the one and following the other, in steps that
-/// may move at most `bytes_max`.
+/// Two optima: the search finds one, following the other, in steps of at most `bytes_max`.
 fn run_between_two_places(
-    tide: &mut PartitionController,
+    controller: &mut PartitionController,
     split: &mut Split,
     (steps, bytes_max): (u32, usize),
 ) -> Split {
     for _ in 0..steps {
-        tide.credit(Component::Kp, Wanted { window: 300.0, near: 0.0 });
-        tide.credit(Component::Kv, Wanted { window: 100.0, near: 400.0 });
-        *split = tide.step(*split, [bytes_max; 3]);
+        controller.credit(Component::Kp, GhostHits { window: 300.0, near: 0.0 });
+        controller.credit(Component::Kv, GhostHits { window: 100.0, near: 400.0 });
+        *split = controller.step(*split, [bytes_max; 3]);
     }
     *split
 }
 
 #[test]
 fn who_has_strayed_far_searches_again() {
-    let (mut tide, mut split) = (of_a_million(), [0, 0, 1_000_000]);
-    let mut run =
-        |split: &mut Split, steps| run_between_two_places(&mut tide, split, (steps, usize::MAX));
+    let (mut controller, mut split) = (of_a_million(), [0, 0, 1_000_000]);
+    let mut run = |split: &mut Split, steps| {
+        run_between_two_places(&mut controller, split, (steps, usize::MAX))
+    };
     assert!(run(&mut split, 256)[1] > 990_000);
     assert!(run(&mut split, 2000)[0] > 990_000, "by near credits");
-    // Another load has carried them away.
+    // Another load has moved them away.
     split = [700_000, 0, 300_000];
     let before = run(&mut split, 2);
     assert!(run(&mut split, 64)[1] > before[1]);
 }
 
-/// However long they take from the place that the search has found.
+/// However long they move from the point that the search has found.
 #[test]
 fn who_goes_on_has_not_settled_and_does_not_search_again() {
-    let (mut tide, mut split) = (of_a_million(), [0, 0, 1_000_000]);
-    run_between_two_places(&mut tide, &mut split, (256, usize::MAX));
+    let (mut controller, mut split) = (of_a_million(), [0, 0, 1_000_000]);
+    run_between_two_places(&mut controller, &mut split, (256, usize::MAX));
     let mut least = 0;
     for _ in 0..4000 {
-        let [kv, ..] = run_between_two_places(&mut tide, &mut split, (1, usize::MAX));
+        let [kv, ..] = run_between_two_places(&mut controller, &mut split, (1, usize::MAX));
         assert!(kv >= least, "{kv} after {least}");
         least = kv;
     }
     assert_eq!(split, [1_000_000, 0, 0]);
 }
 
-/// What it has beyond what it holds would stand empty.
+/// Bytes beyond its entries would stay empty.
 #[test]
 fn who_has_room_gets_no_more_and_is_waited_for() {
-    let (mut tide, mut split) = (of_a_million(), [0, 0, 1_000_000]);
+    let (mut controller, mut split) = (of_a_million(), [0, 0, 1_000_000]);
     let mut step = |split: Split, bytes_max| {
-        tide.credit(Component::Kv, alike(300.0));
-        tide.credit(Component::Block, alike(100.0));
-        (tide.step(split, bytes_max), tide.course)
+        controller.credit(Component::Kv, alike(300.0));
+        controller.credit(Component::Block, alike(100.0));
+        (controller.step(split, bytes_max), controller.phase)
     };
     for _ in 0..10 * SEARCH_STEPS as u32 {
-        let (after, course) = step(split, [0, usize::MAX, usize::MAX]);
-        assert_eq!((after, course), (split, Course::SEARCH));
+        let (after, phase) = step(split, [0, usize::MAX, usize::MAX]);
+        assert_eq!((after, phase), (split, Phase::SEARCH));
     }
     split = step(split, [5_000, 0, 0]).0;
     assert_eq!(split, [5_000, 0, 995_000]);
 }
 
-/// Where a step can move little, a search takes more of them, and where nothing is wanted
-/// none ends.
+/// Where a step can move only a few bytes, a search takes more steps, and without evidence it does
+/// not end.
 #[test]
 fn a_search_goes_by_what_its_steps_can_move() {
-    let (mut tide, mut split) = (of_a_million(), [0, 0, 1_000_000]);
-    (0..10_000).for_each(|_| split = tide.step(split, [usize::MAX; 3]));
-    assert_eq!(tide.course, Course::SEARCH);
+    let (mut controller, mut split) = (of_a_million(), [0, 0, 1_000_000]);
+    (0..10_000).for_each(|_| split = controller.step(split, [usize::MAX; 3]));
+    assert_eq!(controller.phase, Phase::SEARCH);
     // A tenth of a step.
-    run_between_two_places(&mut tide, &mut split, (2000, 2_000));
-    assert!(matches!(tide.course, Course::Search { .. }), "{:?}", tide.course);
-    run_between_two_places(&mut tide, &mut split, (600, 2_000));
-    assert!(matches!(tide.course, Course::Settle { .. }), "{:?}", tide.course);
+    run_between_two_places(&mut controller, &mut split, (2000, 2_000));
+    assert!(matches!(controller.phase, Phase::Search { .. }), "{:?}", controller.phase);
+    run_between_two_places(&mut controller, &mut split, (600, 2_000));
+    assert!(matches!(controller.phase, Phase::Settle { .. }), "{:?}", controller.phase);
 }
 
 #[test]
 fn boundaries_that_are_put_somewhere_follow_from_there() {
-    let mut tide = of_a_million();
-    tide.settle_at([500_000, 0, 500_000]);
-    tide.credit(Component::Kp, Wanted { window: 300.0, near: 0.0 });
-    tide.credit(Component::Kv, Wanted { window: 100.0, near: 400.0 });
-    let [kv, ..] = tide.step([500_000, 0, 500_000], [usize::MAX; 3]);
+    let mut controller = of_a_million();
+    controller.settle_at([500_000, 0, 500_000]);
+    controller.credit(Component::Kp, GhostHits { window: 300.0, near: 0.0 });
+    controller.credit(Component::Kv, GhostHits { window: 100.0, near: 400.0 });
+    let [kv, ..] = controller.step([500_000, 0, 500_000], [usize::MAX; 3]);
     assert!(kv > 500_000, "{kv}");
 }
 
-/// Of a handful of hits four times as many are near by chance.
+/// With a handful of hits, four times as many are near by chance.
 #[test]
 fn near_credits_say_nothing_where_there_are_few() {
-    let (mut tide, mut split) = (of_a_million(), [500_000, 0, 500_000]);
-    tide.settle_at(split);
+    let (mut controller, mut split) = (of_a_million(), [500_000, 0, 500_000]);
+    controller.settle_at(split);
     for _ in 0..1000 {
-        tide.credit(Component::Kv, Wanted { window: 1.0, near: 4.0 });
-        split = tide.step(split, [usize::MAX; 3]);
+        controller.credit(Component::Kv, GhostHits { window: 1.0, near: 4.0 });
+        split = controller.step(split, [usize::MAX; 3]);
     }
     assert_eq!(split, [500_000, 0, 500_000]);
 }
 
 #[test]
 fn time_is_spared_where_no_reads_are() {
-    let mut tide = of_a_million();
+    let mut controller = of_a_million();
     let split = [0, 0, 1_000_000];
-    tide.spare(300.0);
-    tide.credit(Component::Block, alike(1.05));
-    assert_eq!(tide.step(split, [usize::MAX; 3]), split);
-    // What is left of both.
-    let [kv, kp, block] = tide.step(split, [usize::MAX; 3]);
+    controller.credit_time(300.0);
+    controller.credit(Component::Block, alike(1.05));
+    assert_eq!(controller.step(split, [usize::MAX; 3]), split);
+    // The remaining bytes of both.
+    let [kv, kp, block] = controller.step(split, [usize::MAX; 3]);
     assert!(kv > 15_000 && kp == 0 && kv + block == 1_000_000, "{kv}, {kp} and {block}");
 }
 
 #[test]
 fn nothing_moves_by_chance_or_between_equals() {
-    let mut tide = of_a_million();
+    let mut controller = of_a_million();
     let split = [100, 200, 700];
-    tide.credit(Component::Kp, alike(10.0));
-    assert_eq!(tide.step(split, [usize::MAX; 3]), split);
-    tide.credit(Component::Kv, alike(1000.0));
-    tide.credit(Component::Kp, alike(1050.0));
-    tide.credit(Component::Block, alike(1000.0));
-    assert_eq!(tide.step(split, [usize::MAX; 3]), split);
+    controller.credit(Component::Kp, alike(10.0));
+    assert_eq!(controller.step(split, [usize::MAX; 3]), split);
+    controller.credit(Component::Kv, alike(1000.0));
+    controller.credit(Component::Kp, alike(1050.0));
+    controller.credit(Component::Block, alike(1000.0));
+    assert_eq!(controller.step(split, [usize::MAX; 3]), split);
 }

@@ -1,4 +1,4 @@
-//! What a ghost knows, and for how long.
+//! The fingerprints that a ghost keeps, and for how long.
 
 use super::*;
 use crate::partition::sketch::Narrow;
@@ -23,7 +23,7 @@ fn among_equals_the_last_ones_are_known() {
     (0..100_000).for_each(|n| ghost.note(fingerprint(n), &sketch));
     assert!(known(&mut ghost, 95_000..100_000) > 4_800);
     assert!(known(&mut ghost, 0..75_000) < 100);
-    // Each is told once; some share a fingerprint.
+    // Each is reported once; some share a fingerprint.
     assert!(known(&mut ghost, 95_000..100_000) < 5);
     assert!(known(&mut ghost, 200_000..300_000) < 5);
 }
@@ -40,7 +40,7 @@ fn what_is_asked_for_stays_through_a_flood_of_what_is_not() {
     }
     (1_000..100_000).for_each(|n| ghost.note(fingerprint(n), &sketch));
     assert!(known(&mut ghost, 0..1_000) > 970);
-    // Beside them there is room for the last of the others.
+    // There is also room for the last of the others.
     assert!(known(&mut ghost, 99_000..100_000) > 300);
 }
 
@@ -82,27 +82,29 @@ fn the_smallest_have_one_entry_and_none() {
     assert!(!take(&mut none, 5) && none.charged_bytes() == 0);
 }
 
-/// What a ghost says of so many lookups, each of one of the fingerprints by lot, of which the
-/// first `hot` are asked for `times` as often as each of the others: of those, and of all.
+/// Ghost hits of many random lookups, in which each of the first `hot` fingerprints is accessed
+/// `times` as often as each of the others: hits of the hot ones, and of all.
 fn hits(
     ghost: &mut Ghost,
     sketch: &Sketch<Narrow>,
     (hot, all): (u32, u32),
     times: u32,
-) -> [Wanted; 2] {
-    let (mut of_hot, mut of_all, mut lot) = (Wanted::default(), Wanted::default(), 1u32);
+) -> [GhostHits; 2] {
+    let (mut of_hot, mut of_all, mut sample_id) =
+        (GhostHits::default(), GhostHits::default(), 1u32);
     for n in 0..400_000 {
-        lot = lot.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        let lot = ((u64::from(lot) * u64::from(all + hot * (times - 1))) >> 32) as u32;
-        let number = if lot < hot * times { lot / times } else { lot - hot * (times - 1) };
+        sample_id = sample_id.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let sample_id = ((u64::from(sample_id) * u64::from(all + hot * (times - 1))) >> 32) as u32;
+        let number =
+            if sample_id < hot * times { sample_id / times } else { sample_id - hot * (times - 1) };
         let fingerprint = fingerprint(number);
         sketch.add(spread(fingerprint));
         let hit = ghost.take(fingerprint, sketch).unwrap_or_default();
         ghost.note(fingerprint, sketch);
-        // First all are to be known as well as they will ever be.
+        // Warm up until the ghost is in its steady state.
         if n >= 200_000 {
             of_all += hit;
-            of_hot += if number < hot { hit } else { Wanted::default() };
+            of_hot += if number < hot { hit } else { GhostHits::default() };
         }
     }
     [of_hot, of_all]
@@ -117,7 +119,7 @@ fn near_are_those_that_are_asked_for_most() {
     assert!(cold.window > 50_000.0 && cold.near < cold.window, "{cold:?}");
 }
 
-/// Being asked for right now is no sign of being asked for more than others.
+/// The current access is no evidence of a higher frequency.
 #[test]
 fn among_equals_each_part_of_the_window_has_as_many_hits() {
     for period in [20_000, 80_000, 320_000] {

@@ -1,4 +1,4 @@
-//! What the sketch counts, forgets and takes.
+//! Counts, ageing and memory of the sketch.
 
 use super::*;
 
@@ -129,11 +129,11 @@ fn wide_counters_are_right_to_within_an_eighth() {
     assert!(sketch.count(1) > 20_000, "{}", sketch.count(1));
 }
 
-/// By counts some would seem to be asked for twice as often as others.
+/// By counts some would seem to be accessed twice as often as others.
 #[test]
 fn rates_of_all_lines_are_of_the_same_time() {
     let sketch = Sketch::<Wide>::new(4 << 10);
-    // 64 lines; each key comes eighty times in a period.
+    // 64 lines; each key is added eighty times per period.
     sketch.set_period(200 * 80);
     for periods in 1..=7 {
         for round in 0..80 {

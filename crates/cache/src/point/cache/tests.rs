@@ -1,5 +1,5 @@
-//! Lookups beside changes of the tree: what was found before a change is refused, and
-//! what is here is never older than the tables.
+//! Lookups concurrent with changes of the tree: results from before a change are rejected, and
+//! cached entries are never older than the tables.
 
 #[cfg(not(miri))]
 mod models;
@@ -24,7 +24,7 @@ fn entry<'a>(key: &'a [u8], value: &'a [u8]) -> KvEntry<'a> {
     KvEntry { name: name(key), stamp: 1, value, level: 3 }
 }
 
-/// The place of a key in `table`.
+/// The location of a key in `table`.
 fn place(table: u64, position: u32) -> Pointer {
     Pointer { table, offset: 4096, len: 4096, position }
 }
@@ -33,7 +33,7 @@ fn found<'a>(entry: KvEntry<'a>, pointer: Pointer) -> LookupResult<'a> {
     LookupResult { entry, pointer: Some(pointer), reads: 3.0, data_reads: 1.0, by_pointer: false }
 }
 
-/// A cache of so many bytes for KV and KP in one shard.
+/// A cache of `kv` and `kp` bytes in one shard.
 fn cache(kv: usize, kp: usize) -> PointCache {
     let cache = PointCache::new(hash_of, 1, kv + kp);
     cache.measure(4 << 10, 16 << 10, 1);
@@ -41,8 +41,8 @@ fn cache(kv: usize, kp: usize) -> PointCache {
     cache
 }
 
-/// The same, with entries as AC-Key keeps them.
-fn hac_cache(kv: usize, kp: usize) -> PointCache {
+/// The same with AC-Key's entries.
+fn ac_key_cache(kv: usize, kp: usize) -> PointCache {
     let cache = cache(0, 0);
     let boundaries = Arc::new(Boundaries::new(1000, [kv, kp, 64 << 10]));
     let make = || -> Box<dyn PointEntries> {
@@ -78,7 +78,7 @@ fn what_was_found_before_a_change_is_refused() {
     cache.advance_epoch();
     cache.resolved(hash, epoch, &found(entry(b"k", b"old"), place(1, 0)));
     assert!(cache.is_empty());
-    // Two changes at once: only what begins when both have ended is kept.
+    // Two concurrent changes: only results of lookups after both have ended are cached.
     let (first, second) = (cache.begin_change(), cache.begin_change());
     drop(first);
     let during = cache.epoch(hash);
@@ -96,7 +96,7 @@ fn a_sync_brings_the_new_value_and_a_deletion_takes_all() {
     let both = cache(64 << 10, 64 << 10);
     let hash = hash_of(name(b"k"));
     both.resolved(hash, both.epoch(hash), &found(entry(b"k", b"old"), place(1, 0)));
-    // What is not here does not come in with a sync.
+    // An update does not insert keys that are not cached.
     assert!(!both.update(hash_of(name(b"other")), name(b"other"), Some(entry(b"other", b"x"))));
     assert_eq!(value(&both, b"other"), None);
     assert!(both.update(hash, name(b"k"), Some(entry(b"k", b"new"))));
@@ -110,7 +110,7 @@ fn a_sync_brings_the_new_value_and_a_deletion_takes_all() {
     assert!(pointers.update(hash, name(b"k"), Some(entry(b"k", b"new"))));
     pointers.redirect(hash, KpEntry { pointer: place(2, 5), level: 0 });
     assert_eq!(pointer(&pointers, b"k"), Some(place(2, 5)));
-    // Somebody else's entry has moved.
+    // The entry of another key has moved.
     pointers.relocate(hash, place(2, 6), KpEntry { pointer: place(3, 0), level: 1 });
     assert_eq!(pointer(&pointers, b"k"), Some(place(2, 5)));
     assert_eq!(pointers.pointers_into(|table| table == 2, 9).len(), 1);
@@ -125,7 +125,7 @@ fn a_sync_brings_the_new_value_and_a_deletion_takes_all() {
 
 #[test]
 fn the_format_of_hac_keeps_the_same_rules() {
-    let cache = hac_cache(64 << 10, 64 << 10);
+    let cache = ac_key_cache(64 << 10, 64 << 10);
     let (hash, long) = (hash_of(name(b"k")), [b'v'; 40]);
     let find = |value: &[u8], table, by_pointer| {
         let resolved = LookupResult { by_pointer, ..found(entry(b"k", value), place(table, 0)) };
@@ -137,7 +137,7 @@ fn the_format_of_hac_keeps_the_same_rules() {
     assert!(cache.is_empty() && cache.stats().stale_inserts == 1);
     find(&long, 1, false);
     assert_eq!(pointer(&cache, b"k"), Some(place(1, 0)));
-    // A flush: the old place is gone before the new one is known.
+    // A flush: the old location is dropped before the new one is set.
     assert!(cache.update(hash, name(b"k"), Some(entry(b"k", &long))));
     assert_eq!(pointer(&cache, b"k"), None);
     cache.redirect(hash, KpEntry { pointer: place(2, 5), level: 0 });
@@ -153,7 +153,7 @@ fn the_format_of_hac_keeps_the_same_rules() {
     assert_eq!(value(&cache, b"k"), Some(b"new".to_vec()));
     cache.forget(|name| name.key == b"k", |_| false);
     assert!(cache.is_empty());
-    // A value that is short is forgotten by its name as well.
+    // A short value is also forgotten by its name.
     find(b"short", 1, false);
     assert_eq!(cache.len(), (0, 1));
     cache.forget(|name| name.key == b"k", |_| false);

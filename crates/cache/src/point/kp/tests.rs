@@ -1,5 +1,5 @@
-//! Pointers: they come back as they were put in, one for a fingerprint, and growing
-//! and shrinking loses only what it tells.
+//! Pointers: returned as inserted, one per fingerprint; growing and shrinking loses only reported
+//! entries.
 
 use std::collections::HashMap;
 
@@ -7,18 +7,18 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Worth what it was asked for; remembers who left.
+/// Worth equals the access count; records evictions.
 #[derive(Default)]
 struct ByUse {
     left: Vec<u32>,
 }
 
 impl Scorer for ByUse {
-    fn worth(&mut self, _: u32, _: &KpEntry, asked: u8) -> f32 {
-        f32::from(asked)
+    fn worth(&mut self, _: u32, _: &KpEntry, uses: u8) -> f32 {
+        f32::from(uses)
     }
 
-    fn left(&mut self, hash: u32) {
+    fn evicted(&mut self, hash: u32) {
         self.left.push(hash);
     }
 }
@@ -48,7 +48,7 @@ fn pointers_come_back_as_they_were_put_in() {
     assert!((20_000..60_000).all(|n| shard.get(hash(n)).is_none()));
 }
 
-/// A small cache has a few hundredths of its bytes for pointers: most of them hold some.
+/// A small cache has a few hundredths of its bytes for pointers: most of these must be usable.
 #[test]
 fn few_bytes_hold_pointers_too() {
     for bytes in [1200, 2400, 3600] {

@@ -1,5 +1,5 @@
-//! Entries in rings of chunks: they come back as they were put in, what is worth most
-//! stays, and the bytes are bounded whatever is done.
+//! Entries in rings of chunks: returned as inserted, the most valuable stay, and the bytes are
+//! always bounded.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The name of keyspace 3.
+/// A name in keyspace 3.
 fn name_of(key: &[u8]) -> Name<'_> {
     Name { keyspace: 3, key }
 }
@@ -18,7 +18,7 @@ fn hash_of(key: &[u8]) -> u64 {
     (hash ^ hash >> 29).wrapping_mul(0x7FB5_D329_728E_A185)
 }
 
-/// Worth what it was asked for; remembers who left.
+/// Worth equals the access count; records evictions.
 #[derive(Default)]
 struct ByUse {
     left: Vec<(u64, usize)>,
@@ -29,11 +29,11 @@ impl Scorer for ByUse {
         hash_of(name.key)
     }
 
-    fn worth(&mut self, _: u64, _: &KvEntry<'_>, asked: u8) -> f32 {
-        f32::from(asked)
+    fn worth(&mut self, _: u64, _: &KvEntry<'_>, uses: u8) -> f32 {
+        f32::from(uses)
     }
 
-    fn left(&mut self, hash: u64, charge: usize) {
+    fn evicted(&mut self, hash: u64, charge: usize) {
         self.left.push((hash, charge));
     }
 }
@@ -58,9 +58,9 @@ fn a_value_as_long_as_the_old_one_takes_its_place() {
     let free = shard.free;
     let other = KvEntry { stamp: 99, level: 0, ..entry(b"key", b"other") };
     shard.insert(hash_of(b"key"), other, &mut scorer);
-    assert_eq!((shard.free, shard.len()), (free, 1), "it stands where it stood");
+    assert_eq!((shard.free, shard.len()), (free, 1), "");
     let (now, is_hot) = shard.get(hash_of(b"key"), name_of(b"key")).unwrap();
-    assert_eq!((now, is_hot), (other, true), "how often it was asked for stays");
+    assert_eq!((now, is_hot), (other, true), "");
     shard.insert(hash_of(b"key"), entry(b"key", b"longer"), &mut scorer);
     assert!(shard.free > free);
     assert_eq!(found(&mut shard, b"key"), Some(entry(b"key", b"longer")));
@@ -84,7 +84,7 @@ fn an_entry_comes_back_as_it_was_put_in() {
     );
     assert_eq!(shard.get(hash_of(b"a"), name_of(b"a")), None);
     assert_eq!(shard.len(), 2);
-    assert!(scorer.left.is_empty(), "nobody had to leave");
+    assert!(scorer.left.is_empty(), "");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn what_is_asked_for_stays_and_the_rest_leaves() {
     for n in 0..20_000u32 {
         shard.insert(hash_of(&name(n)), entry(&name(n), &[7; 100]), &mut scorer);
         assert!(shard.charged_bytes() <= shard.capacity());
-        // Of the first hundred one after the other.
+        // The first hundred in sequence.
         shard.get(hash_of(&name(n % 100)), name_of(&name(n % 100)));
     }
     let kept = (0..100).filter(|&n| shard.contains(hash_of(&name(n)), name_of(&name(n)))).count();
@@ -118,7 +118,7 @@ fn entries_cost_less_than_24_bytes_beside_their_own() {
     assert_eq!(entry(&[0; 8], &[1; 92]).charge(), 123);
 }
 
-/// Worth much if the name begins with a 1.
+/// Valuable if the name begins with a 1.
 struct ByName;
 
 impl Scorer for ByName {
@@ -130,10 +130,10 @@ impl Scorer for ByName {
         if entry.name.key[0] == 1 { 8.0 } else { 1.0 }
     }
 
-    fn left(&mut self, _: u64, _: usize) {}
+    fn evicted(&mut self, _: u64, _: usize) {}
 }
 
-/// A quarter of every chunk left in its turn, whatever stood there.
+/// Regression: once a quarter of every chunk was evicted in its turn, whatever it held.
 #[test]
 fn what_is_good_stays_though_it_came_together() {
     let mut shard = KvShard::new(1 << 20, 1 << 20);
@@ -148,17 +148,17 @@ fn what_is_good_stays_though_it_came_together() {
     }
     for n in 1_500..100_000 {
         put(&mut shard, &mut scorer, 0, n);
-        // For a while so many are taken out that nothing has to leave, which is no price.
+        // For a while so many are removed that no eviction is needed, which sets no price.
         if (30_000..50_000).contains(&n) {
             let gone = name(0, n - 1_000);
             shard.remove(hash_of(&gone), name_of(&gone), &scorer);
-            assert_eq!(shard.price_usual, 1.0);
+            assert_eq!(shard.price_average, 1.0);
         }
     }
     let good = (0..1_500).filter(|&n| shard.contains(hash_of(&name(1, n)), name_of(&name(1, n))));
     assert_eq!(good.count(), 1_500);
     assert_eq!(shard.price(), 1.0);
-    // Where nothing else is left they leave one for another.
+    // When no others are left, they are evicted for one another.
     for n in 1_500..20_000 {
         put(&mut shard, &mut scorer, 1, n);
     }
@@ -182,7 +182,7 @@ fn a_smaller_shard_keeps_what_is_worth_most() {
     let kept =
         (0..6_000).step_by(10).filter(|&n| shard.contains(hash_of(&name(n)), name_of(&name(n))));
     assert_eq!(kept.count(), 600);
-    assert!(shard.price() < 1.0, "those that were asked for did not have to leave");
+    assert!(shard.price() < 1.0, "");
     shard.set_capacity(0, &mut scorer);
     assert_eq!((shard.len(), shard.charged_bytes()), (0, 0));
     shard.insert(hash_of(b"x"), entry(b"x", b"y"), &mut scorer);

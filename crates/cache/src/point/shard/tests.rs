@@ -1,4 +1,4 @@
-//! What comes in, what answers, and what ghosts say that more room would save.
+//! Admission, answers, and the ghosts' estimate of reads that more room would save.
 
 use super::*;
 use crate::point::kv::CHUNK_BYTES_MAX;
@@ -8,12 +8,12 @@ fn hash_of(name: Name<'_>) -> u64 {
     name.key.iter().fold(0xCBF2_9CE4_8422_2325, fold).wrapping_mul(0x7FB5_D329_728E_A185)
 }
 
-/// Looks `name` up as a store would whose lookups take `reads` I/Os.
+/// Looks `name` up like a store whose lookups take `reads` I/Os.
 fn get(shard: &mut PointShard, key: &[u8], reads: f32) -> PointCacheLookup<()> {
     get_long(shard, key, 100, reads)
 }
 
-/// The same of a value of so many bytes.
+/// The same for a value of `value` bytes.
 fn get_long(shard: &mut PointShard, key: &[u8], value: usize, reads: f32) -> PointCacheLookup<()> {
     let value = vec![1; value];
     let name = Name { keyspace: 1, key };
@@ -34,7 +34,7 @@ fn get_long(shard: &mut PointShard, key: &[u8], value: usize, reads: f32) -> Poi
     found
 }
 
-/// What larger components would have saved.
+/// Reads that larger components would have saved.
 fn wanted(shard: &PointShard) -> PointReads {
     let PointReads { kv, kp } = shard.wanted();
     PointReads { kv: kv.window, kp: kp.window }
@@ -46,21 +46,21 @@ fn components_without_bytes_show_in_their_ghosts_that_they_want_some() {
     shard.measure(64 << 10, 64 << 10, 1);
     assert_eq!(get(&mut shard, b"key", 4.0), PointCacheLookup::Miss);
     assert_eq!(wanted(&shard), PointReads::default());
-    // Ghosts of KP know a part of the keys only; each hit stands for as many.
+    // Ghosts of KP record only a sample of the keys; each hit counts for as many.
     for n in 0..100u8 {
         (0..2).for_each(|_| assert_eq!(get(&mut shard, &[n, 1], 4.0), PointCacheLookup::Miss));
     }
     let PointReads { kv, kp } = wanted(&shard);
-    assert!((400.0..=460.0).contains(&kv), "{kv} of 452, as they are shorter than usual");
+    assert!((400.0..=460.0).contains(&kv), "{kv} of 452, ");
     assert!((100.0..=600.0).contains(&kp), "{kp} of about 300");
     assert!(shard.is_empty());
 }
 
-/// Keys that are asked for in turn: what more bytes would have answered is by what entries
-/// take, however long they are.
+/// Keys accessed in sequence: the hits of more bytes depend on the entries' bytes, however long
+/// they are.
 #[test]
 fn longer_values_want_as_many_more_bytes() {
-    // The part of lookups that one more window would answer, of so many keys in turn.
+    // The fraction of lookups that one more window would answer, with `keys` keys in sequence.
     let wanted = |value, keys: u32| {
         let mut shard = PointShard::new(hash_of, 1 << 20);
         shard.measure(64 << 10, 140 << 10, 1);
@@ -68,12 +68,12 @@ fn longer_values_want_as_many_more_bytes() {
             (0..keys).for_each(|n| _ = get_long(&mut shard, &n.to_be_bytes(), value, 4.0));
             self::wanted(&shard).kv
         };
-        // Sizes are learnt on the way.
+        // Sizes are averaged during the run.
         (0..4000 / keys).for_each(|_| _ = round());
         let before = round();
         (round() - before) / f64::from(4 * keys)
     };
-    // A window of 140 KiB has about a thousand short ones, or a hundred of ten times the length.
+    // A window of 140 KiB holds about a thousand short ones, or a hundred of ten times the length.
     let (short, long) = (wanted(100, 500), wanted(1266, 50));
     assert!(short > 0.75 && long > 0.75, "{short} and {long}");
     let (short, long) = (wanted(100, 4000), wanted(1266, 400));
@@ -82,8 +82,8 @@ fn longer_values_want_as_many_more_bytes() {
     assert_eq!(wanted(CHUNK_BYTES_MAX, 10), 0.0);
 }
 
-/// A ghost goes on to know what it was told while there was less room. (Pointers to long values
-/// took half of a budget once, and filled a tenth of that.)
+/// Regression: a ghost keeps entries recorded while there was less room. (Pointers to long values
+/// once took half of a budget, and filled a tenth of that.)
 #[test]
 fn pointers_want_no_more_than_they_fill() {
     let wanted = |bytes| {
@@ -101,15 +101,15 @@ fn pointers_want_no_more_than_they_fill() {
     assert_eq!(wanted(1 << 20), 0.0);
 }
 
-/// Few long entries among short ones: what a ghost knows is not to be lost all the time.
+/// Few long entries among short ones: the ghost must not be rebuilt all the time.
 #[test]
 fn a_ghost_stays_where_sizes_are_mixed() {
     for one_in in [100, 20, 10, 3] {
         let mut window = KvWindow { entries: 1000, ..KvWindow::NONE };
-        let mut lot = 1u64;
+        let mut sample_id = 1u64;
         let mut charge = || {
-            lot = lot.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            if (lot >> 33).is_multiple_of(one_in) { 4100 } else { 139 }
+            sample_id = sample_id.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            if (sample_id >> 33).is_multiple_of(one_in) { 4100 } else { 139 }
         };
         let mut made = |times| (0..times).filter(|_| window.note(charge()).is_some()).count();
         let at_first = made(4096);
@@ -118,8 +118,8 @@ fn a_ghost_stays_where_sizes_are_mixed() {
     }
 }
 
-/// Boundaries are set by what measuring takes: it must not take more when short entries come
-/// again, for which the ghost is larger.
+/// Boundaries account for the measuring memory: it must not grow when short entries return, for
+/// which the ghost is larger.
 #[test]
 fn a_ghost_takes_what_it_was_charged_however_long_entries_are() {
     let mut shard = PointShard::new(hash_of, 1 << 20);
@@ -140,19 +140,19 @@ fn a_sample_of_the_keys_wants_what_all_of_them_do() {
         for n in 0..8_000u32 {
             (0..2).for_each(|_| _ = get(&mut shard, &n.to_be_bytes(), 4.0));
         }
-        // In memory, twice: the first time it is noted, the second time it is known.
+        // In memory, twice: the first time it is recorded, the second time it is a ghost hit.
         let answered = |shard: &mut PointShard, n: u32| {
             let key = (1_000_000 + n).to_be_bytes();
             let name = Name { keyspace: 1, key: &key };
             let entry = KvEntry { name, stamp: 7, value: &[1; 100], level: 4 };
-            shard.found_in_memory(hash_of(name), entry)
+            shard.offer_memory_hit(hash_of(name), entry)
         };
         (0..8_000).for_each(|n| _ = answered(&mut shard, n));
         let spared: u32 = (0..8_000).map(|n| answered(&mut shard, n)).sum();
         (self::wanted(&shard), f64::from(spared))
     };
     let (all, all_spared) = wanted(1);
-    // These entries are shorter than usual, by so much.
+    // These entries are shorter than typical, by this factor.
     assert!((1.08..=1.1).contains(&(all.kv / 32_000.0)), "{all:?}");
     assert!((0.99..=1.0).contains(&(all_spared / 8_000.0)), "{all_spared}");
     let (sample, spared) = wanted(8);
@@ -160,7 +160,7 @@ fn a_sample_of_the_keys_wants_what_all_of_them_do() {
     assert!(ratios.iter().all(|ratio| (0.75..=1.35).contains(ratio)), "{ratios:?}");
 }
 
-/// Its block would stay for its sake alone, with many times its bytes.
+/// Otherwise its block would stay only for this entry, with many times its bytes.
 #[test]
 fn what_is_in_memory_comes_in_where_it_is_asked_for_more_than_what_leaves() {
     let mut shard = PointShard::new(hash_of, 64 << 10);
@@ -173,12 +173,12 @@ fn what_is_in_memory_comes_in_where_it_is_asked_for_more_than_what_leaves() {
         let key = number.to_be_bytes();
         let name = Name { keyspace: 1, key: &key };
         let entry = KvEntry { name, stamp: 7, value: &[1; 100], level: 4 };
-        shard.found_in_memory(hash_of(name), entry);
+        shard.offer_memory_hit(hash_of(name), entry);
         shard.kv.contains(hash_of(name), name)
     };
     let mut kept = || (0..100).filter(|n| find(&mut shard, 1_000_000 + n)).count();
-    // Shown once they may be anything; shown again they were asked for more than others that
-    // came four times, with four reads each.
+    // Offered once, they may be chance accesses; offered again, they were accessed more often than
+    // others with four accesses of four reads each.
     assert_eq!(kept(), 0);
     assert!(kept() >= 95);
 }
@@ -193,7 +193,7 @@ fn what_was_read_is_kept_and_answers() {
     assert_eq!(get(&mut shard, b"key", 4.0), PointCacheLookup::Value(()));
     let saved = f64::from(shard.reads(4));
     assert_eq!(shard.saved(), PointReads { kv: saved, kp: 0.0 });
-    // Without room for values, the place is known.
+    // Without room for values, the location is cached.
     shard.set_capacities(0, 64 << 10);
     (0..2000).for_each(|_| {
         get(&mut shard, b"key", 4.0);
@@ -214,10 +214,10 @@ fn what_is_in_memory_anyway_comes_in_where_nothing_leaves_for_it() {
         let key = number.to_be_bytes();
         let name = Name { keyspace: 1, key: &key };
         let entry = KvEntry { name, stamp: 7, value: &[1; 100], level: 4 };
-        let answered = shard.found_in_memory(hash_of(name), entry);
+        let answered = shard.offer_memory_hit(hash_of(name), entry);
         (answered, shard.kv.contains(hash_of(name), name))
     };
-    // Without bytes, what has been there before shows that some are wanted.
+    // Without capacity, repeated ghost entries show that some is needed.
     assert!((0..100).all(|n| find(&mut shard, n) == (0, false)));
     assert!((0..100).all(|n| find(&mut shard, n) == (1, false)));
     assert_eq!(wanted(&shard), PointReads::default());
@@ -227,7 +227,7 @@ fn what_is_in_memory_anyway_comes_in_where_nothing_leaves_for_it() {
     assert_eq!(shard.len(), (kept, 0));
     assert!(shard.charged_bytes().0 <= 64 << 10);
     assert_eq!(shard.reads(4), 1.0);
-    // Whatever saves reads takes their place.
+    // Entries that save reads replace them.
     for _ in 0..3 {
         (0..200u8).for_each(|n| _ = get(&mut shard, &[n, 1], 4.0));
     }
@@ -236,7 +236,7 @@ fn what_is_in_memory_anyway_comes_in_where_nothing_leaves_for_it() {
         shard.kv.contains(hash_of(name), name)
     };
     assert_eq!((0..200).filter(is_kept).count(), 200);
-    // What these others have left is free, but not for whatever is in memory anyway.
+    // The bytes freed by these others are not for memory hits.
     assert!((3_000..4_000).all(|n| !find(&mut shard, n).1));
 }
 
@@ -262,7 +262,7 @@ fn keys_cost_what_their_level_does_or_all_alike() {
     for (by, deep, shallow, by_pointer) in [
         (CostBy::Level, 3.0, 1.0, 2.0),
         (CostBy::Sketch, 3.0, 1.0, 2.0),
-        (CostBy::Nothing, 2.0, 2.0, 1.0),
+        (CostBy::Average, 2.0, 2.0, 1.0),
     ] {
         costs.by = by;
         let saved = |level| costs.counted_for(level) * costs.saved_by_value(level);
@@ -275,8 +275,8 @@ fn keys_cost_what_their_level_does_or_all_alike() {
     assert_eq!((costs.times_counted(6), costs.times_counted(1)), (3, 1));
 }
 
-/// A pointer spares what is read before the data block: metadata, and blocks of runs whose
-/// filters say yes for nothing.
+/// A pointer saves the reads before the data block: metadata, and blocks of runs with false
+/// positives.
 #[test]
 fn a_pointer_is_kept_where_it_would_have_spared_a_read() {
     let mut shard = PointShard::new(hash_of, 64 << 10);
@@ -286,7 +286,7 @@ fn a_pointer_is_kept_where_it_would_have_spared_a_read() {
     assert_eq!(get(&mut shard, b"two reads", 2.0), PointCacheLookup::Miss);
     assert_eq!(shard.len(), (0, 1));
     assert!(matches!(get(&mut shard, b"two reads", 2.0), PointCacheLookup::Pointer(_)));
-    shard.set_without(Ablations::NONE.and(Ablation::Admission), [1.0; LEVELS]);
+    shard.set_ablations(Ablations::NONE.and(Ablation::Admission), [1.0; LEVELS]);
     assert_eq!(get(&mut shard, b"one read", 1.0), PointCacheLookup::Miss);
     assert_eq!(shard.len(), (0, 2), "without admission all come in");
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidekv_plan::{
     Allotment, Bound, DEFAULT_FLASH_FOR_DRAM, Goal, Infeasible, Latencies, Plan, PlanRequest,
-    Prices, Tenant, worth_of_one_more,
+    Prices, Tenant, marginal_value,
 };
 
 use crate::failure::Failure;
@@ -61,7 +61,7 @@ fn binding(question: &PlanRequest, plan: &Plan) -> Vec<(Bound, f64, f64)> {
         Bound::Cost | Bound::FlashWrites => question.bounds.get(bound).unwrap_or(0.0) / 10.0,
     };
     let worth = |bound: Bound| {
-        let worth = worth_of_one_more(question, plan, bound, more(bound))?;
+        let worth = marginal_value(question, plan, bound, more(bound))?;
         Some((bound, more(bound), worth))
     };
     Bound::ALL.into_iter().filter(is_used).filter_map(worth).collect()

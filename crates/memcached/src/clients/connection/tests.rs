@@ -237,7 +237,7 @@ async fn fill(state: &Arc<State>, objects: usize) -> Vec<String> {
         state.objects.cache.drain_writes();
     }
     let keys = (0..objects).map(|i| format!("key{i}"));
-    keys.filter(|key| state.objects.cache.waits_for_flash(key.as_bytes())).collect()
+    keys.filter(|key| state.objects.cache.needs_flash_read(key.as_bytes())).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

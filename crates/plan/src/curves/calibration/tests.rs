@@ -1,4 +1,4 @@
-//! How a curve is corrected; `shards` has what that is worth on traces.
+//! The correction of a curve; `shards` tests its benefit on traces.
 
 use super::*;
 
@@ -12,12 +12,13 @@ fn ratios(curve: &Curve) -> Vec<f64> {
 }
 
 #[test]
-fn ratios_that_rise_are_level_at_their_mean() {
+fn rising_ratios_are_levelled_at_their_mean() {
     let before = curve(&[1.0, 0.8, 0.6, 0.4, 0.2]);
     let after = non_increasing(&before, vec![1.0, 0.7, 0.5, 0.54, 0.1]);
     assert_eq!(ratios(&after), [1.0, 0.7, 0.52, 0.1]);
     assert_eq!((after.miss_ratio(30), after.requests()), (0.52, 100.0));
-    // One that is far off draws on all before it; the last is of a single byte. None leaves what a ratio can be.
+    // A point that is far off levels all before it; the last weighs a single byte. Ratios stay
+    // between 0 and 1.
     let after = non_increasing(&before, vec![1.0, 0.7, 0.5, 0.9, 0.95]);
     let level = ratios(&after);
     assert_eq!(level.len(), 2);
@@ -26,7 +27,7 @@ fn ratios_that_rise_are_level_at_their_mean() {
 }
 
 #[test]
-fn between_points_lines_are_straight_and_beside_them_level() {
+fn interpolation_is_linear_inside_and_constant_outside() {
     let points = [(10.0, 1.0), (20.0, 3.0), (40.0, 2.0)];
     let at = [0.0, 10.0, 15.0, 30.0, 40.0, 99.0].map(|x| interpolate(&points, x));
     assert_eq!(at, [1.0, 1.0, 2.0, 2.5, 2.0, 2.0].map(Some));
@@ -34,7 +35,7 @@ fn between_points_lines_are_straight_and_beside_them_level() {
 }
 
 #[test]
-fn of_what_chance_could_have_done_nothing_is_taken() {
+fn differences_within_chance_are_dropped() {
     let difference = |by: f64| Difference { bytes: 1.0, by, variance: 4.0 };
     let mut chance = [difference(2.0), difference(-1.0)];
     shrink(&mut chance);
@@ -49,16 +50,16 @@ fn average(new: f64) -> Average {
 }
 
 #[test]
-fn differences_are_of_groups_and_none_is_left_out() {
+fn differences_are_grouped_without_gaps() {
     let requests = |seen: f64, new: f64| Requests { seen, new, new_squares: new };
     let by_bytes = [
         (100.0, requests(1_000.0, 500.0)),
         (104.0, requests(3_000.0, 1_500.0)),
         // Wide enough.
         (106.0, requests(1_000.0, 600.0)),
-        // So many requests.
+        // Enough requests.
         (200.0, requests(1_000_000.0, 400_000.0)),
-        // What is left.
+        // The rest.
         (300.0, requests(100.0, 50.0)),
     ];
     let found = differences(&by_bytes, &average(0.5));
@@ -69,18 +70,18 @@ fn differences_are_of_groups_and_none_is_left_out() {
 }
 
 #[test]
-fn stationary_is_what_is_as_on_average_at_all_ages() {
+fn trace_is_stationary_if_average_at_all_ages() {
     // A thousand requests at each age, a tenth of which are for the sample and half of these new.
-    let ages = |new: fn(u64) -> u64| -> Vec<AtAge> {
-        (0..100).map(|age| AtAge { age, seen: 1_000, sampled_new: new(age) }).collect()
+    let ages = |new: fn(u64) -> u64| -> Vec<AgeCounts> {
+        (0..100).map(|age| AgeCounts { age, seen: 1_000, sampled_new: new(age) }).collect()
     };
-    let is_so = |ages: &[AtAge]| is_stationary(ages, &average(0.5), 0.1);
+    let is_so = |ages: &[AgeCounts]| is_stationary(ages, &average(0.5), 0.1);
     assert!(is_so(&ages(|_| 50)));
     assert!(is_so(&ages(|age| 50 + age % 10 - age % 7)));
     assert!(!is_so(&ages(|_| 60)));
-    // Where nothing is new any more at the highest ages.
+    // Nothing is new any more at the highest ages.
     assert!(!is_so(&ages(|age| if age < 97 { 50 } else { 0 })));
-    // Too few to say.
+    // Too few for a test.
     assert!(!is_so(&ages(|_| 50)[..2]));
     assert!(!is_so(&[]));
 }

@@ -1,4 +1,4 @@
-//! Curves: what they say between points, their hulls, and several beside one another.
+//! Curves: ratios between points, hulls, and caches divided by fixed shares.
 
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ fn sizes(points: &[Point]) -> Vec<u64> {
 }
 
 #[test]
-fn between_points_the_smaller_size_counts() {
+fn between_points_the_smaller_size_applies() {
     let curve = curve(&[(10, 0.5), (20, 0.5), (100, 0.1)], 7.0);
     assert_eq!(sizes(curve.points()), [0, 10, 100]);
     let at = [0, 9, 10, 99, 100, u64::MAX].map(|size| curve.miss_ratio(size));
@@ -25,7 +25,7 @@ fn between_points_the_smaller_size_counts() {
 }
 
 #[test]
-fn what_rises_is_no_curve() {
+fn rising_ratios_are_refused() {
     for points in [
         vec![(10, 0.5), (20, 0.6)],
         vec![(10, 0.5), (10, 0.4)],
@@ -42,7 +42,7 @@ fn what_rises_is_no_curve() {
 }
 
 #[test]
-fn a_hull_leaves_out_what_stands_above_it() {
+fn hull_omits_points_above_it() {
     let cliff = curve(&[(1, 0.9), (2, 0.85), (10, 0.84), (11, 0.2), (50, 0.1)], 1.0);
     assert_eq!(sizes(&cliff.hull()), [0, 1, 11, 50]);
     let convex = curve(&[(1, 0.5), (2, 0.25), (3, 0.125)], 1.0);
@@ -50,17 +50,17 @@ fn a_hull_leaves_out_what_stands_above_it() {
 }
 
 #[test]
-fn parts_have_their_shares_of_the_whole() {
+fn divided_cache_gives_parts_their_shares() {
     let small = curve(&[(10, 0.5), (30, 0.0)], 100.0);
     let large = curve(&[(100, 0.2)], 300.0);
     // A quarter and three quarters.
-    let all = Curve::beside(&[(small.clone(), 1.0), (large.clone(), 3.0)]).expect("requests");
+    let all = Curve::divided(&[(small.clone(), 1.0), (large.clone(), 3.0)]).expect("requests");
     assert_eq!(sizes(all.points()), [0, 40, 120, 134]);
     for size in [0, 39, 40, 119, 120, 133, 134, 1_000] {
         let misses = 100.0 * small.miss_ratio(size / 4) + 300.0 * large.miss_ratio(size * 3 / 4);
         assert!((all.miss_ratio(size) - misses / 400.0).abs() < 1e-12, "{size}");
     }
-    assert_eq!(Curve::beside(&[]), None);
+    assert_eq!(Curve::divided(&[]), None);
 }
 
 proptest! {

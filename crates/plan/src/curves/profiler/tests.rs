@@ -1,4 +1,4 @@
-//! Profiles beside caches of every size that really evict, with every kind of request.
+//! Profiles compared with caches of every size that really evict, with every kind of request.
 
 use std::collections::VecDeque;
 
@@ -31,32 +31,32 @@ fn accesses(keys: u64) -> impl Strategy<Value = Vec<Access>> {
     })
 }
 
-/// A cache with room for so many objects, whose clients set what it misses if it is to be had.
+/// A cache with room for this many objects, whose clients set each missed object that exists.
 struct Cache {
     room: usize,
     /// The most recent first.
-    held: VecDeque<u64>,
+    cached: VecDeque<u64>,
     hits: u64,
 }
 
-/// When objects that are to be had expire.
+/// When existing objects expire.
 type Alive = HashMap<u64, Option<u64>>;
 
 impl Cache {
-    fn see(&mut self, access: &Access, alive: &Alive) {
-        self.held.retain(|key| alive.contains_key(key));
+    fn record(&mut self, access: &Access, alive: &Alive) {
+        self.cached.retain(|key| alive.contains_key(key));
         let key = access.key;
         let is_request = access.action.is_request();
-        self.hits += u64::from(is_request && self.held.contains(&key));
-        self.held.retain(|held| *held != key);
+        self.hits += u64::from(is_request && self.cached.contains(&key));
+        self.cached.retain(|cached| *cached != key);
         let comes = match access.action {
             Action::Get => alive.contains_key(&key),
             Action::Load(_) | Action::LoadUnsized | Action::Set(_) => true,
             Action::Delete => false,
         };
         if comes {
-            self.held.push_front(key);
-            self.held.truncate(self.room);
+            self.cached.push_front(key);
+            self.cached.truncate(self.room);
         }
     }
 }
@@ -67,16 +67,16 @@ fn expire(alive: &mut Alive, now_ms: u64) {
 
 proptest! {
     #[test]
-    fn a_curve_is_what_caches_of_all_sizes_miss(accesses in accesses(50)) {
+    fn curve_equals_misses_of_simulated_caches_of_all_sizes(accesses in accesses(50)) {
         let mut profiler = Profiler::new(Settings { unit: Unit::Objects, expiry: Expiry::AtOnce });
         let mut caches: Vec<Cache> =
-            (1..=40).map(|room| Cache { room, held: VecDeque::new(), hits: 0 }).collect();
+            (1..=40).map(|room| Cache { room, cached: VecDeque::new(), hits: 0 }).collect();
         let mut alive = Alive::new();
         let mut requests = 0_u64;
         for access in &accesses {
-            profiler.see(access);
+            profiler.record(access);
             expire(&mut alive, access.at_ms);
-            caches.iter_mut().for_each(|cache| cache.see(access, &alive));
+            caches.iter_mut().for_each(|cache| cache.record(access, &alive));
             requests += u64::from(access.action.is_request());
             let deadline = access.ttl_ms.map(|ttl_ms| access.at_ms + ttl_ms);
             match access.action {
@@ -91,8 +91,8 @@ proptest! {
         prop_assert_eq!(profiler.curve().requests(), requests as f64);
         for cache in caches.iter().filter(|_| requests > 0) {
             let missed = 1.0 - cache.hits as f64 / requests as f64;
-            let told = profiler.curve().miss_ratio(cache.room as u64);
-            prop_assert!((told - missed).abs() < 1e-9, "{} objects: {told}, and {missed}", cache.room);
+            let estimated = profiler.curve().miss_ratio(cache.room as u64);
+            prop_assert!((estimated - missed).abs() < 1e-9, "{} objects: {estimated}, and {missed}", cache.room);
         }
         expire(&mut alive, profiler.order.now_ms);
         prop_assert_eq!(profiler.objects(), alive.len() + never_over(&accesses, &alive));
@@ -100,40 +100,40 @@ proptest! {
 }
 
 proptest! {
-    /// Each request says another size; a cache of so many objects does not mind.
+    /// Each request has another size; a cache measured in objects ignores it.
     #[test]
-    fn of_bytes_caches_miss_what_the_requests_asked_for(
+    fn byte_curve_equals_missed_bytes_of_simulated_caches(
         loads in prop::collection::vec((0..50_u64, 0..1_000_u64), 1..1_500)
     ) {
         let mut profiler = Profiler::new(Settings { unit: Unit::Objects, expiry: Expiry::AtOnce });
         let mut caches: Vec<(Cache, u64)> =
-            (1..=40).map(|room| (Cache { room, held: VecDeque::new(), hits: 0 }, 0)).collect();
+            (1..=40).map(|room| (Cache { room, cached: VecDeque::new(), hits: 0 }, 0)).collect();
         let alive = (0..50).map(|key| (key, None)).collect();
         for &(key, bytes) in &loads {
             let access = Access::new(key, Action::Load(bytes));
-            profiler.see(&access);
+            profiler.record(&access);
             for (cache, hit_bytes) in &mut caches {
                 let before = cache.hits;
-                cache.see(&access, &alive);
+                cache.record(&access, &alive);
                 *hit_bytes += bytes * (cache.hits - before);
             }
         }
-        let asked: u64 = loads.iter().map(|(_, bytes)| bytes).sum();
+        let requested: u64 = loads.iter().map(|(_, bytes)| bytes).sum();
         let curve = profiler.byte_curve().expect("all say how large they are");
         prop_assert_eq!(curve.requests(), loads.len() as f64);
-        for (cache, hit_bytes) in caches.iter().filter(|_| asked > 0) {
-            let missed = 1.0 - *hit_bytes as f64 / asked as f64;
-            let told = curve.miss_ratio(cache.room as u64);
-            prop_assert!((told - missed).abs() < 1e-9, "{} objects: {told}, and {missed}", cache.room);
+        for (cache, hit_bytes) in caches.iter().filter(|_| requested > 0) {
+            let missed = 1.0 - *hit_bytes as f64 / requested as f64;
+            let estimated = curve.miss_ratio(cache.room as u64);
+            prop_assert!((estimated - missed).abs() < 1e-9, "{} objects: {estimated}, and {missed}", cache.room);
         }
-        profiler.see(&Access::new(1, Action::Set(7)));
+        profiler.record(&Access::new(1, Action::Set(7)));
         prop_assert!(profiler.byte_curve().is_some(), "a set asks for nothing");
-        profiler.see(&Access::new(1, Action::LoadUnsized));
+        profiler.record(&Access::new(1, Action::LoadUnsized));
         prop_assert!(profiler.byte_curve().is_none());
     }
 }
 
-/// Objects with a time to live of zero go when something comes next.
+/// Objects with a time to live of zero are removed at the next request.
 fn never_over(accesses: &[Access], alive: &Alive) -> usize {
     accesses.last().map_or(0, |last| {
         let is_stored =
@@ -142,10 +142,10 @@ fn never_over(accesses: &[Access], alive: &Alive) -> usize {
     })
 }
 
-/// The distances of a trace, one for each request, by sizes of caches that miss and answer it.
+/// The hits of a cache of this size.
 fn hits(settings: Settings, accesses: &[Access], size: u64) -> u64 {
     let mut profiler = Profiler::new(settings);
-    accesses.iter().for_each(|access| profiler.see(access));
+    accesses.iter().for_each(|access| profiler.record(access));
     let curve = profiler.curve();
     ((1.0 - curve.miss_ratio(size)) * curve.requests()).round() as u64
 }
@@ -162,44 +162,44 @@ fn the_example_of_the_paper() {
 }
 
 #[test]
-fn what_expires_makes_room_at_once_or_when_it_is_asked_for() {
+fn expired_objects_free_room_at_once_or_on_access() {
     let set = |key, at_ms, ttl_ms| access(key, Action::Set(1), at_ms, ttl_ms);
     let get = |key, at_ms| access(key, Action::Get, at_ms, None);
-    // Five expire before the first object is asked for again.
+    // Five expire before the next request for the first object.
     let mut trace = vec![set(0, 0, None)];
     trace.extend((1..6).map(|key| set(key, key, Some(10))));
     trace.extend([get(0, 100), get(3, 101)]);
     let with = |expiry, size| hits(Settings { unit: Unit::Objects, expiry }, &trace, size);
-    // Room was there, but what had been evicted does not come back.
+    // There was room, but an evicted object does not reappear.
     assert_eq!([5, 6].map(|size| with(Expiry::AtOnce, size)), [0, 1]);
-    assert_eq!([5, 6].map(|size| with(Expiry::WhenAsked, size)), [0, 1]);
+    assert_eq!([5, 6].map(|size| with(Expiry::OnAccess, size)), [0, 1]);
     assert_eq!([4, 6].map(|size| with(Expiry::Ignored, size)), [1, 2]);
-    // Five more need no room of their own where those five have gone.
+    // Five more need no room of their own once those five are gone.
     trace.truncate(6);
     trace.extend((11..16).map(|key| set(key, 100, None)));
     trace.push(get(0, 101));
     let with = |expiry, size| hits(Settings { unit: Unit::Objects, expiry }, &trace, size);
     assert_eq!([5, 6, 10, 11].map(|size| with(Expiry::AtOnce, size)), [0, 1, 1, 1]);
-    assert_eq!([6, 10, 11].map(|size| with(Expiry::WhenAsked, size)), [0, 0, 1]);
+    assert_eq!([6, 10, 11].map(|size| with(Expiry::OnAccess, size)), [0, 0, 1]);
 }
 
 #[test]
-fn a_clock_that_goes_back_stands_still() {
+fn backward_clock_counts_as_unchanged() {
     let mut profiler = Profiler::new(Settings::default());
-    profiler.see(&access(1, Action::Set(10), 1_000, Some(50)));
-    profiler.see(&access(2, Action::Set(10), 0, Some(50)));
-    profiler.see(&access(2, Action::Get, 0, None));
-    profiler.see(&access(2, Action::Get, 1_049, None));
+    profiler.record(&access(1, Action::Set(10), 1_000, Some(50)));
+    profiler.record(&access(2, Action::Set(10), 0, Some(50)));
+    profiler.record(&access(2, Action::Get, 0, None));
+    profiler.record(&access(2, Action::Get, 1_049, None));
     assert_eq!(profiler.objects(), 2);
-    profiler.see(&access(2, Action::Get, 1_050, None));
+    profiler.record(&access(2, Action::Get, 1_050, None));
     assert_eq!(profiler.objects(), 0);
 }
 
 #[test]
-fn sizes_of_nothing_and_of_terabytes_are_taken() {
+fn zero_and_terabyte_sizes_are_accepted() {
     let mut profiler = Profiler::new(Settings::default());
     for (key, bytes) in [(1, 0), (2, 1 << 42), (3, 5), (1, 0), (2, 1 << 42), (3, 5)] {
-        profiler.see(&Access::new(key, Action::Load(bytes)));
+        profiler.record(&Access::new(key, Action::Load(bytes)));
     }
     let curve = profiler.curve();
     assert_eq!(curve.miss_ratio((1 << 42) + 4), 1.0);
@@ -207,20 +207,20 @@ fn sizes_of_nothing_and_of_terabytes_are_taken() {
 }
 
 #[test]
-fn who_does_not_say_a_size_changes_none() {
+fn unsized_load_keeps_the_size() {
     let mut profiler = Profiler::new(Settings::default());
     let actions =
         [Action::Set(1_000), Action::LoadUnsized, Action::LoadUnsized, Action::LoadUnsized];
-    actions.into_iter().for_each(|action| profiler.see(&Access::new(1, action)));
+    actions.into_iter().for_each(|action| profiler.record(&Access::new(1, action)));
     let curve = profiler.curve();
     assert_eq!((curve.miss_ratio(999), curve.miss_ratio(1_000)), (1.0, 0.0));
 }
 
 #[test]
-fn memory_does_not_grow_with_what_has_expired() {
+fn memory_does_not_grow_with_expired_objects() {
     let mut profiler = Profiler::new(Settings::default());
     for key in 0..1_000_000 {
-        profiler.see(&access(key % 5_000, Action::Set(100), key, Some(1_000)));
+        profiler.record(&access(key % 5_000, Action::Set(100), key, Some(1_000)));
     }
     assert!(profiler.memory_bytes() < 4 << 20, "{}", profiler.memory_bytes());
 }

@@ -1,10 +1,10 @@
-//! Samples beside the exact profile.
+//! Samples compared with the exact profile.
 
 use super::*;
 use crate::curves::access::{Action, BYTES_MAX};
 use crate::curves::profiler::{Expiry, Profiler, Unit};
 
-/// Requests for objects of many sizes, most for few of them (about Zipf, α = 1).
+/// Requests for objects of many sizes, with skewed popularity (about Zipf, α = 1).
 fn trace(objects: u64, requests: u64) -> Vec<Access> {
     let mut state = 7_u64;
     let mix = |key: u64| (key + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29) ^ key;
@@ -19,7 +19,7 @@ fn trace(objects: u64, requests: u64) -> Vec<Access> {
 
 fn profiled(trace: &[Access], settings: Settings) -> Profiler {
     let mut profiler = Profiler::new(settings);
-    trace.iter().for_each(|access| profiler.see(access));
+    trace.iter().for_each(|access| profiler.record(access));
     profiler
 }
 
@@ -28,7 +28,7 @@ fn exact(trace: &[Access], settings: Settings) -> Curve {
 }
 
 fn sampled(trace: &[Access], mut sampler: Sampler) -> Sampler {
-    trace.iter().for_each(|access| sampler.see(access));
+    trace.iter().for_each(|access| sampler.record(access));
     sampler
 }
 
@@ -73,8 +73,8 @@ fn a_sample_is_near_the_exact_curve() {
     }
 }
 
-/// Of popular keys a small sample has hardly any. A way to make up for what it lacks that looked at the keys
-/// of the sample was better in all other tests, and ten per cent off here.
+/// A small sample has hardly any popular keys. A correction by the keys of the sample was better in
+/// all other tests, and ten per cent off here.
 #[test]
 fn a_small_sample_lacks_the_popular_keys() {
     let trace = trace(8_000_000, 2_000_000);
@@ -91,7 +91,7 @@ fn a_sample_of_fixed_size_keeps_it() {
     let mut sampler = Sampler::of_size(DEFAULT_SAMPLE_SIZE, settings);
     let mut most = 0;
     for (at_ms, access) in (0..).zip(trace(3_000_000, 3_000_000)) {
-        sampler.see(&Access { at_ms, ttl_ms: Some(500_000), ..access });
+        sampler.record(&Access { at_ms, ttl_ms: Some(500_000), ..access });
         most = most.max(sampler.memory_bytes());
     }
     assert!(
@@ -102,25 +102,25 @@ fn a_sample_of_fixed_size_keeps_it() {
 }
 
 #[test]
-fn what_is_deleted_leaves_the_sample_to_others() {
+fn deleted_objects_free_their_place_in_the_sample() {
     let settings = Settings { unit: Unit::Objects, expiry: Expiry::AtOnce };
     let mut sampler = Sampler::of_size(1_000, settings);
     for key in 0..100_000_u64 {
         let key = key.wrapping_mul(0xD6E8_FEB8_6659_FD93);
-        sampler.see(&Access::new(key, Action::Set(1)));
-        sampler.see(&Access::new(key, Action::Delete));
+        sampler.record(&Access::new(key, Action::Set(1)));
+        sampler.record(&Access::new(key, Action::Delete));
     }
     assert_eq!((sampler.objects(), sampler.rate()), (0, 1.0));
     for _ in 0..100_000 {
-        sampler.see(&Access::new(7, Action::Set(1)));
-        sampler.see(&Access::new(7, Action::Delete));
-        sampler.see(&Access::new(7, Action::Set(1)));
+        sampler.record(&Access::new(7, Action::Set(1)));
+        sampler.record(&Access::new(7, Action::Delete));
+        sampler.record(&Access::new(7, Action::Set(1)));
     }
     assert_eq!((sampler.objects(), sampler.rate()), (1, 1.0));
     assert!(sampler.memory_bytes() < 512 << 10, "{}", sampler.memory_bytes());
 }
 
-/// Those that leave a sample for others were never there: what is below them comes closer.
+/// Keys dropped from a sample count as never seen: those below them move up.
 #[test]
 fn a_sample_that_shrinks_leaves_no_holes() {
     let settings = Settings { unit: Unit::Bytes, expiry: Expiry::Ignored };
@@ -133,14 +133,14 @@ fn a_sample_that_shrinks_leaves_no_holes() {
     assert!(error < 0.005, "{error}");
 }
 
-/// What is asked for at each time, by a number of [0, 1) that is drawn for it.
-type Asked = fn(u64, f64) -> u64;
+/// The key requested at each time, by a random number of [0, 1).
+type KeyAt = fn(u64, f64) -> u64;
 
-fn trace_of(asked: Asked, requests: u64, salt: u64) -> Vec<Access> {
+fn trace_of(key_at: KeyAt, requests: u64, salt: u64) -> Vec<Access> {
     let mut state = 11_u64;
     let draw = |at: u64| {
         state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
-        let key = asked(at, ((state >> 11) as f64 + 0.5) / (1_u64 << 53) as f64);
+        let key = key_at(at, ((state >> 11) as f64 + 0.5) / (1_u64 << 53) as f64);
         let scattered = (key ^ salt << 40).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let scattered = (scattered ^ (scattered >> 31)).wrapping_mul(0x94D0_49BB_1331_11EB);
         Access::new(scattered ^ (scattered >> 29), Action::Load(64 + key * 7919 % 1_000))
@@ -156,7 +156,7 @@ fn alike(mean: f64, part: f64) -> u64 {
 const BYTES: Settings = Settings { unit: Unit::Bytes, expiry: Expiry::Ignored };
 
 #[test]
-fn what_is_known_of_all_keys_makes_a_sample_better() {
+fn counts_over_all_keys_improve_a_sample() {
     let (mut alone, mut calibrated) = (0.0, 0.0);
     for salt in 0..4 {
         let trace = trace_of(|_, part| alike(20_000.0, part), 2_000_000, salt);
@@ -172,25 +172,25 @@ fn what_is_known_of_all_keys_makes_a_sample_better() {
 }
 
 #[test]
-fn where_a_trace_changes_a_sample_is_left_as_it_is() {
-    let phases: Asked = |at, part| match at / 200_000 % 4 {
+fn changing_trace_is_not_corrected() {
+    let phases: KeyAt = |at, part| match at / 200_000 % 4 {
         0 | 2 => alike(10_000.0, part),
         1 => 1_000_000 + alike(70_000.0, part),
         _ => 10_000_000 + at % 30_000,
     };
-    let scans: Asked = |at, part| match at % 300_000 {
+    let scans: KeyAt = |at, part| match at % 300_000 {
         0..40_000 => 10_000_000 + at,
         _ => alike(20_000.0, part),
     };
-    let tides: Asked = |at, part| {
+    let tides: KeyAt = |at, part| {
         let is_day = (at as f64 / 300_000.0).sin() > part * 20.0 % 1.0 * 2.0 - 1.0;
         alike(if is_day { 10_000.0 } else { 100_000.0 }, part)
     };
-    // All keys are others from some time on.
-    let moves: Asked =
+    // All keys are replaced at some time.
+    let moves: KeyAt =
         |at, part| (part * 10_000.0) as u64 + if at < 1_500_000 { 0 } else { 1 << 30 };
-    for (number, asked) in [phases, scans, tides, moves].into_iter().enumerate() {
-        let trace = trace_of(asked, 2_000_000, 1);
+    for (number, key_at) in [phases, scans, tides, moves].into_iter().enumerate() {
+        let trace = trace_of(key_at, 2_000_000, 1);
         let sampler = sampled(&trace, Sampler::of_rate(0.05, BYTES));
         assert_eq!(sampler.calibrated_curve(), None, "{number}");
         assert_eq!(sampler.curve(), sampler.sampled_curve());
@@ -198,7 +198,7 @@ fn where_a_trace_changes_a_sample_is_left_as_it_is() {
 }
 
 #[test]
-fn what_is_no_load_ends_what_is_known_of_all_keys() {
+fn request_other_than_a_load_ends_calibration() {
     let trace = trace_of(|_, part| alike(20_000.0, part), 1_000_000, 2);
     let expiring = Access { ttl_ms: Some(1_000), ..Access::new(1, Action::Load(10)) };
     let others = [Action::Get, Action::Set(9), Action::Delete, Action::LoadUnsized];
@@ -208,7 +208,7 @@ fn what_is_no_load_ends_what_is_known_of_all_keys() {
         let mut sampler = sampled(&trace, Sampler::of_rate(0.05, settings));
         assert!(sampler.calibrated_curve().is_some());
         let memory_bytes = sampler.memory_bytes();
-        sampler.see(&other);
+        sampler.record(&other);
         assert!(sampler.calibrated_curve().is_none(), "{other:?}");
         assert!(sampler.memory_bytes() < memory_bytes / 2);
     }
@@ -219,9 +219,9 @@ fn what_is_no_load_ends_what_is_known_of_all_keys() {
     }
 }
 
-/// Of such a trace it is not known how many bytes a cache holds.
+/// For such a trace it is unknown how many bytes a cache holds.
 #[test]
-fn where_sizes_change_or_few_objects_have_all_bytes_a_sample_is_left_as_it_is() {
+fn changing_sizes_or_dominant_objects_are_not_corrected() {
     let trace = trace_of(|_, part| alike(20_000.0, part), 1_000_000, 3);
     let with = |bytes: fn(u64, &Access) -> u64| {
         let load = |(at, access): (u64, &Access)| Access {
@@ -234,7 +234,7 @@ fn where_sizes_change_or_few_objects_have_all_bytes_a_sample_is_left_as_it_is() 
     assert!(with(|_, access| access.key >> 60).calibrated_curve().is_some());
     assert!(with(|at, _| 100 + at / 10_000).calibrated_curve().is_none());
     assert!(with(|at, access| 100 + access.key % 100 + at % 3).calibrated_curve().is_none());
-    // A giant of the sample, and a number that is none.
+    // A giant of the sample, and an invalid number.
     let giant: fn(u64, &Access) -> u64 =
         |_, access| if sample_hash(access.key) < threshold_of(5e-5) { 1 << 30 } else { 100 };
     assert!(with(giant).calibrated_curve().is_none());
@@ -243,20 +243,20 @@ fn where_sizes_change_or_few_objects_have_all_bytes_a_sample_is_left_as_it_is() 
 }
 
 #[test]
-fn a_trace_may_begin_with_anything() {
+fn trace_may_begin_with_any_request() {
     for key in 0..20_u64 {
         for action in [Action::Set(5), Action::Delete, Action::Get, Action::Load(5)] {
             let mut sampler = Sampler::of_rate(0.5, BYTES);
-            sampler.see_all(&[Access::new(key << 40, action), Access::new(1, Action::Load(1))]);
+            sampler.record_all(&[Access::new(key << 40, action), Access::new(1, Action::Load(1))]);
             assert_eq!(sampler.curve().requests(), 1.0 + f64::from(u8::from(action.is_request())));
         }
     }
 }
 
 #[test]
-fn so_much_of_the_sample_is_so_much_of_all() {
+fn distances_scale_up_by_the_rate() {
     for threshold in [1, 2, 3, threshold_of(0.01), threshold_of(0.3), HASHES - 1, HASHES] {
-        let share = Share::below(threshold);
+        let share = SampleFilter::below(threshold);
         for of_sample in [0, 1, 2, 99, 1 << 20, BYTES_MAX, u64::MAX] {
             let exact = u128::from(of_sample) * u128::from(HASHES) / u128::from(threshold);
             let exact = u64::try_from(exact).unwrap_or(u64::MAX);
@@ -264,30 +264,31 @@ fn so_much_of_the_sample_is_so_much_of_all() {
             assert!(off as f64 <= 1.0 + exact as f64 / 1e9, "{of_sample} by {threshold}: {off}");
         }
     }
-    // Where all keys are in the sample, where the part is a power of two, and for what is a multiple nothing is off.
-    assert_eq!(Share::below(threshold_of(0.75)).scaled_up(3), 4);
-    assert_eq!(Share::below(HASHES).scaled_up(u64::MAX), u64::MAX);
-    assert_eq!(Share::below(HASHES >> 3).scaled_up(1_000_003), 8 * 1_000_003);
+    // If all keys are in the sample, or the rate is a power of two, multiples are exact.
+    assert_eq!(SampleFilter::below(threshold_of(0.75)).scaled_up(3), 4);
+    assert_eq!(SampleFilter::below(HASHES).scaled_up(u64::MAX), u64::MAX);
+    assert_eq!(SampleFilter::below(HASHES >> 3).scaled_up(1_000_003), 8 * 1_000_003);
 }
 
 #[test]
-fn bytes_are_told_of_if_all_requests_say_how_many() {
+fn byte_curve_needs_the_size_of_every_request() {
     let trace = trace(10_000, 50_000);
     assert!(sampled(&trace, Sampler::of_rate(0.1, BYTES)).byte_curve().is_none(), "uncounted");
     for sampler in [Sampler::of_rate(0.1, BYTES), Sampler::of_size(500, BYTES)] {
         let mut sampler = sampled(&trace, sampler.with_bytes());
         assert!(sampler.byte_curve().is_some());
         let outside = (1..).find(|key| sample_hash(*key) >= sampler.threshold()).expect("most");
-        sampler.see(&Access::new(outside, Action::Set(1)));
+        sampler.record(&Access::new(outside, Action::Set(1)));
         assert!(sampler.byte_curve().is_some(), "a set asks for nothing");
-        sampler.see(&Access::new(outside, Action::LoadUnsized));
+        sampler.record(&Access::new(outside, Action::LoadUnsized));
         assert!(sampler.byte_curve().is_none());
     }
 }
 
-/// Of a thousand objects that have most of the bytes, and are asked for once, it is chance how many a sample has.
+/// Of a thousand objects that have most of the bytes, and are requested once, the number in a
+/// sample is random.
 #[test]
-fn large_objects_that_are_missed_are_not_taken_for_popular_keys() {
+fn missed_large_objects_do_not_count_as_popular_keys() {
     let mix = |key: u64| (key + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29) ^ key;
     let load = |at: u64| match at % 600 {
         7 => Access::new(mix(10_000_000 + at), Action::Load(10_000_000)),

@@ -1,4 +1,4 @@
-//! Classes as memcached prints them, and curves against slabs that are followed page by page.
+//! Classes as memcached prints them, and curves compared with a page-by-page simulation of slabs.
 
 use std::collections::VecDeque;
 
@@ -21,16 +21,17 @@ fn classes_are_those_of_memcached() {
 #[test]
 fn each_class_evicts_for_itself() {
     let mut profiler = ClassProfiler::new(SlabClasses::of_growth(GROWTH), Expiry::AtOnce);
-    let see = |profiler: &mut ClassProfiler, key, action| profiler.see(&Access::new(key, action));
+    let record =
+        |profiler: &mut ClassProfiler, key, action| profiler.record(&Access::new(key, action));
     // A page of the largest class has two chunks, one of the smallest 10 922.
     for key in 0..6 {
-        see(&mut profiler, key, Action::Set(500_000));
+        record(&mut profiler, key, Action::Set(500_000));
     }
     for key in 100..200 {
-        see(&mut profiler, key, Action::Set(90));
+        record(&mut profiler, key, Action::Set(90));
     }
     for key in (0..6).chain(100..200) {
-        see(&mut profiler, key, Action::Get);
+        record(&mut profiler, key, Action::Get);
     }
     assert_eq!(profiler.bytes_max(), 4 << 20);
     let curve = profiler.curve();
@@ -49,21 +50,21 @@ fn each_class_evicts_for_itself() {
     let ratios = ratios.map(|pages| profiler.miss_ratio_of_pages(&pages) * 106.0);
     assert_eq!(ratios.map(f64::round), [0.0, 6.0, 100.0, 106.0]);
     // It moves to another class, and leaves room there.
-    see(&mut profiler, 0, Action::Set(90));
-    see(&mut profiler, 0, Action::Get);
-    see(&mut profiler, 1, Action::Delete);
-    see(&mut profiler, 1, Action::Get);
-    see(&mut profiler, 2, Action::Set(1 << 20));
-    see(&mut profiler, 2, Action::Get);
+    record(&mut profiler, 0, Action::Set(90));
+    record(&mut profiler, 0, Action::Get);
+    record(&mut profiler, 1, Action::Delete);
+    record(&mut profiler, 1, Action::Get);
+    record(&mut profiler, 2, Action::Set(1 << 20));
+    record(&mut profiler, 2, Action::Get);
     let curve = profiler.curve();
     assert_eq!((curve.requests(), curve.miss_ratio(1 << 30) * 109.0), (109.0, 2.0));
-    profiler.count_anew();
-    see(&mut profiler, 0, Action::Get);
-    see(&mut profiler, 9, Action::Get);
+    profiler.reset_counts();
+    record(&mut profiler, 0, Action::Get);
+    record(&mut profiler, 9, Action::Get);
     assert_eq!(profiler.miss_ratio_of_pages(&pages(3, 1)), 0.5);
 }
 
-/// Slabs as memcached has them, with so many pages: a class takes a page where it has no free chunk
+/// Slabs as memcached has them, with this many pages: a class takes a page if it has no free chunk
 /// and there is a page or it has none, and evicts otherwise.
 struct Slabs {
     classes: SlabClasses,
@@ -72,7 +73,7 @@ struct Slabs {
 }
 
 impl Slabs {
-    /// Whether it is there; it is afterwards.
+    /// Whether it is present; it is afterwards.
     fn ask(&mut self, key: u64, bytes: u64) -> bool {
         let class = self.classes.class_of(bytes).expect("it fits a chunk");
         let taken: u64 = self.of_class.iter().map(|(pages, _)| pages).sum();
@@ -92,7 +93,7 @@ impl Slabs {
 }
 
 #[test]
-fn a_curve_is_what_slabs_of_any_limit_miss() {
+fn curve_equals_misses_of_simulated_slabs_of_any_limit() {
     let classes = SlabClasses::of_growth(GROWTH);
     let mut profiler = ClassProfiler::new(classes.clone(), Expiry::Ignored);
     let mut state = 1_u64;
@@ -100,7 +101,7 @@ fn a_curve_is_what_slabs_of_any_limit_miss() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
         (state >> 33) % below
     };
-    // Large items, so that pages have few; the smaller ones come late.
+    // Large items, so that pages have few; the smaller ones are used late.
     let requests: Vec<(u64, u64)> = (0..6_000)
         .map(|number| {
             let (first, second) = (random(60), random(60));
@@ -109,7 +110,7 @@ fn a_curve_is_what_slabs_of_any_limit_miss() {
         })
         .collect();
     for (key, bytes) in &requests {
-        profiler.see(&Access::new(*key, Action::Load(*bytes)));
+        profiler.record(&Access::new(*key, Action::Load(*bytes)));
     }
     let (curve, pages) = (profiler.curve(), profiler.bytes_max() / PAGE_BYTES);
     assert!(pages > 20, "{pages}");

@@ -1,4 +1,5 @@
-//! The stack beside caches of every size that really evict, and beside a list that is searched.
+//! The stack compared with caches of every size that really evict, and with a list that is
+//! searched.
 
 use std::collections::VecDeque;
 
@@ -6,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What happens to a key.
+/// An operation on a key.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Push(u64, u64),
@@ -19,7 +20,7 @@ fn steps(keys: u64, bytes: u64) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(prop_oneof![3 => push, 1 => remove], 0..4_000)
 }
 
-/// A list of bytes with who has them, the topmost first; `None` is a hole.
+/// A list of bytes with their keys, the topmost first; `None` is a hole.
 #[derive(Debug, Default)]
 struct List(Vec<(Option<u64>, u64)>);
 
@@ -57,7 +58,7 @@ fn depth(stack: &Stack, key: u64) -> Option<u64> {
 
 proptest! {
     #[test]
-    fn each_cache_of_objects_of_one_size_has_what_it_would_have(steps in steps(60, 1)) {
+    fn stack_equals_simulated_caches_for_objects_of_one_size(steps in steps(60, 1)) {
         let mut stack = Stack::default();
         let mut caches: Vec<VecDeque<u64>> = vec![VecDeque::new(); 40];
         for step in steps {
@@ -80,7 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn depths_are_those_of_a_list_that_is_searched(steps in steps(300, 50)) {
+    fn depths_equal_those_of_a_searched_list(steps in steps(300, 50)) {
         let (mut stack, mut list) = (Stack::default(), List::default());
         let mut expected = HashMap::new();
         for (step, number) in steps.into_iter().zip(1..) {
@@ -118,7 +119,7 @@ proptest! {
 }
 
 #[test]
-fn memory_follows_what_is_there_and_not_what_was() {
+fn memory_is_proportional_to_present_objects() {
     let mut stack = Stack::default();
     for key in 0..1_000_000_u64 {
         push(&mut stack, key, 100);

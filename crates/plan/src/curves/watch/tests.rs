@@ -1,4 +1,4 @@
-//! Windows of a server whose clients change their minds.
+//! Windows of a server whose clients change their working sets.
 
 use super::*;
 use crate::curves::access::Action;
@@ -20,12 +20,17 @@ impl Clients {
         (key + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29) ^ key
     }
 
-    /// So many requests, handed in as a server does: only those that are wanted.
-    fn ask(&mut self, watch: &mut Watch, requests: u64, (first, objects): (u64, u64)) -> Window {
+    /// Sends this many requests, as a server does: only the sampled ones are reported.
+    fn ask(
+        &mut self,
+        watch: &mut WindowedProfiler,
+        requests: u64,
+        (first, objects): (u64, u64),
+    ) -> Window {
         for _ in 0..requests {
             let key = self.next(first, objects);
             if sample_hash(key) < watch.threshold() {
-                watch.see(&Access::new(key, Action::Load(100)));
+                watch.record(&Access::new(key, Action::Load(100)));
             }
         }
         Window { requests, lost: 0 }
@@ -33,14 +38,14 @@ impl Clients {
 }
 
 #[test]
-fn what_has_been_forgotten_is_missed_and_seen_again() {
-    let mut watch = Watch::new(100, u64::MAX / 2, SETTINGS);
+fn cleared_objects_miss_and_are_sampled_again() {
+    let mut watch = WindowedProfiler::new(100, u64::MAX / 2, SETTINGS);
     let mut clients = Clients { state: 3 };
     clients.ask(&mut watch, 20_000, (0, 10_000));
     let (rate, objects) = (watch.rate(), watch.objects());
     assert!(objects > 50 && rate < 1.0);
     watch.clear();
-    // Which keys are looked at stays as it is.
+    // The rate stays as it is.
     assert_eq!((watch.rate(), watch.objects()), (rate, 0));
     // Though there are few: there was no time for more.
     watch.end_window(Window { requests: 20_000, lost: 0 });
@@ -48,9 +53,9 @@ fn what_has_been_forgotten_is_missed_and_seen_again() {
     assert_eq!(watch.rate(), rate);
     assert!(watch.end_window(window).is_some(), "it has nothing to learn");
     // And with all keys: each of ten is missed once more.
-    let mut watch = Watch::new(1_000, u64::MAX / 2, SETTINGS);
-    let circle = |watch: &mut Watch| {
-        (0..100).for_each(|at| watch.see(&Access::new(at % 10, Action::Load(100))));
+    let mut watch = WindowedProfiler::new(1_000, u64::MAX / 2, SETTINGS);
+    let circle = |watch: &mut WindowedProfiler| {
+        (0..100).for_each(|at| watch.record(&Access::new(at % 10, Action::Load(100))));
         watch.end_window(Window { requests: 100, lost: 0 }).expect("it is not learning")
     };
     let missed = [false, true, false].map(|is_cleared| {
@@ -64,27 +69,27 @@ fn what_has_been_forgotten_is_missed_and_seen_again() {
 
 #[test]
 fn a_window_has_the_curve_of_caches_that_were_warm_before() {
-    let mut watch = Watch::new(1_000_000, u64::MAX / 2, SETTINGS);
+    let mut watch = WindowedProfiler::new(1_000_000, u64::MAX / 2, SETTINGS);
     let mut clients = Clients { state: 7 };
     let first = clients.ask(&mut watch, 100_000, (0, 10_000));
     watch.end_window(first).expect("it is not learning");
     let second = clients.ask(&mut watch, 100_000, (0, 10_000));
     let curve = watch.end_window(second).expect("it is not learning");
-    // The same with all that came before, but for what that itself has missed.
+    // The same with all previous requests, without their own misses.
     let mut again = Clients { state: 7 };
     let mut exact = Profiler::new(SETTINGS);
     let misses = |exact: &Profiler, size| {
         let curve = exact.curve();
         curve.miss_ratio(size) * curve.requests()
     };
-    let mut see = |exact: &mut Profiler| {
+    let mut record = |exact: &mut Profiler| {
         (0..100_000)
-            .for_each(|_| exact.see(&Access::new(again.next(0, 10_000), Action::Load(100))));
+            .for_each(|_| exact.record(&Access::new(again.next(0, 10_000), Action::Load(100))));
     };
-    see(&mut exact);
+    record(&mut exact);
     let sizes = [1_000, 10_000, 100_000, 500_000, 1_000_000];
     let before = sizes.map(|size| misses(&exact, size));
-    see(&mut exact);
+    record(&mut exact);
     for (size, before) in sizes.into_iter().zip(before) {
         let of_window = (misses(&exact, size) - before) / 100_000.0;
         assert!((curve.miss_ratio(size) - of_window).abs() < 1e-9, "{size}");
@@ -92,31 +97,31 @@ fn a_window_has_the_curve_of_caches_that_were_warm_before() {
 }
 
 #[test]
-fn what_is_counted_but_still_on_its_way_is_of_the_next_window() {
-    let mut watch = Watch::new(1_000, u64::MAX / 2, SETTINGS);
+fn requests_in_flight_count_in_the_next_window() {
+    let mut watch = WindowedProfiler::new(1_000, u64::MAX / 2, SETTINGS);
     // Every second request for a key that is never there.
     let mut ask = |asked: u64, counted: u64, lost: u64| {
         for at in 0..asked {
             match at % 2 {
-                0 => watch.see(&Access::new(1_000 + at, Action::Get)),
-                _ => watch.see(&Access::new(7, Action::Load(100))),
+                0 => watch.record(&Access::new(1_000 + at, Action::Get)),
+                _ => watch.record(&Access::new(7, Action::Load(100))),
             }
         }
         let curve = watch.end_window(Window { requests: counted, lost });
         curve.map(|curve| (curve.miss_ratio(100), curve.requests()))
     };
     ask(2, 2, 0);
-    // One more was counted than has come, and then one fewer.
+    // One more was counted than has arrived, and then one fewer.
     assert_eq!(ask(100, 101, 0), Some((0.5, 100.0)));
     assert_eq!(ask(100, 99, 0), Some((0.5, 100.0)));
-    // Those that are lost were like the others.
+    // Lost ones count like the others.
     assert_eq!(ask(100, 151, 50), Some((0.5, 150.0)));
     assert_eq!(ask(0, 1, 0), None);
 }
 
 #[test]
-fn caches_that_are_not_larger_do_not_notice_what_has_left() {
-    let mut watch = Watch::new(1_000_000, 50_000, SETTINGS);
+fn dropped_objects_do_not_change_the_curve_of_smaller_caches() {
+    let mut watch = WindowedProfiler::new(1_000_000, 50_000, SETTINGS);
     let mut exact = Profiler::new(SETTINGS);
     let mut clients = Clients { state: 11 };
     for number in 0..100_000_u64 {
@@ -129,8 +134,8 @@ fn caches_that_are_not_larger_do_not_notice_what_has_left() {
         };
         let ttl_ms = key.is_multiple_of(5).then_some(500);
         let access = Access { at_ms: number, ttl_ms, ..Access::new(key, action) };
-        watch.see(&access);
-        exact.see(&access);
+        watch.record(&access);
+        exact.record(&access);
     }
     let exact = exact.curve();
     let window = Window { requests: exact.requests() as u64, lost: 0 };
@@ -143,10 +148,10 @@ fn caches_that_are_not_larger_do_not_notice_what_has_left() {
 }
 
 #[test]
-fn a_sample_of_keys_that_move_on_stays_large() {
+fn sample_of_a_moving_working_set_stays_large() {
     let most = 4_096;
-    // Caches of up to 10 000 objects, of which new ones are asked for all the time.
-    let mut watch = Watch::new(most, 1_000_000, SETTINGS);
+    // Caches of up to 10 000 objects, with requests for new ones all the time.
+    let mut watch = WindowedProfiler::new(most, 1_000_000, SETTINGS);
     let mut alone = Sampler::of_size(most, SETTINGS);
     let mut clients = Clients { state: 3 };
     for day in 0..200 {
@@ -155,7 +160,7 @@ fn a_sample_of_keys_that_move_on_stays_large() {
         let mut same = Clients { state: day };
         for _ in 0..20_000 {
             let key = same.next(day * 20_000, 20_000);
-            alone.see(&Access::new(key, Action::Load(100)));
+            alone.record(&Access::new(key, Action::Load(100)));
         }
     }
     assert!(alone.rate() < 0.01, "{}", alone.rate());
@@ -164,15 +169,15 @@ fn a_sample_of_keys_that_move_on_stays_large() {
 }
 
 #[test]
-fn a_sample_that_has_become_small_learns_for_a_window() {
-    let mut watch = Watch::new(1_000, u64::MAX / 2, SETTINGS);
+fn small_sample_restarts_and_warms_up_for_a_window() {
+    let mut watch = WindowedProfiler::new(1_000, u64::MAX / 2, SETTINGS);
     let mut clients = Clients { state: 5 };
     let window = clients.ask(&mut watch, 200_000, (0, 100_000));
     assert!(watch.end_window(window).is_some());
     assert!(watch.rate() < 0.1);
     for key in 0..100_000_u64 {
         let key = (key + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29) ^ key;
-        watch.see(&Access::new(key, Action::Delete));
+        watch.record(&Access::new(key, Action::Delete));
     }
     assert_eq!(watch.objects(), 0);
     assert!(watch.end_window(Window { requests: 1, lost: 0 }).is_some());
@@ -185,8 +190,8 @@ fn a_sample_that_has_become_small_learns_for_a_window() {
 }
 
 #[test]
-fn what_was_lost_is_not_taken_for_hits() {
-    let mut watch = Watch::new(1_000, u64::MAX / 2, SETTINGS);
+fn lost_requests_do_not_count_as_hits() {
+    let mut watch = WindowedProfiler::new(1_000, u64::MAX / 2, SETTINGS);
     let mut clients = Clients { state: 9 };
     let window = clients.ask(&mut watch, 10_000, (0, 1_000_000));
     assert!(watch.rate() < 1.0);
@@ -198,13 +203,13 @@ fn what_was_lost_is_not_taken_for_hits() {
 }
 
 #[test]
-fn nothing_was_asked() {
-    let mut watch = Watch::new(10, 1_000, SETTINGS);
+fn window_without_requests_has_no_curve() {
+    let mut watch = WindowedProfiler::new(10, 1_000, SETTINGS);
     assert_eq!(watch.end_window(Window::default()), None);
     assert_eq!((watch.mean_bytes(), watch.objects(), watch.rate()), (None, 0, 1.0));
-    watch.see(&Access::new(1, Action::Set(300)));
+    watch.record(&Access::new(1, Action::Set(300)));
     assert_eq!(watch.mean_bytes(), Some(300.0));
-    // What no cache would have leaves.
-    (2..9).for_each(|key| watch.see(&Access::new(key, Action::Set(300))));
+    // Objects that no cache would have are dropped.
+    (2..9).for_each(|key| watch.record(&Access::new(key, Action::Set(300))));
     assert_eq!(watch.objects(), 3);
 }

@@ -1,4 +1,4 @@
-//! Plans beside a search through everything, and what is said where there is none.
+//! Plans compared with an exhaustive search, and the errors when there is none.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn curve(points: &[(u64, f64)]) -> Curve {
     Curve::new(points, 1_000.0).expect("it is a curve")
 }
 
-fn question(tenants: Vec<Tenant>, bounds: Bounds, goal: Goal) -> PlanRequest {
+fn request(tenants: Vec<Tenant>, bounds: Bounds, goal: Goal) -> PlanRequest {
     PlanRequest { tenants, prices: Prices { dram_per_gib: 13.0, flash_per_gib: 1.0 }, bounds, goal }
 }
 
@@ -29,27 +29,27 @@ fn pairs(tenant: &Tenant) -> Vec<(u64, u64)> {
     points.iter().enumerate().flat_map(from).collect()
 }
 
-/// The least there is, found by looking at everything.
-fn searched(question: &PlanRequest) -> Option<f64> {
+/// The least objective, by exhaustive search.
+fn searched(request: &PlanRequest) -> Option<f64> {
     let mut choices: Vec<Vec<(u64, u64)>> = vec![Vec::new()];
-    for tenant in &question.tenants {
+    for tenant in &request.tenants {
         let longer = |before: &Vec<(u64, u64)>| {
             let before = before.clone();
             pairs(tenant).into_iter().map(move |pair| [before.as_slice(), &[pair]].concat())
         };
         choices = choices.iter().flat_map(longer).collect();
     }
-    let plans = choices.iter().map(|sizes| Plan::of(question, sizes));
+    let plans = choices.iter().map(|sizes| Plan::of(request, sizes));
     let fits = |plan: &Plan| {
         let keeps = |(tenant, gets): (&Tenant, &Allotment)| {
             tenant.sla_us.is_none_or(|sla_us| gets.latency_us <= sla_us)
         };
         let bounds = Bound::ALL.into_iter().all(|bound| {
-            question.bounds.get(bound).is_none_or(|most| plan.takes(question, bound) <= most)
+            request.bounds.get(bound).is_none_or(|most| plan.takes(request, bound) <= most)
         });
-        bounds && question.tenants.iter().zip(&plan.tenants).all(keeps)
+        bounds && request.tenants.iter().zip(&plan.tenants).all(keeps)
     };
-    let least = |plan: Plan| match question.goal {
+    let least = |plan: Plan| match request.goal {
         Goal::Cost => plan.cost,
         Goal::Latency => plan.latency_us,
     };
@@ -85,15 +85,12 @@ fn tenants(points: usize) -> impl Strategy<Value = Tenant> {
     )
 }
 
-fn questions() -> impl Strategy<Value = PlanRequest> {
-    questions_of(1..3, 9)
+fn requests() -> impl Strategy<Value = PlanRequest> {
+    requests_of(1..3, 9)
 }
 
-/// Of so many tenants, whose curves have fewer points than that.
-fn questions_of(
-    count: std::ops::Range<usize>,
-    points: usize,
-) -> impl Strategy<Value = PlanRequest> {
+/// Requests with up to this many tenants, whose curves have fewer points than that.
+fn requests_of(count: std::ops::Range<usize>, points: usize) -> impl Strategy<Value = PlanRequest> {
     let bound = |most: u64| prop_oneof![1 => Just(None), 2 => (1..most).prop_map(Some)];
     let goal = prop_oneof![Just(Goal::Cost), Just(Goal::Latency)];
     let bounds = (bound(2_000), bound(4_000), bound(40), bound(30_000));
@@ -106,7 +103,7 @@ fn questions_of(
                 cost: cost.map(|cost| cost as f64),
                 flash_writes_bytes_per_s: writes.map(|writes| writes as f64),
             };
-            question(tenants, bounds, goal)
+            request(tenants, bounds, goal)
         },
     )
 }
@@ -122,10 +119,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn an_exact_plan_is_the_best_that_there_is(question in questions()) {
-        match (plan_exactly(&question, DEFAULT_POINTS), searched(&question)) {
+    fn exact_plan_is_optimal(request in requests()) {
+        match (plan_exactly(&request, DEFAULT_POINTS), searched(&request)) {
             (Ok(plan), Some(best)) => {
-                let found = least(&plan, question.goal);
+                let found = least(&plan, request.goal);
                 prop_assert!((found - best).abs() <= best.abs() * 1e-4 + 1e-9, "{found} of {best}");
             }
             (Err(Infeasible::Solver(error)), _) => prop_assert!(false, "{error}"),
@@ -135,10 +132,10 @@ proptest! {
     }
 
     #[test]
-    fn the_best_for_more_tenants_is_found_too(question in questions_of(3..5, 4)) {
-        match (plan_exactly(&question, DEFAULT_POINTS), searched(&question)) {
+    fn exact_plan_is_optimal_for_more_tenants(request in requests_of(3..5, 4)) {
+        match (plan_exactly(&request, DEFAULT_POINTS), searched(&request)) {
             (Ok(plan), Some(best)) => {
-                let found = least(&plan, question.goal);
+                let found = least(&plan, request.goal);
                 prop_assert!((found - best).abs() <= best.abs() * 1e-5 + 1e-9, "{found} of {best}");
             }
             (Err(Infeasible::Solver(error)), _) => prop_assert!(false, "{error}"),
@@ -147,21 +144,21 @@ proptest! {
         }
     }
 
-    /// On the hull there is all that there is on the points, and more.
+    /// The hull includes all plans over the points, and more.
     #[test]
-    fn a_plan_on_the_hull_costs_no_more(mut question in questions()) {
-        question.goal = Goal::Cost;
-        if let Ok(exact) = plan_exactly(&question, DEFAULT_POINTS) {
-            let hull = plan_on_hull(&question).expect("there is more on it");
+    fn plan_on_hull_costs_no_more(mut request in requests()) {
+        request.goal = Goal::Cost;
+        if let Ok(exact) = plan_exactly(&request, DEFAULT_POINTS) {
+            let hull = plan_on_hull(&request).expect("there is more on it");
             prop_assert!(hull.cost <= exact.cost * (1.0 + 1e-6) + 1e-9);
         }
     }
 
     #[test]
-    fn wider_by_what_is_said_there_is_a_plan(question in questions()) {
+    fn raising_a_bound_to_the_reported_value_makes_a_plan_possible(request in requests()) {
         let widened = |bound: Bound, least: f64| {
-            let mut question = question.clone();
-            let bounds = &mut question.bounds;
+            let mut request = request.clone();
+            let bounds = &mut request.bounds;
             let bytes = Some(least.ceil() as u64 + 1);
             let more = Some(least * (1.0 + 1e-6) + 1e-9);
             match bound {
@@ -170,12 +167,12 @@ proptest! {
                 Bound::Cost => bounds.cost = more,
                 Bound::FlashWrites => bounds.flash_writes_bytes_per_s = more,
             }
-            question
+            request
         };
-        match plan_exactly(&question, DEFAULT_POINTS) {
+        match plan_exactly(&request, DEFAULT_POINTS) {
             Err(Infeasible::Bound(each)) => {
                 for (bound, least) in each {
-                    let before = question.bounds.get(bound).expect("it is one of them");
+                    let before = request.bounds.get(bound).expect("it is one of them");
                     prop_assert!(least > before * (1.0 - 1e-6), "{bound:?}: {least} and {before}");
                     prop_assert!(plan_exactly(&widened(bound, least), DEFAULT_POINTS).is_ok(), "{bound:?}");
                     let less = least * 0.999 - if bound == Bound::Cost { 0.0 } else { 2.0 };
@@ -184,9 +181,9 @@ proptest! {
                 }
             }
             Err(Infeasible::Bounds(takes)) => {
-                let mut wider = question.clone();
+                let mut wider = request.clone();
                 for (bound, takes) in takes {
-                    prop_assert!(question.bounds.get(bound).is_some_and(|most| takes > most));
+                    prop_assert!(request.bounds.get(bound).is_some_and(|most| takes > most));
                     wider.bounds = wider.bounds.without(bound);
                 }
                 prop_assert!(plan_exactly(&wider, DEFAULT_POINTS).is_ok());
@@ -196,17 +193,17 @@ proptest! {
     }
 }
 
-/// Two tenants, to be followed by hand: the one has a small working set, the other a large one.
+/// Two tenants, computed by hand: one has a small working set, the other a large one.
 #[test]
-fn two_tenants_are_as_one_finds_by_hand() {
+fn plan_for_two_tenants_matches_hand_computation() {
     let small =
         Tenant { sla_us: Some(200.0), ..Tenant::new("small", curve(&[(100, 0.2), (200, 0.1)])) };
     let large = Tenant {
         sla_us: Some(320.0),
         ..Tenant::new("large", curve(&[(1_024, 0.5), (10_240, 0.2)]))
     };
-    let question = question(vec![small, large], Bounds::default(), Goal::Cost);
-    let plan = plan_exactly(&question, DEFAULT_POINTS).expect("there is one");
+    let request = request(vec![small, large], Bounds::default(), Goal::Cost);
+    let plan = plan_exactly(&request, DEFAULT_POINTS).expect("there is one");
     // 10 + 100 · 0.2 + 1000 · 0.1 = 130: 100 MiB of each. With no DRAM, 10 + 100 + 100 = 210.
     let [small, large] = plan.tenants[..] else { panic!("two tenants") };
     assert_eq!((small.memory_bytes / MIB, small.flash_bytes / MIB), (100, 100));
@@ -217,34 +214,34 @@ fn two_tenants_are_as_one_finds_by_hand() {
 }
 
 #[test]
-fn who_cannot_be_served_in_time_is_told_the_least() {
+fn unreachable_latency_is_reported_with_the_least_possible() {
     let slow = Tenant { sla_us: Some(100.0), ..Tenant::new("slow", curve(&[(100, 0.2)])) };
-    let question = question(vec![slow], Bounds::default(), Goal::Cost);
+    let request = request(vec![slow], Bounds::default(), Goal::Cost);
     // 10 + 100 · 0.2 + 1000 · 0.2.
     assert_eq!(
-        plan_exactly(&question, DEFAULT_POINTS),
+        plan_exactly(&request, DEFAULT_POINTS),
         Err(Infeasible::Sla { tenant: 0, least_us: 230.0 })
     );
-    assert_eq!(plan_on_hull(&question), Err(Infeasible::Sla { tenant: 0, least_us: 230.0 }));
+    assert_eq!(plan_on_hull(&request), Err(Infeasible::Sla { tenant: 0, least_us: 230.0 }));
 }
 
 #[test]
-fn a_bound_that_is_too_narrow_is_named_with_what_it_would_have_to_be() {
+fn too_narrow_bound_is_reported_with_the_value_needed() {
     let tenant =
         Tenant { sla_us: Some(130.0), ..Tenant::new("one", curve(&[(100, 0.2), (200, 0.1)])) };
     let bounds = Bounds { dram_bytes: Some(50 * MIB), ..Bounds::default() };
-    let question = question(vec![tenant], bounds, Goal::Cost);
+    let request = request(vec![tenant], bounds, Goal::Cost);
     let narrow = Infeasible::Bound(vec![(Bound::Dram, (100 * MIB) as f64)]);
-    assert_eq!(plan_exactly(&question, DEFAULT_POINTS), Err(narrow));
+    assert_eq!(plan_exactly(&request, DEFAULT_POINTS), Err(narrow));
 }
 
 #[test]
-fn prices_of_nothing_and_curves_of_nothing_have_plans() {
+fn zero_prices_and_empty_curves_have_plans() {
     let tenant = Tenant { sla_us: Some(900.0), ..Tenant::new("one", curve(&[(100, 0.2)])) };
     let nothing = Tenant::new("nothing", curve(&[]));
-    let mut question = question(vec![tenant, nothing], Bounds::default(), Goal::Cost);
-    question.prices = Prices { dram_per_gib: 0.0, flash_per_gib: 0.0 };
-    for plan in [plan_exactly(&question, DEFAULT_POINTS), plan_on_hull(&question)] {
+    let mut request = request(vec![tenant, nothing], Bounds::default(), Goal::Cost);
+    request.prices = Prices { dram_per_gib: 0.0, flash_per_gib: 0.0 };
+    for plan in [plan_exactly(&request, DEFAULT_POINTS), plan_on_hull(&request)] {
         let plan = plan.expect("there is one");
         assert_eq!(plan.cost, 0.0);
         assert!(plan.tenants[0].latency_us <= 900.0 * (1.0 + TOLERANCE));
@@ -257,17 +254,17 @@ fn another_gib_is_worth_what_it_saves() {
     let tenant =
         Tenant { sla_us: Some(320.0), ..Tenant::new("one", curve(&[(1_024, 0.5), (10_240, 0.2)])) };
     let bounds = Bounds { flash_bytes: Some(9 << 30), ..Bounds::default() };
-    let question = question(vec![tenant], bounds, Goal::Cost);
-    let plan = plan_exactly(&question, DEFAULT_POINTS).expect("there is one");
-    // A GiB of DRAM is there for want of flash.
+    let request = request(vec![tenant], bounds, Goal::Cost);
+    let plan = plan_exactly(&request, DEFAULT_POINTS).expect("there is one");
+    // A GiB of DRAM is there for lack of flash.
     assert_eq!(plan.tenants[0].memory_bytes, 1 << 30);
-    let worth = worth_of_one_more(&question, &plan, Bound::Flash, (1_u64 << 30) as f64);
+    let worth = marginal_value(&request, &plan, Bound::Flash, (1_u64 << 30) as f64);
     assert!((worth.expect("there is a bound") - 12.0).abs() < 1e-6, "{worth:?}");
-    assert_eq!(worth_of_one_more(&question, &plan, Bound::Dram, 1.0), None);
+    assert_eq!(marginal_value(&request, &plan, Bound::Dram, 1.0), None);
 }
 
 #[test]
-fn curves_with_thousands_of_points_are_planned_too() {
+fn curves_with_thousands_of_points_have_plans() {
     let points = (1..=5_000_u64).map(|mib| (mib, 1.0 / (1.0 + mib as f64 / 100.0)));
     let curve = curve(&points.collect::<Vec<_>>());
     let tenants = [200.0, 250.0, 300.0].map(|sla_us| Tenant {
@@ -275,9 +272,9 @@ fn curves_with_thousands_of_points_are_planned_too() {
         latencies: Latencies { memory_us: 10.0, flash_us: 100.0, backend_us: 1_000.0 },
         ..Tenant::new("one", curve.clone())
     });
-    let question = question(tenants.to_vec(), Bounds::default(), Goal::Cost);
+    let request = request(tenants.to_vec(), Bounds::default(), Goal::Cost);
     let (exact, hull) =
-        (plan_exactly(&question, DEFAULT_POINTS).unwrap(), plan_on_hull(&question).unwrap());
+        (plan_exactly(&request, DEFAULT_POINTS).unwrap(), plan_on_hull(&request).unwrap());
     assert!(
         hull.cost <= exact.cost && exact.cost < hull.cost * 1.05,
         "{} {}",
@@ -307,8 +304,8 @@ fn with_cliffs(count: u64) -> Vec<Tenant> {
 }
 
 #[test]
-fn ten_tenants_with_thousands_of_points_share_what_there_is() {
-    let free = question(with_cliffs(10), Bounds::default(), Goal::Cost);
+fn ten_tenants_with_thousands_of_points_share_the_bounds() {
+    let free = request(with_cliffs(10), Bounds::default(), Goal::Cost);
     let cheapest = plan_exactly(&free, DEFAULT_POINTS).expect("there is one");
     let [dram, flash] = [Bound::Dram, Bound::Flash].map(|bound| cheapest.takes(&free, bound));
     let gib = f64::from(1 << 30);
@@ -319,16 +316,16 @@ fn ten_tenants_with_thousands_of_points_share_what_there_is() {
             flash_bytes: Some(flash as u64),
             ..Bounds::default()
         };
-        let question = question(with_cliffs(10), bounds, Goal::Cost);
-        let plan = plan_exactly(&question, DEFAULT_POINTS).expect("there is one");
-        let hull = plan_on_hull(&question).expect("there is more on it");
-        assert!(keeps(&question, &plan), "{plan:?}");
+        let request = request(with_cliffs(10), bounds, Goal::Cost);
+        let plan = plan_exactly(&request, DEFAULT_POINTS).expect("there is one");
+        let hull = plan_on_hull(&request).expect("there is more on it");
+        assert!(keeps(&request, &plan), "{plan:?}");
         assert!(plan.cost > cheapest.cost && plan.cost > hull.cost * (1.0 - 1e-6), "{}", plan.cost);
     }
-    // And what cannot be is said.
+    // And an infeasible request is reported.
     let bounds =
         Bounds { dram_bytes: Some(1 << 20), flash_bytes: Some(1 << 30), ..Bounds::default() };
-    let narrow = question(with_cliffs(10), bounds, Goal::Cost);
+    let narrow = request(with_cliffs(10), bounds, Goal::Cost);
     let refused = plan_exactly(&narrow, DEFAULT_POINTS).expect_err("there is too little of both");
     assert!(matches!(refused, Infeasible::Bound(_) | Infeasible::Bounds(_)), "{refused:?}");
 }

@@ -1,10 +1,10 @@
-//! Retention against readers: none notices, at any snapshot.
+//! Retention compared with readers: no reader notices it, at any snapshot.
 
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// What a reader at `at` sees of one key's entries.
+/// The entry that a reader at `at` sees of one key.
 fn seen(
     entries: &[(Trailer, Vec<u8>)],
     tombstones: &RangeTombstones,
@@ -27,7 +27,7 @@ fn seen(
 }
 
 #[test]
-fn entries_out_of_order_are_noticed_whether_they_are_kept_or_not() {
+fn entries_out_of_order_are_detected_even_if_dropped() {
     let tombstones = RangeTombstones::new(&[]);
     let verdicts = |entries: &[(&[u8], u64)]| -> Vec<Decision> {
         let mut retention = Retention::new(&[], 0, &tombstones);
@@ -35,7 +35,7 @@ fn entries_out_of_order_are_noticed_whether_they_are_kept_or_not() {
         entries.iter().map(|&(key, s)| retention.decide(key, trailer(s), b"", |_| false)).collect()
     };
     let kept = |sequence| Decision::Keep(Trailer::new(sequence, Kind::Value));
-    let (drop, misplaced) = (Decision::Drop, Decision::Misplaced);
+    let (drop, misplaced) = (Decision::Drop, Decision::OutOfOrder);
     assert_eq!(verdicts(&[(b"a", 9), (b"a", 7), (b"b", 8)]), [kept(9), drop, kept(8)]);
     assert_eq!(verdicts(&[(b"", 0), (b"", 0)]), [kept(0), drop]);
     assert_eq!(verdicts(&[(b"b", 9), (b"a", 8)]), [kept(9), misplaced]);
@@ -45,14 +45,14 @@ fn entries_out_of_order_are_noticed_whether_they_are_kept_or_not() {
 
 proptest! {
     #[test]
-    fn no_reader_notices(
+    fn no_reader_notices_dropped_entries(
         writes in prop::collection::vec((0u8..6, 0u8..3, 90u64..110), 1..40),
         ranges in prop::collection::vec((0u8..6, 0u8..7, 1u64..45), 0..4),
         snapshots in prop::collection::btree_set(1u64..45, 0..4),
         base in any::<bool>(),
         range_base in any::<bool>(),
     ) {
-        // Where no key of a range lies below, none of its keys does.
+        // If no key of the range is below, none of its keys is.
         let range_base = range_base && base;
         let now = 100;
         let snapshots: Vec<_> = snapshots.into_iter().collect();

@@ -1,10 +1,10 @@
-//! What a set of tombstones says, held against the list that it was made from.
+//! Compares a set of tombstones with the list that it was built from.
 
 use super::*;
 use proptest::prelude::*;
 
 #[test]
-fn ranges_within_one_another_take_memory_by_their_number() {
+fn nested_ranges_take_linear_memory() {
     let tombstones: Vec<_> =
         (1..=20_000u32).map(|n| RangeTombstone::new(b"", &n.to_be_bytes(), n.into())).collect();
     let sequences = |snapshots: &[Sequence]| -> usize {
@@ -17,7 +17,7 @@ fn ranges_within_one_another_take_memory_by_their_number() {
 
 proptest! {
     #[test]
-    fn fragments_say_what_the_list_says(
+    fn fragments_agree_with_the_list_of_tombstones(
         list in prop::collection::vec((0u8..40, 0u8..40, 1u64..60), 0..24),
         at in 0u64..64,
     ) {

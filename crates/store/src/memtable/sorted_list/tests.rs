@@ -1,4 +1,4 @@
-//! The list against a sorted one, alone and among threads. Miri runs these.
+//! The list compared with a sorted vector, on one and on many threads. Miri runs these.
 
 #[cfg(not(miri))]
 mod models;
@@ -24,7 +24,7 @@ fn walk(list: &SortedList) -> Vec<(Vec<u8>, Trailer, Vec<u8>)> {
 }
 
 #[test]
-fn entries_come_back_in_internal_order_and_searches_find_their_place() {
+fn entries_are_in_internal_order_and_searches_find_them() {
     let list = SortedList::new();
     let mut splice = Splice::default();
     let count = if cfg!(miri) { 60 } else { 2000u64 };
@@ -70,10 +70,10 @@ fn ascending_insertions_use_the_splice() {
     assert!(walk(&list).windows(2).all(|w| w[0].0 < w[1].0));
 }
 
-/// Keys whose first bytes are the same, are the same but for their length, or
-/// change all at once: what a page takes for shared must hold for all it gets.
+/// Keys whose first bytes are the same, are the same except for their length, or change all at
+/// once: the shared prefix of a page must hold for all its keys.
 #[test]
-fn pages_tell_keys_apart_behind_what_they_share() {
+fn keys_of_a_page_are_distinguished_after_their_shared_prefix() {
     let keys = |order: &dyn Fn(u64) -> u64| -> Vec<Vec<u8>> {
         let count = if cfg!(miri) { 40 } else { 1500 };
         let key = |n: u64| match n % 5 {
@@ -111,11 +111,11 @@ fn pages_tell_keys_apart_behind_what_they_share() {
     }
 }
 
-/// A page took for shared what its first keys shared; another page was begun
-/// behind it for a key that did not, and a key of the gap between them was lost
-/// in the wrong order.
+/// A page used the prefix that its first keys shared; another page was begun after it for a key
+/// that did not share it, and a key of the gap between them was inserted in the wrong order and
+/// lost.
 #[test]
-fn keys_of_few_letters_in_any_order_are_told_apart() {
+fn keys_of_few_letters_are_found_after_any_insertion_order() {
     let (rounds, count) = if cfg!(miri) { (1, 60) } else { (60, 400u64) };
     let random = SeededRandom::new(1);
     for round in 0..rounds {
@@ -143,7 +143,7 @@ fn keys_of_few_letters_in_any_order_are_told_apart() {
 }
 
 #[test]
-fn readers_beside_the_inserter_see_a_sorted_list_and_find_what_is_there() {
+fn concurrent_readers_see_a_sorted_list_and_find_all_entries() {
     let list = SortedList::new();
     let inserted = std::sync::atomic::AtomicU64::new(0);
     let count = if cfg!(miri) { 40 } else { 20_000u64 };
@@ -185,10 +185,10 @@ fn readers_beside_the_inserter_see_a_sorted_list_and_find_what_is_there() {
     assert_eq!(walk(&list).len() as u64, count);
 }
 
-/// A reader at an older sequence was given a newer version that was inserted
-/// while it searched: the search looked at the same link twice.
+/// A reader at an older sequence got a newer version that was inserted during its search: the
+/// search read the same link twice.
 #[test]
-fn a_search_never_returns_what_sorts_before_it() {
+fn search_never_returns_an_earlier_entry() {
     let list = SortedList::new();
     let last = std::sync::atomic::AtomicU64::new(0);
     let writes = if cfg!(miri) { 30 } else { 40_000u64 };

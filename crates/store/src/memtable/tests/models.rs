@@ -1,5 +1,5 @@
-//! List, filter and tombstones together, under every execution that the memory
-//! model allows: what a reader's sequence covers is found.
+//! List, filter and tombstones together, under every execution that the memory model allows: a
+//! reader finds all entries that its sequence covers.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use tidekv_testkit::models::loom::thread;
 use super::*;
 use crate::sync::atomic::AtomicU64;
 
-/// So large that it gets memory of its own.
+/// Large enough for a chunk of its own.
 const LARGE_BYTES: usize = 1100;
 
-/// A memtable whose filter is made by the insertion after which `bytes` more than
-/// with one small entry are held.
+/// A memtable that builds its filter at the insertion after which it holds `bytes` more than with
+/// one small entry.
 fn memtable(bytes: usize) -> Memtable {
     let first = Memtable::new(usize::MAX, 0);
     put(&first, b"a", 1, b"");
     Memtable::new((first.charge() + bytes) * BYTES_PER_FILTER_BYTE, 0)
 }
 
-/// Inserts two keys, the second with a value of `len`, beside a reader.
+/// Inserts two keys, the second with a value of `len` bytes, concurrently with a reader.
 fn insert_beside_a_reader(memtable: Memtable, len: usize) {
     let shared = Arc::new((memtable, AtomicU64::new(0)));
     let reader = {
@@ -44,22 +44,21 @@ fn insert_beside_a_reader(memtable: Memtable, len: usize) {
 }
 
 #[test]
-fn a_filter_that_comes_into_being_hides_nothing_that_is_visible() {
+fn new_filter_hides_no_visible_entry() {
     explore::loom("memtable: a filter is made beside a reader", 2, None, || {
         insert_beside_a_reader(memtable(LARGE_BYTES), LARGE_BYTES);
     });
 }
 
-/// The first insertion makes the filter, of one line; the second adds to it.
+/// The first insertion builds the filter, of one line; the second adds to it.
 #[test]
-fn a_filter_that_gets_a_key_hides_nothing_that_is_visible() {
+fn filter_update_hides_no_visible_entry() {
     explore::loom("memtable: a filter gets a key beside a reader", 2, None, || {
         insert_beside_a_reader(Memtable::new(64, 0), 0);
     });
 }
 
-/// The fragments are made by whoever reads first, and again after another
-/// tombstone has come.
+/// The first reader builds the fragments, which are rebuilt after another tombstone.
 #[test]
 fn a_visible_tombstone_is_in_the_fragments() {
     explore::loom("memtable: tombstones come while fragments are made", 2, Some(3), || {

@@ -1,7 +1,7 @@
 //! [`BlockBuilder`]: collects entries in order and lays them out as a block.
 //!
-//! The size of the block is known to the byte before an entry is added, so
-//! that blocks can be cut to fill a page.
+//! The size of the block is known to the byte before an entry is added, so that blocks can be cut
+//! to fill a page.
 
 use super::layout::{FORM_ENDS_U16, FORM_ENDS_U32, FORM_FIXED, pack_trailer};
 use crate::format::coding::put_varint;
@@ -12,12 +12,12 @@ use crate::format::key::Trailer;
 struct ColumnBuilder {
     bytes: Vec<u8>,
     ends: Vec<usize>,
-    /// The width of all cells so far, as long as it is one.
+    /// The width of the cells so far, as long as all have the same.
     width: Option<usize>,
 }
 
 impl ColumnBuilder {
-    /// Ends a cell at the bytes' end.
+    /// Ends a cell at the end of the bytes.
     fn end_cell(&mut self) {
         let width = self.bytes.len() - self.ends.last().copied().unwrap_or(0);
         self.width = self.width_with(width);
@@ -35,7 +35,7 @@ impl ColumnBuilder {
         self.width = None;
     }
 
-    /// Where cell `i` begins.
+    /// The start of cell `i`.
     fn start(&self, i: usize) -> usize {
         if i == 0 { 0 } else { self.ends[i - 1] }
     }
@@ -69,7 +69,7 @@ fn varint_bytes(value: u64) -> usize {
 pub(crate) struct BlockBuilder {
     keys: ColumnBuilder,
     values: ColumnBuilder,
-    /// Bytes that all keys so far share at their front.
+    /// Length of the prefix that all keys so far share.
     prefix_len: usize,
 }
 
@@ -82,7 +82,7 @@ impl BlockBuilder {
         self.len() == 0
     }
 
-    /// Bytes of the block as it stands.
+    /// Current size of the block in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let (keys, values) = (&self.keys, &self.values);
         self.size(
@@ -93,7 +93,7 @@ impl BlockBuilder {
         )
     }
 
-    /// Bytes of the block if this entry joined it.
+    /// Size of the block in bytes after adding this entry.
     pub(crate) fn bytes_with(
         &self,
         user_key: &[u8],
@@ -109,7 +109,7 @@ impl BlockBuilder {
         )
     }
 
-    /// Adds an entry behind all others.
+    /// Adds an entry after all others.
     pub(crate) fn add(&mut self, user_key: &[u8], trailer: Trailer, payload: &[u8]) {
         self.prefix_len = self.prefix_with(user_key);
         self.keys.bytes.extend_from_slice(user_key);

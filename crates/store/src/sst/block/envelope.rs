@@ -1,4 +1,4 @@
-//! The envelope in which every block stands on disk: compression and checksum.
+//! The envelope of every block on disk: compression and checksum.
 //!
 //! ```text
 //! OFFSET  SIZE  MEANING
@@ -8,9 +8,8 @@
 //!               and the block's offset (little-endian)
 //! ```
 //!
-//! Guarantees: a block that was damaged, or that belongs to another table or
-//! place, does not open; no more memory is taken than the compressed bytes can
-//! fill in their format.
+//! Guarantees: a block that is damaged, or that belongs to another table or offset, does not open;
+//! no more memory is allocated than the compressed bytes can fill in their format.
 
 use std::ops::Deref;
 
@@ -22,14 +21,14 @@ use crate::format::coding::{Reader, put_varint};
 use crate::options::Compression;
 use crate::sst::block::codec;
 
-/// Bytes of the envelope behind the content.
+/// Bytes of the envelope after the content.
 pub(crate) const TRAILER_BYTES: usize = 5;
 
-/// The most bytes a block's content may have: twice the longest value.
+/// Maximum size of a block's content: twice the longest value.
 pub(crate) const CONTENT_BYTES_MAX: usize = 512 << 20;
 
-/// A block is stored compressed when that saves at least one part in eight;
-/// less is not worth decompressing at every read.
+/// A block is stored compressed if that saves at least one part in eight; a smaller saving does not
+/// justify decompressing at every read.
 const SAVING_MIN: usize = 8;
 
 /// No LZ4 stream holds more than 255 bytes per byte.
@@ -38,8 +37,8 @@ const LZ4_RATIO_MAX: usize = 255;
 /// No Zstandard stream holds more than 128 KiB in the 4 bytes of a run block.
 const ZSTD_RATIO_MAX: usize = 32 << 10;
 
-/// Content whose memory is wasted by more than one part in eight moves to
-/// smaller memory before it enters the cache.
+/// Content that wastes more than one part in eight of its memory moves to a smaller allocation
+/// before it enters the cache.
 const WASTE_MAX: usize = 8;
 
 // Values on disk: do not change.
@@ -50,9 +49,9 @@ const ZSTD: u8 = 2;
 /// The content of a block in memory.
 #[derive(Debug)]
 pub(crate) enum Content {
-    /// As it was read, in aligned memory.
+    /// As read, in aligned memory.
     Read(Buffer),
-    /// Copied or decompressed, to the byte.
+    /// Copied or decompressed, with exactly its length.
     Exact(Box<[u8]>),
 }
 
@@ -79,23 +78,22 @@ impl Deref for Content {
 
 /// The seed of the checksum of the block at `offset` of table `table`.
 pub(crate) fn seed(table: u64, offset: u64) -> u64 {
-    // The multiplication keeps nearby tables and offsets from meeting.
+    // The multiplication keeps nearby tables and offsets from colliding.
     table ^ offset.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
-/// Puts blocks into envelopes; keeps the memory of its compressors.
+/// Puts blocks into envelopes; reuses the memory of its compressors.
 #[derive(Debug, Default)]
 pub(crate) struct Sealer {
     /// The uncompressed length, as a varint.
     head: Vec<u8>,
-    /// Large enough for whatever was compressed so far; never cleared, for that
-    /// would cost as much as a small block.
+    /// Large enough for everything that was compressed so far; never cleared, because that would
+    /// cost as much as a small block.
     packed: Vec<u8>,
 }
 
 impl Sealer {
-    /// Appends `content` in its envelope to `out`; says whether it was stored
-    /// compressed.
+    /// Appends `content` in its envelope to `out`; returns whether it was stored compressed.
     pub(crate) fn seal(
         &mut self,
         content: &[u8],
@@ -121,8 +119,8 @@ impl Sealer {
         packed.is_some()
     }
 
-    /// Compresses `content` into the first bytes of `self.packed`, if that is
-    /// worth it: how, and how many bytes.
+    /// Compresses `content` into the first bytes of `self.packed`, if that is worthwhile; returns
+    /// the method and the number of bytes.
     fn pack(&mut self, content: &[u8], compression: Compression) -> Option<(u8, usize)> {
         let (tag, bound) = match compression {
             Compression::None => return None,
@@ -155,8 +153,8 @@ pub(crate) fn open(disk: Buffer, seed: u64) -> Result<Content, String> {
     if disk.memory_bytes() <= memory_max {
         return Ok(Content::Read(disk.window(0, len)));
     }
-    // Aligned memory is better where it fits: a line of a filter is then one
-    // line of the processor's cache.
+    // Aligned memory is preferable where it fits: a line of a filter is then one line of the
+    // processor's cache.
     if len.next_multiple_of(ALIGNMENT) <= memory_max {
         return Ok(Content::Read(Buffer::copy_from(content)));
     }
@@ -170,14 +168,14 @@ pub(crate) fn open_part(disk: &[u8], seed: u64) -> Result<Content, String> {
     Ok(Content::Exact(exact))
 }
 
-/// Puts right the checksum of an envelope that was changed, for fuzzers.
-pub(crate) fn mend(disk: &mut [u8], seed: u64) {
+/// Recomputes the checksum of a modified envelope, for fuzzers.
+pub(crate) fn fix_checksum(disk: &mut [u8], seed: u64) {
     if let Some((body, stored)) = disk.split_last_chunk_mut::<4>() {
         *stored = checksum(seed, body).to_le_bytes();
     }
 }
 
-/// Splits an envelope into content and compression once its checksum agrees.
+/// Splits an envelope into content and compression, after checking its checksum.
 fn check(disk: &[u8], seed: u64) -> Result<(&[u8], u8), String> {
     let Some((body, stored)) = disk.split_last_chunk::<4>() else {
         return Err(format!("{} bytes are too few for a checksum", disk.len()));
@@ -237,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn content_comes_back_from_both_ways_of_reading() {
+    fn content_round_trips_through_both_ways_of_reading() {
         let text = b"tide ".repeat(2000);
         let noise: Vec<u8> = (0..5000u32).map(|i| checksum(0, &i.to_le_bytes()) as u8).collect();
         for compression in ALL {
@@ -254,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_the_bytes_cannot_hold_is_refused_before_memory_is_taken() {
+    fn impossible_length_is_refused_before_allocation() {
         for tag in [LZ4, ZSTD, 7] {
             let mut packed = Vec::new();
             put_varint(&mut packed, 400 << 20);
@@ -264,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_mostly_waste_is_given_back() {
+    fn oversized_buffer_is_not_kept() {
         let disk = sealed(&[1; 300], Compression::None);
         assert_eq!(open(Buffer::copy_from(&disk), 9).unwrap().memory_bytes(), 300);
         let disk = sealed(&[1; 4091], Compression::None);

@@ -1,4 +1,4 @@
-//! [`BlockHandle`]: where a block stands in its file.
+//! [`BlockHandle`]: the position of a block in its file.
 //!
 //! ```text
 //! SIZE    MEANING
@@ -8,16 +8,16 @@
 
 use crate::format::coding::{Reader, put_varint};
 
-/// Where a block stands in its file.
+/// The position of a block in its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct BlockHandle {
     pub(crate) offset: u64,
-    /// Bytes on disk, trailer included; 0 stands for "no such block".
+    /// Bytes on disk, trailer included; 0 means "no such block".
     pub(crate) len: u32,
 }
 
 impl BlockHandle {
-    /// The first byte behind the block.
+    /// The offset of the first byte after the block.
     pub(crate) fn end(self) -> u64 {
         self.offset + u64::from(self.len)
     }

@@ -1,5 +1,5 @@
-//! [`Layout`]: where the parts of a block stand, found and checked once, when
-//! the block enters memory. The format is in `block.rs`.
+//! [`Layout`]: the positions of the parts of a block, computed and checked once, when the block
+//! enters memory. The format is in `block.rs`.
 //!
 //! Guarantee: with a layout from [`Layout::parse`], every entry of those same
 //! bytes can be read without another check and without a panic.
@@ -15,13 +15,12 @@ pub(super) const FORM_FIXED: u64 = 2;
 /// Bits of the kind in a packed trailer. Do not change.
 const KIND_BITS: u32 = 3;
 
-/// Sequence and kind as one number that is small when the sequence is.
+/// Sequence and kind as one number, which is small for small sequences.
 pub(super) fn pack_trailer(trailer: Trailer) -> u64 {
     trailer.sequence() << KIND_BITS | u64::from(trailer.0 as u8)
 }
 
-/// The trailer behind a packed one; `None` when there is no such kind or
-/// sequence.
+/// The trailer in a packed one; `None` when its kind or sequence is invalid.
 fn unpack_trailer(packed: u64) -> Option<Trailer> {
     let sequence = packed >> KIND_BITS;
     let kind = Kind::from_u8((packed & ((1 << KIND_BITS) - 1)) as u8)?;
@@ -31,7 +30,7 @@ fn unpack_trailer(packed: u64) -> Option<Trailer> {
 /// Splits the bytes of a value column into trailer and payload.
 #[inline]
 pub(super) fn split_trailer(value: &[u8]) -> Option<(Trailer, usize)> {
-    // One byte is all that the entries of the last level have.
+    // Entries of the last level have a single byte.
     if let Some(&first) = value.first()
         && first < 0x80
     {
@@ -42,7 +41,7 @@ pub(super) fn split_trailer(value: &[u8]) -> Option<(Trailer, usize)> {
     Some((trailer, value.len() - reader.rest().len()))
 }
 
-/// How the cells of a column are found.
+/// The form of a column: how its cells are located.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Fixed { width: u32 },
@@ -50,22 +49,22 @@ enum Form {
     EndsU32 { at: u32 },
 }
 
-/// One byte string for each entry, one after another. Small numbers, because
-/// a lookup should find a block's layout in the cache line of its `Arc`.
+/// One byte string for each entry, one after another. Small numbers, so that a lookup finds a
+/// block's layout in the cache line of its `Arc`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Column {
     form: Form,
-    /// Where its bytes begin in the block.
+    /// The offset of its bytes in the block.
     base: u32,
 }
 
 impl Column {
-    /// Where the cells begin in the block.
+    /// The offset of the first cell in the block.
     pub(super) fn start(&self) -> u32 {
         self.base
     }
 
-    /// Where cell `i` stands in the block.
+    /// The range of cell `i` in the block.
     #[inline(always)]
     pub(super) fn cell(&self, block: &[u8], i: usize) -> (usize, usize) {
         let base = self.base as usize;
@@ -77,7 +76,7 @@ impl Column {
         (base + start, base + self.end(block, i))
     }
 
-    /// Where cell `i` ends, counted from the start of the column.
+    /// The end of cell `i`, relative to the start of the column.
     #[inline(always)]
     fn end(&self, block: &[u8], i: usize) -> usize {
         match self.form {
@@ -94,9 +93,9 @@ impl Column {
         }
     }
 
-    /// How many bytes its `entries` cells have, if they ascend, end within the block, and
-    /// all are right. (Every block that is read passes here: the loops are for the compiler
-    /// to have no other check in them.)
+    /// The total length of its `entries` cells, if they ascend, end within the block, and are all
+    /// valid. (Every block that is read passes here: the loops are written so that the compiler
+    /// adds no other check.)
     #[inline]
     fn checked_bytes(
         &self,
@@ -129,7 +128,7 @@ impl Column {
     }
 }
 
-/// Where the parts of a block stand.
+/// The positions of the parts of a block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
     pub(super) entries: u32,
@@ -141,7 +140,7 @@ pub(crate) struct Layout {
 impl Layout {
     /// Reads and checks a block from untrusted bytes.
     pub(crate) fn parse(block: &[u8]) -> Option<Self> {
-        // With this, every position in the block is a `u32`.
+        // After this check, every position in the block fits a `u32`.
         u32::try_from(block.len()).ok()?;
         let mut reader = Reader::new(block);
         let at = |reader: &Reader<'_>| (block.len() - reader.rest().len()) as u32;
@@ -158,7 +157,7 @@ impl Layout {
         let base = at(&reader);
         let keys = Column { form: key_form, base };
         let key_bytes = match key_form {
-            // Any bytes are a key: if all fit, each does.
+            // Any bytes are a valid key: if all cells fit, each is valid.
             Form::Fixed { width } => fixed_bytes(width, entries, block.len() - base as usize)?,
             _ => keys.checked_bytes(block, entries, |_| true)?,
         };
@@ -173,7 +172,7 @@ impl Layout {
     }
 }
 
-/// The bytes of cells of one width, if they fit into so many.
+/// The bytes of cells of one width, if they fit into `bytes_max`.
 fn fixed_bytes(width: u32, entries: usize, bytes_max: usize) -> Option<usize> {
     entries.checked_mul(width as usize).filter(|&bytes| bytes <= bytes_max)
 }

@@ -1,4 +1,4 @@
-//! Blocks of random entries against a sorted list, and damaged ones.
+//! Blocks of random entries compared with a sorted list, and damaged blocks.
 
 use proptest::prelude::*;
 
@@ -28,7 +28,7 @@ fn parsed(bytes: &[u8]) -> Option<Block> {
     Block::new(Content::Exact(bytes.into()), BlockKind::Data, 0)
 }
 
-/// Keys that often share prefixes, lengths, and each other.
+/// Keys that often share prefixes and lengths, or are equal.
 fn entries() -> impl Strategy<Value = Vec<Entry>> {
     let key = prop_oneof![
         prop::collection::vec(0u8..3, 1..12),
@@ -62,7 +62,7 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
 
 proptest! {
     #[test]
-    fn entries_come_back_and_searches_agree_with_a_scan(entries in entries(), probes in entries()) {
+    fn entries_round_trip_and_searches_agree_with_a_scan(entries in entries(), probes in entries()) {
         let block = parsed(&block_of(&entries)).unwrap();
         let view = block.view();
         prop_assert_eq!(view.len(), entries.len());
@@ -104,7 +104,7 @@ proptest! {
     }
 }
 
-/// Reads everything that `bytes` offer, if they pass for a block.
+/// Reads everything in `bytes`, if they are accepted as a block.
 fn read_all(bytes: &[u8]) {
     let Some(block) = parsed(bytes) else { return };
     let view = block.view();
@@ -123,7 +123,7 @@ fn an_entry_of_fixed_sizes_on_the_last_level_costs_one_byte() {
         |i: u32| (format!("user{i:012}").into_bytes(), Trailer::new(0, Kind::Value), vec![7; 100]);
     let entries: Vec<Entry> = (0..30).map(entry).collect();
     let bytes = block_of(&entries);
-    // Two digits differ; the other fourteen bytes of the keys stand there once.
+    // Two digits differ; the other fourteen bytes of the keys are stored once.
     assert_eq!(bytes.len(), 30 * (2 + 1 + 100) + 1 + 1 + 14 + 1 + 1);
 }
 
@@ -142,8 +142,8 @@ fn large_columns_have_wide_ends() {
     assert_eq!(block.view().entry(3).payload, &[3; 30_003]);
 }
 
-/// Compressors may pack better one day, so what they write now is only held
-/// against what went in; what they have written must be read.
+/// Future compressors may pack better, so today's output is only checked to decompress to the
+/// input; released output must stay readable.
 #[test]
 fn released_blocks_are_still_read_under_every_compression() {
     const NAMES: [(Compression, &str); 3] =
@@ -188,7 +188,7 @@ fn released_blocks_are_still_read_under_every_compression() {
 }
 
 #[test]
-fn a_long_part_shares_its_block_and_a_small_one_does_not_keep_it() {
+fn long_part_shares_its_block_and_small_part_is_copied() {
     for (bytes, len, is_shared) in [
         (4000, 1000, true),
         (1000, 512, true),
@@ -204,7 +204,7 @@ fn a_long_part_shares_its_block_and_a_small_one_does_not_keep_it() {
         let there = &block.bytes()[100..100 + len];
         assert_eq!(part, there);
         assert_eq!(part.as_ptr() == there.as_ptr(), is_shared, "{len} of {bytes}");
-        // What is kept in memory for it is bounded, and nothing else is kept.
+        // The memory that it pins is bounded, and no other block is pinned.
         assert_eq!(Arc::strong_count(&block), 1 + usize::from(is_shared));
         assert!(!is_shared || block.charge() <= PINNED_RATIO_MAX * len);
         drop(part);

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::layout::{Layout, split_trailer};
 use crate::format::key::Trailer;
 
-/// Blocks of more entries have short values.
+/// Blocks with more entries have short values.
 const TOUCHED_ENTRIES_MAX: usize = 8;
 
 /// An entry of a block. Its user key is the block's prefix and `suffix`.
@@ -15,12 +15,12 @@ pub(crate) struct BlockEntry<'a> {
     pub(crate) suffix: &'a [u8],
     pub(crate) trailer: Trailer,
     pub(crate) payload: &'a [u8],
-    /// Where the payload begins in the block.
+    /// The offset of the payload in the block.
     pub(crate) payload_start: usize,
 }
 
 impl BlockEntry<'_> {
-    /// Where the payload stands in the block's bytes.
+    /// The range of the payload in the block's bytes.
     pub(crate) fn payload_range(&self) -> Range<usize> {
         self.payload_start..self.payload_start + self.payload.len()
     }
@@ -34,7 +34,7 @@ pub(crate) struct BlockView<'a> {
 }
 
 impl<'a> BlockView<'a> {
-    /// `layout` was parsed from these same `bytes`.
+    /// `layout` must have been parsed from these same `bytes`.
     pub(crate) fn new(bytes: &'a [u8], layout: &'a Layout) -> Self {
         Self { bytes, layout }
     }
@@ -43,12 +43,12 @@ impl<'a> BlockView<'a> {
         self.layout.entries as usize
     }
 
-    /// What all user keys begin with.
+    /// The prefix of all user keys.
     pub(crate) fn prefix(&self) -> &'a [u8] {
         &self.bytes[self.layout.prefix.0 as usize..self.layout.prefix.1 as usize]
     }
 
-    /// What follows the prefix in the user key of entry `i`.
+    /// The rest of the user key of entry `i` after the prefix.
     #[inline]
     pub(crate) fn suffix(&self, i: usize) -> &'a [u8] {
         let (start, end) = self.layout.keys.cell(self.bytes, i);
@@ -68,12 +68,12 @@ impl<'a> BlockView<'a> {
         }
     }
 
-    /// Brings what a walk reads of each entry into the processor's cache. These
-    /// reads do not wait for one another, as those of the walk would.
+    /// Prefetches the bytes that a walk reads of each entry into the processor's cache. These reads
+    /// do not wait for one another, as those of the walk would.
     pub(crate) fn touch(&self) {
         let first_of = |at: u32| self.bytes.get(at as usize).map_or(0, |&byte| byte);
         let mut seen = first_of(self.layout.keys.start());
-        // Values that lie near to each other are fetched by the processor anyway.
+        // The processor prefetches adjacent values anyway.
         if self.len() <= TOUCHED_ENTRIES_MAX {
             for i in 0..self.len() {
                 seen ^= first_of(self.layout.values.cell(self.bytes, i).0 as u32);
@@ -82,7 +82,7 @@ impl<'a> BlockView<'a> {
         std::hint::black_box(seen);
     }
 
-    /// Puts the user key of entry `i` into `key`.
+    /// Writes the user key of entry `i` into `key`.
     pub(crate) fn key_into(&self, i: usize, key: &mut Vec<u8>) {
         key.clear();
         key.extend_from_slice(self.prefix());
@@ -97,8 +97,7 @@ impl<'a> BlockView<'a> {
             && user_key.ends_with(suffix)
     }
 
-    /// The first entry at or after an internal key; [`BlockView::len`] when
-    /// there is none.
+    /// The first entry at or after an internal key; [`BlockView::len`] if there is none.
     pub(crate) fn lower_bound(&self, user_key: &[u8], trailer: Trailer) -> usize {
         let prefix = self.prefix();
         let Some(rest) = user_key.strip_prefix(prefix) else {
@@ -107,9 +106,9 @@ impl<'a> BlockView<'a> {
         self.search(rest, trailer)
     }
 
-    /// Binary search that compares the first eight bytes of suffixes as one
-    /// number and looks further only when they are equal. The number of steps
-    /// depends on the block alone, and no step is a branch to be mispredicted.
+    /// Binary search that compares the first eight bytes of suffixes as one number and compares
+    /// further bytes only when they are equal. The number of steps depends on the block alone, and
+    /// no step is a branch that can be mispredicted.
     fn search(&self, rest: &[u8], trailer: Trailer) -> usize {
         let head = head_of(rest, 0, rest.len());
         let before = |i: usize| {
@@ -135,8 +134,8 @@ impl<'a> BlockView<'a> {
     }
 }
 
-/// The first eight of the `len` bytes at `start` as a number that orders like
-/// them. Missing bytes count as zeros, so equal heads say nothing.
+/// The first eight of the `len` bytes at `start` as a number that orders like them. Missing bytes
+/// count as zeros, so equal heads do not imply equal keys.
 #[inline]
 fn head_of(bytes: &[u8], start: usize, len: usize) -> u64 {
     let Some(eight) = bytes.get(start..).and_then(<[u8]>::first_chunk::<8>) else {
@@ -146,7 +145,7 @@ fn head_of(bytes: &[u8], start: usize, len: usize) -> u64 {
             .enumerate()
             .fold(0, |head, (i, &byte)| head | u64::from(byte) << (56 - 8 * i));
     };
-    // Bytes behind a short suffix belong to its neighbour.
+    // Bytes after a short suffix belong to its neighbour.
     let beyond = u64::MAX.checked_shr(8 * len.min(8) as u32).unwrap_or(0);
     u64::from_be_bytes(*eight) & !beyond
 }

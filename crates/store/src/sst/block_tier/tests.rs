@@ -1,4 +1,4 @@
-//! What stands in a tier, and that nothing else is believed.
+//! The stored format of a tier, and the rejection of everything else.
 
 use std::collections::HashMap;
 
@@ -26,21 +26,21 @@ impl Tier for Kept {
 const TABLE: Fingerprints = Fingerprints { contents: 0x11, description: 0x22 };
 
 #[test]
-fn names_and_values_are_what_was_released() {
+fn names_and_values_match_the_released_format() {
     let kept = Arc::new(Kept::default());
     let tier = BlockTier::new(kept.clone(), 0x0102_0304_0506_0708);
-    tier.put(tier.offer(tier.name(9, TABLE, 0x1000), b"envelope"));
+    tier.put(tier.prepare_put(tier.name(9, TABLE, 0x1000), b"envelope"));
     let (name, value) = kept.0.lock().drain().next().unwrap();
     let numbers = [0x0102_0304_0506_0708, 9, 0x11, 0x22, 0x1000_u64].map(u64::to_le_bytes);
     assert_eq!(*name, [b"TideBlk1", numbers.concat().as_slice()].concat());
-    // Do not change: blocks that an older version has put there would count as wrong.
+    // Do not change: blocks that an older version stored would count as wrong.
     assert_eq!(value[..], [&b"envelope"[..], &GOLDEN.to_le_bytes()].concat());
 }
 
 const GOLDEN: u64 = 0x3DDF_F198_9F95_9F78;
 
 #[test]
-fn nothing_but_the_block_itself_is_opened() {
+fn only_the_requested_block_is_opened() {
     let kept = Arc::new(Kept::default());
     let tier = BlockTier::new(kept.clone(), 1);
     let others = [
@@ -51,8 +51,8 @@ fn nothing_but_the_block_itself_is_opened() {
         BlockTier::new(kept.clone(), 2).name(9, TABLE, 4096),
     ];
     let name = tier.name(9, TABLE, 4096);
-    let right = tier.offer(name, b"envelope").value;
-    let mut values = others.map(|other| tier.offer(other, b"envelope").value).to_vec();
+    let right = tier.prepare_put(name, b"envelope").value;
+    let mut values = others.map(|other| tier.prepare_put(other, b"envelope").value).to_vec();
     values.extend((0..=right.len() - 1).map(|len| right.slice(..len)));
     for bit in 0..right.len() * 8 {
         let mut flipped = right.to_vec();
@@ -74,7 +74,7 @@ fn nothing_but_the_block_itself_is_opened() {
 }
 
 #[test]
-fn a_table_whose_contents_nobody_knows_has_no_fingerprints() {
+fn table_with_unknown_contents_has_no_fingerprints() {
     assert_eq!(Fingerprints::new(0, b"properties", b"top"), None);
     let known = |properties, top| Fingerprints::new(7, properties, top).unwrap();
     assert_eq!(known(b"a", b"b"), known(b"a", b"b"));

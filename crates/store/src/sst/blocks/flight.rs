@@ -1,5 +1,5 @@
-//! Single flight: of many threads that want the same cold block, one reads it
-//! and the others wait for what it gets.
+//! Single flight: when many threads need the same uncached block, one reads it and the others wait
+//! for its result.
 //!
 //! ```text
 //!            join: nobody reads it                 publish
@@ -25,13 +25,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::sst::block::Block;
 use crate::sync::{Condvar, Mutex};
 
-/// What a flight fetches.
+/// The key of a flight: the block that it fetches.
 pub(super) type FlightKey = (BlockId, BlockKind);
 
-/// Enough that threads which read different blocks rarely meet.
+/// Enough shards that threads which read different blocks rarely contend.
 const SHARDS: usize = 16;
 
-/// What those wait for who want a block that another one reads.
+/// The result that the followers of a read wait for.
 #[derive(Debug, Default)]
 pub(super) struct Flight {
     result: Mutex<Option<Result<Arc<Block>>>>,
@@ -56,8 +56,8 @@ impl Flight {
     }
 }
 
-/// Reads under way: what is waited for, if anybody waits. (Most reads end alone, and
-/// allocate nothing.)
+/// Reads under way, each with its flight if any thread waits for it. (Most reads have no followers
+/// and allocate nothing.)
 type UnderWay = HashMap<FlightKey, Option<Arc<Flight>>>;
 
 /// All reads under way.
@@ -66,7 +66,7 @@ pub(super) struct Flights {
     shards: [Mutex<UnderWay>; SHARDS],
 }
 
-/// What a thread does about a block that it wants.
+/// The role of a thread that needs a block.
 #[derive(Debug)]
 pub(super) enum Role<'a> {
     /// Read it, and publish.
@@ -75,7 +75,7 @@ pub(super) enum Role<'a> {
     Follow(Arc<Flight>),
 }
 
-/// The duty to read a block for everybody who waits for it.
+/// The obligation to read a block for all threads that wait for it.
 #[derive(Debug)]
 pub(super) struct Lead<'a> {
     flights: &'a Flights,
@@ -122,7 +122,7 @@ impl Drop for Lead<'_> {
         if !self.published {
             let (id, _) = self.key;
             let what = format!(
-                "the read of the block at offset {} of table {} was given up",
+                "the read of the block at offset {} of table {} was abandoned",
                 id.offset, id.table
             );
             self.land(Err(Error::new(ErrorKind::Storage, what)));

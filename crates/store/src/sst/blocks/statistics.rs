@@ -1,30 +1,30 @@
-//! What reads of blocks count. All counters may be raised from any thread.
+//! Counters of block reads. Any thread may increment them.
 
 use crate::stats::Counter;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// What block reads count.
+/// Counters of block reads.
 #[derive(Debug, Default)]
 pub(super) struct BlockStatistics {
-    /// Reads of storage by users' operations; a run of blocks is one.
+    /// Reads of storage by users' operations; a run of blocks is one read.
     pub(super) reads: Counter,
     pub(super) read_bytes: Counter,
-    /// Of these, bytes that nobody asked for, between two blocks of a request.
+    /// Of these, bytes between two requested blocks of one read.
     pub(super) gap_bytes: Counter,
-    /// Reads that failed, told to a caller or not: what was read ahead, or in one
-    /// run with others, is read again alone once it is asked for.
+    /// Failed reads, reported to a caller or not: a block that failed in read-ahead, or in one run
+    /// with others, is read again alone when it is requested.
     pub(super) read_failures: Counter,
-    /// Blocks that were read before they were asked for.
+    /// Blocks that were read before they were requested.
     pub(super) read_ahead_blocks: Counter,
     pub(super) compaction_reads: Counter,
     pub(super) compaction_read_bytes: Counter,
-    /// Readers that waited for another one's read.
+    /// Readers that waited for a read by another thread.
     pub(super) single_flight_waits: Counter,
     /// Bytes that are being read now.
     pub(super) in_flight_bytes: AtomicU64,
 }
 
-/// Counts bytes as in flight while it lives.
+/// Counts bytes as in flight until it is dropped.
 #[derive(Debug)]
 pub(super) struct InFlight<'a> {
     gauge: &'a AtomicU64,

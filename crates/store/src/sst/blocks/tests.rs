@@ -26,7 +26,7 @@ fn file_of(storage: &MemoryStorage, count: usize) -> Vec<BlockAddress> {
     file_with(storage, count, 100)
 }
 
-/// The same, with values of so many bytes.
+/// The same, with values of `value_len` bytes.
 fn file_with(storage: &MemoryStorage, count: usize, value_len: usize) -> Vec<BlockAddress> {
     let mut bytes = Vec::new();
     let mut handles = Vec::new();
@@ -46,7 +46,7 @@ fn file_with(storage: &MemoryStorage, count: usize, value_len: usize) -> Vec<Blo
 }
 
 fn blocks_of(storage: &MemoryStorage, cache_bytes: usize) -> Blocks {
-    Blocks::alone(Arc::new(storage.clone()), cache_bytes)
+    Blocks::standalone(Arc::new(storage.clone()), cache_bytes)
 }
 
 fn counter(blocks: &Blocks, name: &str) -> u64 {
@@ -59,7 +59,7 @@ fn is_block(block: &Block, n: usize) -> bool {
 }
 
 #[test]
-fn of_many_readers_of_a_cold_block_one_reads() {
+fn concurrent_readers_of_an_uncached_block_share_one_read() {
     let storage = MemoryStorage::new();
     let addresses = file_of(&storage, 1);
     let blocks = blocks_of(&storage, 1 << 20);
@@ -83,7 +83,7 @@ fn of_many_readers_of_a_cold_block_one_reads() {
 }
 
 #[test]
-fn a_reader_that_dies_leaves_nobody_waiting() {
+fn panicking_reader_wakes_its_followers() {
     let storage = MemoryStorage::new();
     let addresses = file_of(&storage, 1);
     let blocks = blocks_of(&storage, 0);
@@ -110,7 +110,7 @@ fn a_reader_that_dies_leaves_nobody_waiting() {
 }
 
 #[test]
-fn batches_that_overlap_in_any_order_never_wait_for_each_other_in_a_ring() {
+fn overlapping_batches_do_not_deadlock() {
     let storage = MemoryStorage::new();
     let addresses = file_of(&storage, 12);
     let blocks = blocks_of(&storage, 0);
@@ -146,7 +146,7 @@ fn a_batch_reads_a_repeated_block_once() {
 }
 
 #[test]
-fn a_run_passes_over_what_is_in_memory_in_one_read() {
+fn run_with_cached_blocks_is_one_read() {
     let storage = MemoryStorage::new();
     let addresses = file_of(&storage, 8);
     let blocks = blocks_of(&storage, 1 << 20);
@@ -157,7 +157,7 @@ fn a_run_passes_over_what_is_in_memory_in_one_read() {
     assert_eq!(run.len(), 7);
     assert!(run.iter().zip(1..).all(|(block, n)| is_block(block, n)));
     assert!([2, 3, 6].iter().zip(&in_memory).all(|(&at, block)| Arc::ptr_eq(&run[at], block)));
-    // Up to the last block that was missing, and what lay between was read as well.
+    // It reads up to the last missing block, including the bytes in between.
     let bytes_of = |part: &[BlockAddress]| -> u64 {
         part.iter().map(|address| u64::from(address.handle.len)).sum()
     };
@@ -170,7 +170,7 @@ fn a_run_passes_over_what_is_in_memory_in_one_read() {
 }
 
 #[test]
-fn blocks_that_lie_far_apart_are_requests_of_their_own() {
+fn distant_blocks_are_separate_requests() {
     let storage = MemoryStorage::new();
     let addresses = file_of(&storage, 400);
     let blocks = blocks_of(&storage, 0);
@@ -186,7 +186,7 @@ fn blocks_that_lie_far_apart_are_requests_of_their_own() {
 }
 
 #[test]
-fn a_run_hides_damage_behind_its_first_block() {
+fn run_returns_blocks_before_the_first_damaged_one() {
     let storage = MemoryStorage::new();
     let addresses = file_of(&storage, 6);
     let damaged_at = addresses[3].handle.offset as usize + 9;
@@ -201,7 +201,7 @@ fn a_run_hides_damage_behind_its_first_block() {
 }
 
 #[test]
-fn a_handle_past_the_file_is_refused_before_memory_is_taken() {
+fn handle_past_end_of_file_is_refused_before_allocation() {
     let storage = MemoryStorage::new();
     let mut addresses = file_of(&storage, 2);
     addresses[1].handle.len = u32::MAX;
@@ -217,7 +217,7 @@ fn a_handle_past_the_file_is_refused_before_memory_is_taken() {
 }
 
 #[test]
-fn who_reads_for_a_seek_pays_for_it_once() {
+fn only_the_seek_that_reads_a_block_is_charged() {
     let storage = MemoryStorage::new();
     let addresses = file_of(&storage, 2);
     let blocks = blocks_of(&storage, 1 << 20);
@@ -227,14 +227,14 @@ fn who_reads_for_a_seek_pays_for_it_once() {
     blocks.read_as(&addresses[0], Purpose::Seek).unwrap();
     let once = u64::from(addresses[0].handle.len);
     assert_eq!(paid(), once);
-    // Somebody has brought it meanwhile.
+    // Another reader has cached the block meanwhile.
     blocks.read_as(&addresses[0], Purpose::Seek).unwrap();
     blocks.read_run(&addresses, Purpose::Seek).unwrap();
     assert_eq!(paid(), once);
 }
 
 #[test]
-fn a_lookup_counts_one_hit_or_one_miss_and_dead_tables_leave() {
+fn lookup_counts_one_hit_or_miss_and_obsolete_tables_are_evicted() {
     let storage = MemoryStorage::new();
     let addresses = file_of(&storage, 1);
     let blocks = blocks_of(&storage, 1 << 20);
@@ -252,8 +252,8 @@ fn a_lookup_counts_one_hit_or_one_miss_and_dead_tables_leave() {
     assert!(blocks.cached(&addresses[0]).is_none());
 }
 
-/// Runs of four blocks are read at random, of four extents of which two fit, at once or one by
-/// one. What part of the runs is answered from memory at last.
+/// Reads runs of four blocks at random, from four extents of which two fit into the cache, in one
+/// read or block by block. Returns the share of runs that the cache finally serves.
 fn answered_runs(is_at_once: bool) -> f64 {
     const RUN: usize = 4;
     const ROUNDS: u32 = 20_000;
@@ -280,7 +280,7 @@ fn answered_runs(is_at_once: bool) -> f64 {
 }
 
 #[test]
-fn blocks_that_are_read_together_stay_together() {
+fn blocks_read_together_are_evicted_together() {
     let [at_once, one_by_one] = [true, false].map(answered_runs);
     assert!(at_once > one_by_one + 0.05, "{at_once} and {one_by_one}");
 }

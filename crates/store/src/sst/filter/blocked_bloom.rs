@@ -11,16 +11,16 @@
 //!
 //! Guarantees:
 //! 1. A key that was added always passes.
-//! 2. Bytes that are not understood let every key pass.
+//! 2. Malformed bytes let every key pass.
 //! 3. About 1 % of absent keys pass at 10 bits per key, 0.15 % at 16.
 
-/// Bytes of a line: what the processor fetches at once.
+/// Bytes of a line: one cache line of the processor.
 pub(crate) const LINE_BYTES: usize = 64;
 
 /// The kind byte of a blocked Bloom filter. Do not change.
 pub(super) const KIND: u8 = 1;
 
-/// Bytes behind the lines.
+/// Bytes after the lines.
 const TAIL_BYTES: usize = 2;
 
 /// More bits than this in one line no longer help.
@@ -30,12 +30,12 @@ const PROBES_MAX: u8 = 24;
 /// bits into the next one's.
 const STEP: u32 = 0x9E37_79B9;
 
-/// Bytes of the filter of so many keys.
+/// Size in bytes of the filter of `keys` keys.
 pub(super) fn bytes(keys: usize, bits_per_key: u8) -> usize {
     lines_for(keys, bits_per_key) * LINE_BYTES + TAIL_BYTES
 }
 
-/// The filter of some keys.
+/// Builds the filter of the keys with these hashes.
 pub(super) fn build(hashes: &[u64], bits_per_key: u8) -> Vec<u8> {
     let lines = lines_for(hashes.len(), bits_per_key);
     let probes = probes_for(bits_per_key);
@@ -71,9 +71,8 @@ pub(super) fn may_contain(filter: &[u8], hash: u64) -> bool {
     bits_of(hash, probes).all(|bit| line[bit / 8] & (1 << (bit % 8)) != 0)
 }
 
-/// The number of bits that make the fewest false positives in a line of 512.
-/// Keys fall unevenly on lines, so it is fewer than the `bits × ln 2` of a
-/// filter without lines.
+/// The number of bits that causes the fewest false positives in a line of 512. Keys are distributed
+/// unevenly over lines, so it is smaller than the `bits × ln 2` of a filter without lines.
 fn probes_for(bits_per_key: u8) -> u8 {
     match bits_per_key {
         0..=2 => 1,
@@ -92,14 +91,13 @@ fn probes_for(bits_per_key: u8) -> u8 {
     }
 }
 
-/// Which of `lines` a hash falls on: a multiplication spreads its low half
-/// over them without a division.
+/// The line of a hash among `lines`: a multiplication spreads its low half over them without a
+/// division.
 fn line_of(hash: u64, lines: usize) -> usize {
     ((u64::from(hash as u32) * lines as u64) >> 32) as usize
 }
 
-/// The bits of the line that a hash sets: nine bits of its high half for each
-/// probe.
+/// The bits of the line that a hash sets: nine bits of its high half for each probe.
 fn bits_of(hash: u64, probes: u8) -> impl Iterator<Item = usize> {
     let first = (hash >> 32) as u32;
     std::iter::successors(Some(first), |h| Some(h.wrapping_mul(STEP)))

@@ -1,10 +1,10 @@
-//! The dynamic-seed cuckoo filter: one that can unlearn that a key which is not there passes.
-//! (SpotKV, of which only the abstract is to be had; the model is Mitzenmacher, Pontarelli,
+//! The dynamic-seed cuckoo filter: it can be repaired, so that an absent key which passed no longer
+//! does. (SpotKV, of which only the abstract is available; the model is Mitzenmacher, Pontarelli,
 //! Reviriego: "Adaptive Cuckoo Filters", 2018.)
 //!
-//! A key has two buckets of four slots, and its fingerprint stands in one of the eight. All keys
-//! are known when the filter is built, so both buckets come straight from the hash of the key, and
-//! there may be any number of them.
+//! A key has two buckets of four slots, and its fingerprint is in one of the eight. All keys are
+//! known when the filter is built, so both buckets are computed directly from the hash of the key,
+//! and the number of buckets is arbitrary.
 //!
 //! ```text
 //! OFFSET        SIZE         MEANING                                    (little-endian)
@@ -19,28 +19,28 @@
 //!               4 × (b - 3)  the rest of each fingerprint, in the same order
 //! ```
 //!
-//! A fingerprint has b + 1 bits, and 0 stands for an empty slot. One bit of each is saved as the
-//! order of slots says nothing ("semi-sorting": Fan et al., "Cuckoo Filter: Practically Better Than
-//! Bloom", 2014), which halves the false positives. Most lookups end at the rest of fingerprints and
-//! do not need their nibbles.
+//! A fingerprint has b + 1 bits, and 0 marks an empty slot. One bit of each is saved because the
+//! order of slots carries no information ("semi-sorting": Fan et al., "Cuckoo Filter: Practically
+//! Better Than Bloom", 2014), which halves the false positives. Most lookups end at the rest of the
+//! fingerprints and do not need their nibbles.
 //!
-//! *FilterRepair.* What stands here never changes. Of a bucket in which a fingerprint was taken for
-//! that of another key, eight more bits of each resident are kept beside the filter, made with a
-//! **seed** by which they differ from those of that key ([`Repair`]). A key passes if its
-//! fingerprint **and** the bits beside it match. So a seed costs memory only where one is needed,
-//! nothing is lost where repairs are forgotten, and a resident passes whatever is repaired, as
-//! what is kept is made of its own bits. Those bits stand in the **mirror**, a section of the table
-//! that nobody reads but who repairs:
+//! *Repair.* The filter itself never changes. For a bucket in which a fingerprint was mistaken for
+//! that of another key, eight more bits of each resident are kept outside the filter, made with a
+//! **seed** that distinguishes them from those of that key ([`Repair`]). A key passes if its
+//! fingerprint **and** the extra bits match. So a seed costs memory only where one is needed,
+//! forgotten repairs do no harm, and a resident passes after any repair, because the extra bits are
+//! computed from its own hash. The input of repairs is the **mirror**, a section of the table that
+//! only repairs read:
 //!
 //! ```text
 //! 8 × n    of each bucket its four tails: bits 48 to 63 of the hash of the resident
 //! ```
 //!
 //! Guarantees:
-//! 1. A key that was added always passes, with whatever repairs of this filter's mirror.
-//! 2. Bytes that are not understood let every key pass.
+//! 1. A key that was added always passes, with any repairs from this filter's mirror.
+//! 2. Malformed bytes let every key pass.
 //! 3. At 10 bits a key 0.38 % of absent keys pass (a Bloom filter: 0.95), at 10.45 bits in all.
-//! 4. A lookup that finds nothing reads two buckets: two cache lines, or one more where a bucket
+//! 4. A lookup of an absent key reads two buckets: two cache lines, or one more where a bucket
 //!    crosses a border.
 
 use std::ops::RangeInclusive;
@@ -50,43 +50,43 @@ pub(super) const KIND: u8 = 2;
 
 /// Slots of a bucket.
 const SLOTS: usize = 4;
-/// Bits of a slot: four of them fill a word at most, and have room for [`QUADRUPLE_BITS`].
+/// Bits of a slot: four slots fill at most one word, and have room for [`QUADRUPLE_BITS`].
 const BITS: RangeInclusive<u8> = BITS_MIN..=BITS_MAX;
 pub(crate) const BITS_MIN: u8 = 4;
 pub(crate) const BITS_MAX: u8 = 16;
-/// Bits of a fingerprint that slots are in the order of.
+/// Low bits of a fingerprint by which the slots of a bucket are sorted.
 const NIBBLE_BITS: u32 = 4;
-/// Bits of four of them together.
+/// Encoded bits of the four nibbles of a bucket.
 const QUADRUPLE_BITS: u32 = 12;
-/// Bytes behind the buckets. With them a word can be read wherever a bucket begins.
+/// Bytes after the buckets. With them a word can be read at the start of every bucket.
 const TAIL_BYTES: usize = 6;
 /// Bytes of a bucket in the mirror.
 pub(crate) const MIRROR_BUCKET_BYTES: usize = 2 * SLOTS;
-/// A bucket has a number of so many bits where it is repaired.
+/// Upper bound of bucket numbers in a repair.
 pub(crate) const BUCKETS_MAX: u32 = 1 << 24;
 
-/// The share of slots that are filled, in thousandths, if that can be done: with four slots and two
-/// buckets it can up to 976 (Fernholz and Ramachandran, 2007).
+/// The target share of filled slots, in thousandths: with four slots and two buckets, up to 976 is
+/// possible (Fernholz and Ramachandran, 2007).
 const LOAD: usize = 960;
-/// Whoever has no place has others move so often, on average, before there are to be more buckets.
+/// The average number of moves per key after which the filter is rebuilt with more buckets.
 const MOVES_PER_KEY: usize = 20;
-/// An empty slot that is further away is none: in two buckets are more keys than have room there.
+/// An empty slot that is further away counts as none: then two buckets have more keys than slots.
 const HEIGHT_MAX: u32 = 256;
-/// With so many more times one part in so many of buckets, it is given up.
+/// Maximum number of attempts, each with a fixed share of buckets more.
 const TRIES: usize = 24;
 const MORE_PER_TRY: u32 = 64;
 
-/// Spread a hash once more, for its second bucket and for its fingerprint. Do not change.
+/// Mix a hash once more, for its second bucket and for its fingerprint. Do not change.
 const SECOND: u64 = 0x9E37_79B9_7F4A_7C15;
 const FINGERPRINT: u64 = 0xD6E8_FEB8_6659_FD93;
 
-/// All quadruples of nibbles that do not descend, the first nibble lowest, in the order of the first,
-/// then the second, and so on. Do not change.
+/// All quadruples of ascending nibbles, the first nibble lowest, ordered by the first, then the
+/// second, and so on. Do not change.
 static QUADRUPLES: [u16; 3876] = {
     let mut all = [0; 3876];
     let mut at = 0;
     let mut quadruple = 0_u32;
-    // By their nibbles from the first to the last: as the digits of a number.
+    // Enumerated by their nibbles from the first to the last, like the digits of a number.
     while quadruple < 1 << 16 {
         let [a, b, c, d] =
             [quadruple >> 12, quadruple >> 8 & 15, quadruple >> 4 & 15, quadruple & 15];
@@ -99,7 +99,7 @@ static QUADRUPLES: [u16; 3876] = {
     all
 };
 
-/// Where a quadruple stands in [`QUADRUPLES`].
+/// The index of a quadruple in [`QUADRUPLES`].
 fn index_of(quadruple: u16) -> u64 {
     let digits = |quadruple: u16| {
         let nibbles = [0, 4, 8, 12].map(|shift| quadruple >> shift & 15);
@@ -109,10 +109,10 @@ fn index_of(quadruple: u16) -> u64 {
     found.expect("nibbles are in order") as u64
 }
 
-/// Of a slot under construction.
+/// An empty slot during construction.
 const EMPTY: u32 = u32::MAX;
 
-/// How many buckets there are, and how wide slots.
+/// The number of buckets and the width of slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shape {
     buckets: u32,
@@ -120,7 +120,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// For so many keys, as few buckets as can be hoped for.
+    /// The smallest plausible number of buckets for `keys` keys.
     fn for_keys(keys: usize, bits_per_key: u8) -> Self {
         let buckets = (keys * 1000).div_ceil(SLOTS * LOAD).max(1);
         let bits = bits_per_key.clamp(*BITS.start(), *BITS.end());
@@ -131,7 +131,7 @@ impl Shape {
         (self.buckets as usize * self.bits as usize * SLOTS).div_ceil(8)
     }
 
-    /// What the filter says of itself, if it is one.
+    /// The shape in the filter's tail, if it is valid.
     #[inline]
     fn of(filter: &[u8]) -> Option<Self> {
         let (buckets, &[a, b, c, d, bits, KIND]) = filter.split_last_chunk::<TAIL_BYTES>()? else {
@@ -150,7 +150,7 @@ impl Shape {
         [among(hash as u32), among((hash.wrapping_mul(SECOND) >> 32) as u32)]
     }
 
-    /// The other bucket of a hash that stands in `here`.
+    /// The other bucket of a hash whose fingerprint is in `here`.
     fn other_bucket(self, hash: u64, here: u32) -> u32 {
         let [first, second] = self.buckets_of(hash);
         if first == here { second } else { first }
@@ -163,13 +163,13 @@ impl Shape {
         1 + ((spread * ((1 << (self.bits + 1)) - 1)) >> 32)
     }
 
-    /// Bits of what is left of a fingerprint without its nibble.
+    /// Bits of a fingerprint without its nibble.
     #[inline]
     fn rest_bits(self) -> u32 {
         self.bits + 1 - NIBBLE_BITS
     }
 
-    /// The bits of a bucket; above them is what happens to be there.
+    /// The bits of a bucket; the bits above them are arbitrary.
     #[inline]
     fn word(self, filter: &[u8], bucket: u32) -> u64 {
         let bit = u64::from(bucket) * u64::from(self.bits) * SLOTS as u64;
@@ -178,7 +178,7 @@ impl Shape {
         bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes) >> (bit % 8))
     }
 
-    /// The slots of a bucket's word that hold a fingerprint: bit i of the answer is slot i.
+    /// The slots of a bucket's word that hold a fingerprint: bit i of the result is slot i.
     #[inline]
     fn slots_with(self, word: u64, fingerprint: u64) -> u8 {
         let (rest, bits) = (word >> QUADRUPLE_BITS, self.rest_bits());
@@ -191,19 +191,19 @@ impl Shape {
             Some(&nibbles) => {
                 of_rest() & equal_fields(u64::from(nibbles), NIBBLE_BITS, fingerprint & 15)
             }
-            // Nobody writes that.
+            // No builder writes that.
             None => of_rest(),
         }
     }
 }
 
-/// One at the lowest bit of each of four fields of so many bits.
+/// One at the lowest bit of each of four fields of `bits` bits.
 #[inline]
 fn ones(bits: u32) -> u64 {
     1 | 1 << bits | 1 << (2 * bits) | 1 << (3 * bits)
 }
 
-/// Whether one of four fields of so many bits has a value.
+/// Whether one of four fields of `bits` bits has a value.
 #[inline]
 fn has_equal_field(fields: u64, bits: u32, value: u64) -> bool {
     let ones = ones(bits);
@@ -212,7 +212,7 @@ fn has_equal_field(fields: u64, bits: u32, value: u64) -> bool {
     apart.wrapping_sub(ones) & !apart & (ones << (bits - 1)) != 0
 }
 
-/// Which of the four have it: bit i of the answer is field i.
+/// The fields that have the value: bit i of the result is field i.
 #[inline]
 fn equal_fields(fields: u64, bits: u32, value: u64) -> u8 {
     let field = |at: usize| (fields >> (at as u32 * bits)) & ((1 << bits) - 1);
@@ -225,7 +225,7 @@ fn tail_of(hash: u64) -> u16 {
     (hash >> 48) as u16
 }
 
-/// Eight bits of a tail, others with each seed. Do not change.
+/// Eight bits of a tail, different ones for each seed. Do not change.
 #[inline]
 fn seeded(tail: u16, seed: u8) -> u8 {
     let mixed = (u32::from(tail) ^ (u32::from(seed) + 1).wrapping_mul(0x9E37_79B1))
@@ -237,7 +237,7 @@ fn seeded(tail: u16, seed: u8) -> u8 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Matches {
     tail: u16,
-    /// Buckets with bits of their slots. Of a bucket twice the second has none.
+    /// Buckets with bits of their slots. If both are the same bucket, the second has no bits.
     of: [(u32, u8); 2],
 }
 
@@ -247,21 +247,21 @@ impl Matches {
         self.of.into_iter().filter(|(_, slots)| *slots != 0)
     }
 
-    /// Whether a slot of `bucket` still matches beside its repair.
+    /// Whether a slot of `bucket` still matches after its repair.
     #[inline]
     fn pass(&self, slots: u8, repair: Repair) -> bool {
         let sought = seeded(self.tail, repair.seed);
         (0..SLOTS).any(|at| slots >> at & 1 == 1 && repair.bits[at] == sought)
     }
 
-    /// Whether the key may be there, given what was repaired of a bucket.
+    /// Whether the key may be present, given the repairs of its buckets.
     #[inline]
     pub(crate) fn pass_with(&self, repair_of: impl Fn(u32) -> Option<Repair>) -> bool {
         self.buckets()
             .any(|(bucket, slots)| repair_of(bucket).is_none_or(|repair| self.pass(slots, repair)))
     }
 
-    /// Whether the key passes in `bucket`, given how that was repaired.
+    /// Whether the key passes in `bucket`, given its repair.
     pub(crate) fn pass_in(&self, bucket: u32, repair: Option<Repair>) -> bool {
         let of_bucket = self.buckets().find(|(it, _)| *it == bucket);
         of_bucket.is_some_and(|(_, slots)| repair.is_none_or(|repair| self.pass(slots, repair)))
@@ -275,8 +275,8 @@ impl Matches {
         })
     }
 
-    /// A repair of `bucket`, of which the mirror says `tails`, with which the key no longer passes
-    /// there; `None`: no seed tells the residents from it. `before`: the repair that is there.
+    /// A repair of `bucket`, whose mirror has `tails`, after which the key no longer passes there;
+    /// `None`: no seed distinguishes the residents from it. `before`: the existing repair.
     pub(crate) fn repair(
         &self,
         bucket: u32,
@@ -284,7 +284,7 @@ impl Matches {
         before: Option<Repair>,
     ) -> Option<Repair> {
         let (_, slots) = self.of.into_iter().find(|(it, slots)| *it == bucket && *slots != 0)?;
-        // Another than before, which did not tell them apart.
+        // A seed other than the existing one, which did not distinguish them.
         let first = before.map_or(0, |repair| repair.seed.wrapping_add(1));
         let seeds = (0..=u8::MAX).map(|step| first.wrapping_add(step));
         let repairs = seeds.map(|seed| Repair { seed, bits: tails.map(|tail| seeded(tail, seed)) });
@@ -292,17 +292,17 @@ impl Matches {
     }
 }
 
-/// What is kept of a bucket that was repaired.
+/// The repair of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Repair {
     pub(super) seed: u8,
-    /// Of each resident, made with the seed.
+    /// Extra bits of each resident, made with the seed.
     pub(super) bits: [u8; SLOTS],
 }
 
 impl Repair {
-    /// It and its bucket as one number, ordered by bucket. Do not change: its low five bytes
-    /// stand in lists (`repair_list.rs`).
+    /// The repair and its bucket as one number, ordered by bucket. Do not change: its low five
+    /// bytes are stored in lists (`repair_list.rs`).
     pub(crate) fn pack(self, bucket: u32) -> u64 {
         let bits = u64::from(u32::from_le_bytes(self.bits));
         u64::from(bucket) << 40 | u64::from(self.seed) << 32 | bits
@@ -314,7 +314,7 @@ impl Repair {
     }
 }
 
-/// What a filter says of a hash; `None`: it cannot be understood.
+/// The result of a filter check; `None`: the filter is malformed.
 #[inline]
 pub(super) fn look(filter: &[u8], hash: u64) -> Option<Option<Matches>> {
     let shape = Shape::of(filter)?;
@@ -329,18 +329,18 @@ pub(super) fn look(filter: &[u8], hash: u64) -> Option<Option<Matches>> {
     Some(Some(Matches { tail: tail_of(hash), of: [(first, of_first), (second, of_second)] }))
 }
 
-/// The tails of a bucket, as they stand in a mirror.
+/// The tails of a bucket, as encoded in a mirror.
 pub(crate) fn tails(bytes: [u8; MIRROR_BUCKET_BYTES]) -> [u16; SLOTS] {
     let packed = u64::from_le_bytes(bytes);
     std::array::from_fn(|at| (packed >> (16 * at)) as u16)
 }
 
-/// Bytes of the filter of so many keys, about.
+/// Approximate size in bytes of the filter of `keys` keys.
 pub(super) fn bytes(keys: usize, bits_per_key: u8) -> usize {
     Shape::for_keys(keys, bits_per_key).bucket_bytes() + TAIL_BYTES
 }
 
-/// The filter of some keys, and its mirror; `None`: there is none, as too many of them share their
+/// The filter of the keys with these hashes, and its mirror; `None`: too many of them share their
 /// buckets.
 pub(super) fn build(hashes: &[u64], bits_per_key: u8) -> Option<(Vec<u8>, Vec<u8>)> {
     let mut shape = Shape::for_keys(hashes.len(), bits_per_key);
@@ -366,13 +366,13 @@ fn has_crowd(hashes: &[u64]) -> bool {
     sorted.windows(2 * SLOTS + 1).any(|some| some[0] == some[2 * SLOTS])
 }
 
-/// Gives each key, by its number, a slot of one of its buckets.
+/// Assigns each key, by its number, to a slot of one of its buckets.
 ///
-/// Where both are full a key takes the slot of another, which then looks for its own. Each bucket
-/// has a height: a lower bound of how many have to move until one finds a slot that is empty. Whoever moves
-/// goes to the lower bucket, and of a full one moves who has the lowest other, by which the height
-/// is known better (Khosla: "Balls into Bins Made Faster", 2013). So moves are few up to near the
-/// load that is possible at all.
+/// If both are full, a key takes the slot of another, which then looks for its own. Each bucket has
+/// a height: a lower bound of the number of moves until an empty slot is found. A key moves to its
+/// lower bucket, and in a full bucket the key with the lowest alternative moves, which improves the
+/// bound of the height (Khosla: "Balls into Bins Made Faster", 2013). The number of moves therefore
+/// stays small until near the maximum possible load.
 fn assign(shape: Shape, hashes: &[u64]) -> Option<Vec<[u32; SLOTS]>> {
     let mut slots = vec![[EMPTY; SLOTS]; shape.buckets as usize];
     let mut heights = vec![0_u32; shape.buckets as usize];
@@ -415,7 +415,7 @@ fn assign(shape: Shape, hashes: &[u64]) -> Option<Vec<[u32; SLOTS]>> {
 fn written(shape: Shape, slots: &[[u32; SLOTS]], hashes: &[u64]) -> (Vec<u8>, Vec<u8>) {
     let mut filter = Vec::with_capacity(shape.bucket_bytes() + TAIL_BYTES);
     let mut mirror = Vec::with_capacity(slots.len() * MIRROR_BUCKET_BYTES);
-    // Bits that do not make a byte yet: of two buckets, where each has an odd number of nibbles.
+    // Bits that do not yet make a byte: of two buckets, if each has an odd number of nibbles.
     let (mut left, mut left_bits) = (0_u128, 0);
     for bucket in slots {
         let mut residents = bucket.map(|key| {

@@ -1,10 +1,9 @@
-//! What the filters of one table have unlearned: of each partition the buckets that were repaired
-//! ([`Repair`]).
+//! The repairs of the filters of one table: for each partition its repaired buckets ([`Repair`]).
 //!
-//! Memory: eight bytes for each of them, which are at most one in [`BUCKETS_PER_REPAIR`]. Where
-//! there is no room another one goes: its key is unlearned once more, if it still is asked for.
+//! Memory: eight bytes for each repair; at most one bucket in [`BUCKETS_PER_REPAIR`] is repaired. A
+//! repair beyond that replaces another one, whose key is repaired again if it is still looked up.
 //!
-//! Safe to use from all threads. Who looks waits for nobody; one at a time repairs.
+//! Safe to use from all threads. Readers never wait; one thread at a time repairs.
 
 use std::sync::Arc;
 
@@ -12,26 +11,26 @@ use super::cuckoo::{Matches, Repair};
 use crate::sync::ArcSwap;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// One bucket in so many can be repaired: of a bucket's 3.84 keys each then has 0.7 bits more, which
-/// with 10.5 of the filter itself are 11.2.
+/// One bucket in this many can be repaired: each of a bucket's 3.84 keys then has 0.7 bits more,
+/// which with the 10.5 bits of the filter itself makes 11.2.
 const BUCKETS_PER_REPAIR: usize = 24;
-/// But so many of any partition.
+/// Lower bound of the repairs of a partition.
 const REPAIRS_MIN: usize = 4;
 
-/// Of one partition, in the order of buckets.
+/// The repairs of one partition, in the order of buckets.
 type Repairs = Box<[u64]>;
 
-/// What the filters of one table have unlearned.
+/// The repairs of the filters of one table.
 #[derive(Debug)]
 pub(crate) struct TableRepairs {
     partitions: Box<[ArcSwap<Repairs>]>,
-    /// Whether there is anything: most tables are never repaired.
+    /// Whether there are any repairs: most tables are never repaired.
     has_any: AtomicBool,
     repairs: AtomicUsize,
 }
 
 impl TableRepairs {
-    /// Nothing, of so many partitions.
+    /// No repairs, for a table with `partitions` partitions.
     pub(crate) fn new(partitions: usize) -> Self {
         let nothing: Arc<Repairs> = Arc::default();
         Self {
@@ -52,12 +51,12 @@ impl TableRepairs {
         matches.pass_with(|bucket| find(&repairs, bucket))
     }
 
-    /// How a bucket was repaired.
+    /// The repair of a bucket, if any.
     pub(crate) fn repair_of(&self, partition: usize, bucket: u32) -> Option<Repair> {
         find(&self.partitions.get(partition)?.load(), bucket)
     }
 
-    /// Notes the repair of a bucket, one of so many of its partition. One thread at a time.
+    /// Stores the repair of a bucket, one of `buckets` of its partition. One thread at a time.
     pub(crate) fn add(&self, partition: usize, buckets: usize, bucket: u32, repair: Repair) {
         let Some(place) = self.partitions.get(partition) else { return };
         let mut repairs = place.load().to_vec();
@@ -69,7 +68,7 @@ impl TableRepairs {
             false => {
                 repairs.insert(at, packed);
                 if repairs.len() > max {
-                    // Any other; what its seed is depends on nothing that anybody chooses.
+                    // Replaces an arbitrary other one; no caller controls its seed.
                     let goes = (packed as usize).wrapping_mul(0x9E37_79B9) % max;
                     repairs.remove(if goes < at { goes } else { goes + 1 });
                 } else {
@@ -81,24 +80,24 @@ impl TableRepairs {
         self.has_any.store(true, Ordering::Release);
     }
 
-    /// Buckets that are repaired.
+    /// Number of repaired buckets.
     pub(crate) fn repairs(&self) -> usize {
         self.repairs.load(Ordering::Relaxed)
     }
 
-    /// Bytes of memory.
+    /// Bytes of DRAM held.
     pub(crate) fn charge(&self) -> usize {
         size_of_val(&*self.partitions) + self.repairs() * size_of::<u64>()
     }
 
-    /// All there is, by partition.
+    /// All repairs, by partition.
     pub(crate) fn all(&self) -> impl Iterator<Item = (usize, Arc<Repairs>)> {
         let of_partitions = self.partitions.iter().map(|repairs| repairs.load_full()).enumerate();
         of_partitions.filter(|(_, repairs)| !repairs.is_empty())
     }
 
-    /// Puts back what [`Self::all`] gave in an earlier life, in ascending order of buckets, no
-    /// bucket twice. Before anybody looks.
+    /// Restores repairs that [`Self::all`] returned in a previous run of the process, in ascending
+    /// order of buckets, no bucket twice. Must be called before the first lookup.
     pub(crate) fn restore(&self, partition: usize, repairs: Vec<u64>) {
         let Some(place) = self.partitions.get(partition) else { return };
         let bucket = |packed: u64| Repair::unpack(packed).0;

@@ -1,4 +1,4 @@
-//! Filters of all kinds: what they let pass, their bytes, and bytes that are none.
+//! Filters of all kinds: false-positive rates, golden bytes, and malformed bytes.
 
 use super::*;
 use crate::format::checksum::key_hash;
@@ -22,7 +22,7 @@ fn filter_of(kind: FilterKind, bits: u8, keys: std::ops::Range<u64>) -> BuiltFil
 }
 
 #[test]
-fn false_positives_stay_under_their_bounds() {
+fn false_positive_rates_are_bounded() {
     const KEYS: u64 = 20_000;
     const ABSENT: u64 = 200_000;
     for kind in KINDS {
@@ -52,7 +52,7 @@ fn versions_of_a_key_count_once() {
 }
 
 #[test]
-fn a_filter_has_the_released_bytes_and_they_are_still_read() {
+fn bloom_filter_matches_golden_bytes() {
     let bloom = filter_of(FilterKind::Bloom, 10, 0..60).filter;
     let mut dump = Dump::new(
         "The filter of the keys 0 to 59 (eight bytes each, big-endian) at 10 bits a key. \
@@ -67,7 +67,7 @@ fn a_filter_has_the_released_bytes_and_they_are_still_read() {
 }
 
 #[test]
-fn a_cuckoo_filter_has_the_released_bytes_and_they_are_still_read() {
+fn cuckoo_filter_matches_golden_bytes() {
     let built = filter_of(FilterKind::Cuckoo, 10, 0..60);
     let mut dump = Dump::new(
         "The cuckoo filter of the keys 0 to 59 (eight bytes each, big-endian) at 10 bits a \
@@ -95,7 +95,7 @@ fn a_cuckoo_filter_has_the_released_bytes_and_they_are_still_read() {
 }
 
 #[test]
-fn bytes_that_are_not_understood_let_every_key_pass() {
+fn malformed_filter_lets_every_key_pass() {
     for kind in KINDS {
         let filter = filter_of(kind, 10, 0..100).filter;
         for len in 0..filter.len() {
@@ -112,7 +112,7 @@ fn bytes_that_are_not_understood_let_every_key_pass() {
 }
 
 #[test]
-fn keys_with_one_hash_have_a_filter_as_well() {
+fn keys_with_the_same_hash_get_a_filter() {
     let mut builder = FilterBuilder::new(FilterKind::Cuckoo, NonZeroU8::new(10).unwrap());
     (0..20).for_each(|n| {
         builder.add(n);

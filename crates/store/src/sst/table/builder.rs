@@ -1,9 +1,9 @@
-//! [`TableBuilder`]: writes a table from its first entry to its last, in one
-//! pass; only the index and the key hashes of the current partition are held
-//! in memory, and a few bytes for each partition before.
+//! [`TableBuilder`]: writes a table from its first entry to its last, in one pass; memory holds
+//! only the index and the key hashes of the current partition, and a few bytes for each previous
+//! partition.
 //!
-//! Relies on: entries come in internal order, each once. After an error the
-//! file is to be removed.
+//! Relies on: entries are added in internal order, each once. After an error the caller removes the
+//! file.
 
 use std::num::NonZeroU8;
 
@@ -25,31 +25,30 @@ use crate::sst::block::{BlockBuilder, BlockHandle, Sealer, TRAILER_BYTES, seed};
 use crate::sst::blocks::HotBlock;
 use crate::sst::filter::{self, FilterBuilder, LINE_BYTES, MIRROR_BUCKET_BYTES};
 
-/// Target size of an index block. Like a data block it is read at once and
-/// cached as one unit; at a page, one read of it leads to some 300 data blocks.
+/// Target size of an index block. Like a data block it is read and cached as one unit; with one
+/// page, an index block refers to some 300 data blocks.
 const INDEX_BYTES: usize = 4096;
 
-/// Target size of a filter block, which is the larger half of a partition's
-/// metadata: four pages, about 13 000 keys at 10 bits. Larger ones would make
-/// a cold lookup read, and the cache keep, much more than it asks for.
+/// Target size of a filter block, which is the larger half of a partition's metadata: four pages,
+/// about 13 000 keys at 10 bits. With larger ones a cold lookup would read, and the cache keep, far
+/// more than the lookup needs.
 const FILTER_BYTES: usize = 16 << 10;
 
-/// A data block is padded to whole pages when that wastes at most one part in
-/// sixteen of it.
+/// A data block is padded to whole pages if the padding is at most one part in sixteen of it.
 const PADDING_MAX: u64 = 16;
 
-/// A data block that is compressed may be larger by one part in so many than asked
-/// for, if without its last entry it would be smaller by more than that.
+/// A compressed data block may exceed the requested size by one part in this many, if without its
+/// last entry it would fall short by more than that.
 const OVERFLOW_SHARE: usize = 8;
 
-/// What a table is built with.
+/// Settings of a table.
 #[derive(Debug, Clone)]
 pub(crate) struct TableOptions {
     pub(crate) id: u64,
     pub(crate) keyspace: u32,
     pub(crate) compression: Compression,
-    /// Most bytes of a data block, envelope included, unless one entry is
-    /// larger (or a little more where it is compressed).
+    /// Maximum size of a data block, envelope included, unless one entry is larger (compressed
+    /// blocks may be slightly larger).
     pub(crate) block_bytes: u32,
     /// 0: no filters.
     pub(crate) filter_bits_per_key: u8,
@@ -102,9 +101,9 @@ pub(crate) struct TableBuilder {
     top: BlockBuilder,
     filter: Option<FilterBuilder>,
     last: Option<LastEntry>,
-    /// A written data block that waits for its separator: the next key.
+    /// A written data block without a separator: the next key determines it.
     unindexed: Option<BlockHandle>,
-    /// Whether data blocks begin at pages now.
+    /// Whether data blocks currently begin at pages.
     paged: bool,
     has_mirrors: bool,
     scratch: Vec<u8>,
@@ -112,12 +111,12 @@ pub(crate) struct TableBuilder {
     /// Tagged entries of the data block under construction, with their positions.
     tagged: Vec<(Tag, u32)>,
     placed: Vec<RelocatedEntry>,
-    /// Of the entries since the last block of each kind.
+    /// Access frequency of the entries since the last block of each kind.
     heat: EntryHeat,
     hot: Vec<HotBlock>,
 }
 
-/// How often the blocks that hold an entry are asked for, by the entry's share.
+/// How often the blocks that hold an entry are accessed, divided among their entries.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct EntryHeat {
     pub(crate) data: f32,
@@ -125,20 +124,20 @@ pub(crate) struct EntryHeat {
     pub(crate) filter: f32,
 }
 
-/// Blocks are hot that are asked for so often: more than once, for all are that are read.
+/// Blocks with more accesses than this are hot. Every block in the cache was accessed once.
 pub(crate) const HEAT_MIN: f32 = 1.5;
 
 /// A finished table.
 #[derive(Debug)]
 pub(crate) struct Built {
     pub(crate) properties: TableProperties,
-    /// Where the tagged entries stand.
+    /// The locations of the tagged entries.
     pub(crate) placed: Vec<RelocatedEntry>,
-    /// Those that [`TableBuilder::take_hot`] has not taken.
+    /// Hot blocks that [`TableBuilder::take_hot`] has not taken.
     pub(crate) hot: Vec<HotBlock>,
 }
 
-/// The entry that was added last.
+/// The most recently added entry.
 #[derive(Debug)]
 struct LastEntry {
     user_key: Vec<u8>,
@@ -184,7 +183,7 @@ impl TableBuilder {
         }
     }
 
-    /// Adds a point entry behind all others.
+    /// Adds a point entry after all others.
     pub(crate) fn add(&mut self, user_key: &[u8], trailer: Trailer, payload: &[u8]) -> Result<()> {
         if let Some(last) = &self.last {
             let order = compare((&last.user_key, last.trailer), (user_key, trailer));
@@ -210,37 +209,36 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// The blocks that hold the entry that was added last are asked for that often more.
+    /// Adds to the access frequency of the blocks that hold the most recently added entry.
     pub(crate) fn warm(&mut self, heat: EntryHeat) {
         self.heat.data += heat.data;
         self.heat.index += heat.index;
         self.heat.filter += heat.filter;
     }
 
-    /// Blocks that have turned out to be hot since this was asked last.
+    /// Blocks that turned out to be hot since the last call.
     pub(crate) fn take_hot(&mut self) -> std::vec::Drain<'_, HotBlock> {
         self.hot.drain(..)
     }
 
-    /// Has [`TableBuilder::build`] tell where the entry stands that was added last.
+    /// Makes [`TableBuilder::build`] return the location of the most recently added entry.
     pub(crate) fn tag(&mut self, tag: Tag) {
         self.tagged.push((tag, self.data.len() as u32 - 1));
     }
 
-    /// Whether the data block ends before an entry that would make it `bytes`
-    /// long.
+    /// Whether the data block ends before an entry that would make it `bytes` long.
     fn is_full_before(&self, bytes: usize) -> bool {
         let target = self.options.block_bytes as usize;
-        // What is compressed begins and ends anywhere in a page: there a block may
-        // as well be a little too large as much too small.
+        // Compressed blocks begin and end anywhere in a page: slightly too large is as good as far
+        // too small.
         let is_compressed = self.options.compression != Compression::None;
         let is_much_too_small = self.data.bytes() < target - target / OVERFLOW_SHARE;
         let is_near = bytes <= target + target / OVERFLOW_SHARE;
         bytes > target && !(is_compressed && is_much_too_small && is_near)
     }
 
-    /// Adds a range tombstone; these come in any order, between entries or
-    /// after them. An empty range is ignored.
+    /// Adds a range tombstone, in any order, between entries or after them. An empty range is
+    /// ignored.
     pub(crate) fn add_range_tombstone(&mut self, tombstone: &RangeTombstone) {
         if tombstone.start < tombstone.end {
             self.properties.count_range_tombstone(tombstone);
@@ -248,14 +246,14 @@ impl TableBuilder {
         }
     }
 
-    /// Bytes of the file so far, the block under construction included and
-    /// what only [`TableBuilder::finish`] writes left out.
+    /// Bytes of the file so far, including the block under construction, without the parts that
+    /// only [`TableBuilder::finish`] writes.
     pub(crate) fn file_bytes(&self) -> u64 {
         let filter = self.filter.as_ref().map_or(0, FilterBuilder::bytes);
         self.writer.file.offset() + (self.data.bytes() + self.index.bytes() + filter) as u64
     }
 
-    /// As [`TableBuilder::build`], of which only the properties are wanted.
+    /// Like [`TableBuilder::build`], but returns only the properties.
     pub(crate) fn finish(self) -> Result<TableProperties> {
         self.build().map(|built| built.properties)
     }
@@ -287,7 +285,7 @@ impl TableBuilder {
         Ok(Built { properties: self.properties, placed: self.placed, hot: self.hot })
     }
 
-    /// Notes the block that was written from `self.scratch`, if it is hot.
+    /// Records the block that was written from `self.scratch`, if it is hot.
     fn note_heat(&mut self, kind: BlockKind, BlockHandle { offset, .. }: BlockHandle, heat: f32) {
         if heat >= HEAT_MIN {
             let (times, content) = (heat.round() as u8, self.scratch.as_slice().into());
@@ -297,7 +295,7 @@ impl TableBuilder {
 
     fn write_data_block(&mut self) -> Result<()> {
         if self.paged && self.writer.gap(PAGE_BYTES) > 0 {
-            // Index and filter stand between this block and the one before.
+            // Index and filter are between this block and the previous one.
             self.writer.pad_to(PAGE_BYTES)?;
         }
         self.scratch.clear();
@@ -321,8 +319,7 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Gives the data block that waits its separator, now that the entry
-    /// behind it is known.
+    /// Adds the pending data block to the index, now that the next entry determines its separator.
     fn index_block_before(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
         let (Some(handle), Some(last)) = (self.unindexed.take(), &self.last) else {
             return Ok(());
@@ -339,15 +336,14 @@ impl TableBuilder {
         self.add_to_index(handle, separator_trailer)
     }
 
-    /// Adds a data block under `self.separator`, and ends the partition when
-    /// it is full.
+    /// Adds a data block under `self.separator`, and ends the partition when it is full.
     fn add_to_index(&mut self, handle: BlockHandle, trailer: Trailer) -> Result<()> {
         let mut payload = Vec::with_capacity(16);
         handle.encode(&mut payload);
         self.index.add(&self.separator, trailer, &payload);
         let filter_bytes = self.filter.as_ref().map_or(0, FilterBuilder::bytes);
-        // The next block's keys would come on top: stop while a block as long
-        // as those so far still fits.
+        // The next block's keys are added to these: stop while a block of the average length still
+        // fits.
         let blocks = self.index.len();
         let full = |bytes: usize, target: usize| bytes + bytes / blocks + TRAILER_BYTES > target;
         if full(self.index.bytes(), INDEX_BYTES) || full(filter_bytes, FILTER_BYTES) {
@@ -356,11 +352,11 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Writes filter and index of the data blocks since the last partition;
-    /// `self.separator` and `trailer` stand behind them.
+    /// Writes filter and index of the data blocks since the last partition, which ends at
+    /// `self.separator` and `trailer`.
     fn write_partition(&mut self, trailer: Trailer) -> Result<()> {
         let (mut filter_handle, mut mirror) = (BlockHandle::default(), Vec::new());
-        // In a table of pages its metadata is worth whole pages too.
+        // In a table of pages, metadata is padded to whole pages too.
         let unit = if self.paged { PAGE_BYTES } else { LINE_BYTES as u64 };
         if let Some(filter) = &mut self.filter {
             self.writer.pad_to(unit)?;
@@ -384,8 +380,8 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Writes the blocks of a mirror, if it has any: each is a page, so that who repairs a bucket
-    /// reads one.
+    /// Writes the blocks of a mirror, if the filter has one: each is a page, so that the repair of
+    /// a bucket reads one page.
     fn write_mirror(&mut self, mirror: &[u8]) -> Result<BlockHandle> {
         let mut whole = BlockHandle::default();
         for block in mirror.chunks(MIRROR_BUCKETS * MIRROR_BUCKET_BYTES) {

@@ -1,5 +1,5 @@
-//! [`check()`] reads all of a table and names what is damaged; [`describe`]
-//! lists its blocks. Both read past the cache.
+//! [`check()`] reads all of a table and lists the damage; [`describe`] lists its blocks. Both read
+//! past the cache.
 
 use tidekv_cache::BlockKind;
 
@@ -13,7 +13,7 @@ use crate::sst::block::{Block, BlockHandle, BlockRef};
 use crate::sst::blocks::Blocks;
 use crate::sst::filter::{self, FilterAnswer};
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub(crate) struct TableCheck {
     pub(crate) blocks: u64,
@@ -36,9 +36,8 @@ pub(crate) struct BlockDescription {
     pub(crate) entries: usize,
 }
 
-/// Reads all of `table` and checks that every checksum agrees, entries and
-/// separators are in order, every key passes its filter, and the properties
-/// are true.
+/// Reads all of `table` and checks that all checksums agree, entries and separators are in order,
+/// every key passes its filter, and the properties are correct.
 pub(crate) fn check(table: &Table, blocks: &Blocks) -> TableCheck {
     let mut checker = Checker {
         table,
@@ -107,7 +106,7 @@ fn read_one(
     Ok(blocks.read_past_cache(&[table.address(handle, kind)])?.swap_remove(0))
 }
 
-/// Where the key with this hash should be and is not.
+/// The structure that lacks the key with this hash, if any.
 fn missing_in(filter: &[u8], mirror: Option<&[u8]>, hash: u64) -> Option<&'static str> {
     let (matches, mirror) = match (filter::look(filter, hash), mirror) {
         (FilterAnswer::Absent, _) => return Some("filter"),
@@ -121,18 +120,18 @@ fn missing_in(filter: &[u8], mirror: Option<&[u8]>, hash: u64) -> Option<&'stati
     (!matches.stand_in(tails_of)).then_some("filter's mirror")
 }
 
-/// An internal key that is kept.
+/// An owned internal key.
 type OwnedKey = (Vec<u8>, Trailer);
 
 struct Checker<'a> {
     table: &'a Table,
     blocks: &'a Blocks,
     found: TableCheck,
-    /// Properties as the entries have them.
+    /// Properties computed from the entries.
     counted: TableProperties,
     /// The last entry or separator.
     last: Option<OwnedKey>,
-    /// Whether all data blocks could be read, so that counts mean something.
+    /// Whether all data blocks could be read, so that counts are meaningful.
     complete: bool,
 }
 
@@ -273,12 +272,14 @@ impl Checker<'_> {
             filter_bits_per_key: stored.filter_bits_per_key,
             file_bytes: stored.file_bytes,
             contents: if stored.contents == 0 { 0 } else { self.counted.contents },
-            // Overlapping tombstones were cut into fragments since.
+            // The builder has cut overlapping tombstones into fragments.
             range_tombstones: stored.range_tombstones,
             ..std::mem::take(&mut self.counted)
         };
         if counted != *stored {
-            self.damaged(format_args!("its properties say {stored:?} and its entries {counted:?}"));
+            self.damaged(format_args!(
+                "its properties are {stored:?}, but its entries give {counted:?}"
+            ));
         }
         self.counted = counted;
     }

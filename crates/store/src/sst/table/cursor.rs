@@ -1,9 +1,8 @@
 //! [`TableCursor`]: walks the entries of a table in both directions.
 //!
-//! It holds the index block and the data block that it stands in, so it does
-//! not depend on the cache to keep them. All moves are one algorithm over
-//! blocks that a [`Fetcher`] gets; asked for memory only, it finds out which
-//! blocks a seek would have to read (`want`), else it reads them.
+//! It holds the index block and the data block of its position, so it does not depend on the cache
+//! to keep them. All moves are one algorithm over blocks that a [`Fetcher`] gets; in memory-only
+//! mode it determines the blocks that a seek would have to read (`want`), otherwise it reads them.
 
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -11,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::fetch::{Ask, Fetched, Fetcher, Missing, Reading};
+use super::fetch::{Fetched, Fetcher, Missing, ReadMode, Reading};
 use super::reader::Table;
 use crate::error::{Error, Result};
 use crate::format::entry_location::EntryLocation;
@@ -21,17 +20,17 @@ use crate::sst::block_address::BlockAddress;
 use crate::sst::blocks::Blocks;
 use crate::sst::cursor::{Cursor, Target};
 
-/// The entry that the cursor stands on.
+/// The entry at the cursor.
 #[derive(Debug)]
-struct Spot {
+struct CursorPosition {
     partition: usize,
-    /// Which entry of the partition's index leads to the block.
+    /// The index entry, in the partition's index, that refers to the block.
     in_index: usize,
     block: BlockRef,
     entry: usize,
     trailer: Trailer,
     payload: Range<usize>,
-    /// The whole block, as the values that were handed out share it.
+    /// The whole block, as shared by the values that were returned from it.
     shared: OnceCell<Bytes>,
 }
 
@@ -41,151 +40,151 @@ pub(crate) struct TableCursor {
     fetcher: Fetcher,
     /// The index block of this partition.
     index: Option<(usize, BlockRef)>,
-    spot: Option<Spot>,
-    /// The user key at the spot; its memory is reused.
+    position: Option<CursorPosition>,
+    /// The user key at the position; its memory is reused.
     key: Vec<u8>,
     failed: Option<Error>,
 }
 
 impl TableCursor {
-    /// A cursor that stands nowhere yet.
+    /// A cursor without a position.
     pub(crate) fn new(table: Arc<Table>, blocks: Arc<Blocks>, reading: Reading) -> Self {
         let fetcher = Fetcher::new(table, blocks, reading);
-        Self { fetcher, index: None, spot: None, key: Vec::new(), failed: None }
+        Self { fetcher, index: None, position: None, key: Vec::new(), failed: None }
     }
 
-    /// Moves to `target`, as far as `ask` allows.
-    fn place(&mut self, target: Target<'_>, ask: Ask) -> Fetched<()> {
+    /// Moves to `target`, as far as `mode` allows.
+    fn move_to(&mut self, target: Target<'_>, mode: ReadMode) -> Fetched<()> {
         let partitions = self.fetcher.table().partitions().len();
         match target {
-            Target::First => self.stand_at_first_from(0, 0, ask),
-            Target::Last => self.stand_at_last_before(partitions, 0, ask),
+            Target::First => self.move_to_first_from(0, 0, mode),
+            Target::Last => self.move_to_last_before(partitions, 0, mode),
             Target::AtOrAfter(user_key, trailer) => {
                 let partition = self.fetcher.table().partition_of(user_key, trailer);
                 if partition == partitions {
-                    self.spot = None;
+                    self.position = None;
                     return Ok(());
                 }
-                let index = self.index(partition, ask)?;
+                let index = self.index(partition, mode)?;
                 let in_index = index.view().lower_bound(user_key, trailer);
                 if in_index == index.view().len() {
-                    return self.stand_at_first_from(partition + 1, 0, ask);
+                    return self.move_to_first_from(partition + 1, 0, mode);
                 }
-                let block = self.data(&index, in_index, ask)?;
+                let block = self.data(&index, in_index, mode)?;
                 let entry = block.view().lower_bound(user_key, trailer);
                 if entry == block.view().len() {
-                    return self.stand_at_first_from(partition, in_index + 1, ask);
+                    return self.move_to_first_from(partition, in_index + 1, mode);
                 }
-                self.stand(partition, in_index, block, entry);
+                self.set_position(partition, in_index, block, entry);
                 Ok(())
             }
             Target::Before(user_key, trailer) => {
                 let partition = self.fetcher.table().partition_of(user_key, trailer);
                 if partition == partitions {
-                    return self.stand_at_last_before(partition, 0, ask);
+                    return self.move_to_last_before(partition, 0, mode);
                 }
-                let index = self.index(partition, ask)?;
+                let index = self.index(partition, mode)?;
                 let in_index = index.view().lower_bound(user_key, trailer);
                 if in_index == index.view().len() {
-                    return self.stand_at_last_before(partition, in_index, ask);
+                    return self.move_to_last_before(partition, in_index, mode);
                 }
-                let block = self.data(&index, in_index, ask)?;
+                let block = self.data(&index, in_index, mode)?;
                 match block.view().lower_bound(user_key, trailer).checked_sub(1) {
-                    Some(entry) => self.stand(partition, in_index, block, entry),
-                    None => return self.stand_at_last_before(partition, in_index, ask),
+                    Some(entry) => self.set_position(partition, in_index, block, entry),
+                    None => return self.move_to_last_before(partition, in_index, mode),
                 }
                 Ok(())
             }
         }
     }
 
-    /// Stands on the first entry of the first block at or after this place.
-    fn stand_at_first_from(
+    /// Positions the cursor on the first entry of the first block at or after this place.
+    fn move_to_first_from(
         &mut self,
         mut partition: usize,
         mut in_index: usize,
-        ask: Ask,
+        mode: ReadMode,
     ) -> Fetched<()> {
         while partition < self.fetcher.table().partitions().len() {
-            let index = self.index(partition, ask)?;
+            let index = self.index(partition, mode)?;
             while in_index < index.view().len() {
-                let block = self.data(&index, in_index, ask)?;
-                // An empty block is odd and harmless.
+                let block = self.data(&index, in_index, mode)?;
+                // An empty block is unusual but harmless.
                 if block.view().len() > 0 {
-                    self.stand(partition, in_index, block, 0);
+                    self.set_position(partition, in_index, block, 0);
                     return Ok(());
                 }
                 in_index += 1;
             }
             (partition, in_index) = (partition + 1, 0);
         }
-        self.spot = None;
+        self.position = None;
         Ok(())
     }
 
-    /// Stands on the last entry of the last block before this place.
-    fn stand_at_last_before(
+    /// Positions the cursor on the last entry of the last block before this place.
+    fn move_to_last_before(
         &mut self,
         mut partition: usize,
         mut in_index: usize,
-        ask: Ask,
+        mode: ReadMode,
     ) -> Fetched<()> {
         loop {
             if in_index == 0 {
                 if partition == 0 {
-                    self.spot = None;
+                    self.position = None;
                     return Ok(());
                 }
                 partition -= 1;
-                in_index = self.index(partition, ask)?.view().len();
+                in_index = self.index(partition, mode)?.view().len();
                 continue;
             }
             in_index -= 1;
-            let index = self.index(partition, ask)?;
-            let block = self.data(&index, in_index, ask)?;
+            let index = self.index(partition, mode)?;
+            let block = self.data(&index, in_index, mode)?;
             if let Some(last) = block.view().len().checked_sub(1) {
-                self.stand(partition, in_index, block, last);
+                self.set_position(partition, in_index, block, last);
                 return Ok(());
             }
         }
     }
 
-    fn index(&mut self, partition: usize, ask: Ask) -> Fetched<BlockRef> {
+    fn index(&mut self, partition: usize, mode: ReadMode) -> Fetched<BlockRef> {
         if let Some((of, index)) = &self.index
             && *of == partition
         {
-            // What `want` passes by, the seek passes by again.
-            if ask == Ask::Memory {
+            // The seek needs the same blocks as `want`.
+            if mode == ReadMode::Memory {
                 self.fetcher.hold(index.clone());
             }
             return Ok(index.clone());
         }
-        let index = self.fetcher.index(partition, ask)?;
+        let index = self.fetcher.index(partition, mode)?;
         self.index = Some((partition, index.clone()));
         Ok(index)
     }
 
-    fn data(&mut self, index: &BlockRef, in_index: usize, ask: Ask) -> Fetched<BlockRef> {
-        if let Some(spot) = &self.spot {
+    fn data(&mut self, index: &BlockRef, in_index: usize, mode: ReadMode) -> Fetched<BlockRef> {
+        if let Some(position) = &self.position {
             let handle = self.fetcher.table().data_handle(index, in_index)?;
-            if spot.block.offset() == handle.offset {
-                if ask == Ask::Memory {
-                    self.fetcher.hold(spot.block.clone());
+            if position.block.offset() == handle.offset {
+                if mode == ReadMode::Memory {
+                    self.fetcher.hold(position.block.clone());
                 } else {
-                    self.fetcher.walk_on();
+                    self.fetcher.count_block();
                 }
-                return Ok(spot.block.clone());
+                return Ok(position.block.clone());
             }
         }
-        self.fetcher.data(index, in_index, ask)
+        self.fetcher.data(index, in_index, mode)
     }
 
-    fn stand(&mut self, partition: usize, in_index: usize, block: BlockRef, entry: usize) {
+    fn set_position(&mut self, partition: usize, in_index: usize, block: BlockRef, entry: usize) {
         let view = block.view();
         view.key_into(entry, &mut self.key);
         let found = view.entry(entry);
         let (trailer, payload) = (found.trailer, found.payload_range());
-        self.spot = Some(Spot {
+        self.position = Some(CursorPosition {
             partition,
             in_index,
             block,
@@ -196,17 +195,18 @@ impl TableCursor {
         });
     }
 
-    /// Stands on another entry of the same block.
-    fn stand_within(&mut self, entry: usize) {
-        let spot = self.spot.as_mut().expect("the caller has seen the spot");
-        let view = spot.block.view();
+    /// Positions the cursor on another entry of the same block.
+    fn move_within_block(&mut self, entry: usize) {
+        let position = self.position.as_mut().expect("the caller has seen the position");
+        let view = position.block.view();
         let found = view.entry(entry);
         self.key.truncate(view.prefix().len());
         self.key.extend_from_slice(found.suffix);
-        (spot.entry, spot.trailer, spot.payload) = (entry, found.trailer, found.payload_range());
+        (position.entry, position.trailer, position.payload) =
+            (entry, found.trailer, found.payload_range());
     }
 
-    /// Ends a move: a cursor that failed stands nowhere.
+    /// Ends a move: a cursor that failed has no position.
     fn finish(&mut self, moved: Fetched<()>) -> Result<()> {
         let Err(missing) = moved else {
             self.failed = None;
@@ -216,13 +216,13 @@ impl TableCursor {
             Missing::Failed(error) => error,
             Missing::Unread(_) => unreachable!("only `want` asks for memory alone"),
         };
-        self.spot = None;
+        self.position = None;
         self.failed = Some(error.clone());
         Err(error)
     }
 
-    fn spot(&self) -> &Spot {
-        self.spot.as_ref().expect("the cursor is valid")
+    fn position(&self) -> &CursorPosition {
+        self.position.as_ref().expect("the cursor is valid")
     }
 }
 
@@ -232,9 +232,9 @@ fn goes_forward(target: Target<'_>) -> bool {
 
 impl Cursor for TableCursor {
     fn seek(&mut self, target: Target<'_>) -> Result<()> {
-        self.fetcher.aim(goes_forward(target));
-        let moved = self.place(target, Ask::Storage);
-        self.fetcher.settle(self.spot.as_ref().map(|spot| &*spot.block));
+        self.fetcher.prepare_seek(goes_forward(target));
+        let moved = self.move_to(target, ReadMode::Storage);
+        self.fetcher.settle(self.position.as_ref().map(|position| &*position.block));
         self.finish(moved)
     }
 
@@ -242,13 +242,14 @@ impl Cursor for TableCursor {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        let spot = self.spot();
-        let (partition, in_index, entry) = (spot.partition, spot.in_index, spot.entry + 1);
-        if entry < spot.block.view().len() {
-            self.stand_within(entry);
+        let position = self.position();
+        let (partition, in_index, entry) =
+            (position.partition, position.in_index, position.entry + 1);
+        if entry < position.block.view().len() {
+            self.move_within_block(entry);
             return Ok(());
         }
-        let moved = self.stand_at_first_from(partition, in_index + 1, Ask::Forward);
+        let moved = self.move_to_first_from(partition, in_index + 1, ReadMode::Forward);
         self.finish(moved)
     }
 
@@ -256,57 +257,58 @@ impl Cursor for TableCursor {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        let spot = self.spot();
-        let (partition, in_index) = (spot.partition, spot.in_index);
-        if let Some(entry) = spot.entry.checked_sub(1) {
-            self.stand_within(entry);
+        let position = self.position();
+        let (partition, in_index) = (position.partition, position.in_index);
+        if let Some(entry) = position.entry.checked_sub(1) {
+            self.move_within_block(entry);
             return Ok(());
         }
-        self.fetcher.turn_back();
-        let moved = self.stand_at_last_before(partition, in_index, Ask::Storage);
+        self.fetcher.prepare_prev();
+        let moved = self.move_to_last_before(partition, in_index, ReadMode::Storage);
         self.finish(moved)
     }
 
     fn valid(&self) -> bool {
-        self.spot.is_some()
+        self.position.is_some()
     }
 
     fn user_key(&self) -> &[u8] {
-        self.spot();
+        self.position();
         &self.key
     }
 
     fn trailer(&self) -> Trailer {
-        self.spot().trailer
+        self.position().trailer
     }
 
     fn value(&self) -> &[u8] {
-        let spot = self.spot();
-        &spot.block.bytes()[spot.payload.clone()]
+        let position = self.position();
+        &position.block.bytes()[position.payload.clone()]
     }
 
     fn value_bytes(&self) -> Bytes {
-        let spot = self.spot();
-        if !spot.block.may_share(spot.payload.len()) {
+        let position = self.position();
+        if !position.block.may_share(position.payload.len()) {
             return Bytes::copy_from_slice(self.value());
         }
-        let whole = || Part::new(Arc::clone(&spot.block), 0..spot.block.bytes().len()).into_bytes();
-        let whole = spot.shared.get_or_init(whole);
-        whole.slice(spot.payload.clone())
+        let whole =
+            || Part::new(Arc::clone(&position.block), 0..position.block.bytes().len()).into_bytes();
+        let whole = position.shared.get_or_init(whole);
+        whole.slice(position.payload.clone())
     }
 
-    fn place(&self) -> Option<EntryLocation> {
-        let spot = self.spot();
+    fn location(&self) -> Option<EntryLocation> {
+        let position = self.position();
         let table = self.fetcher.table().properties().id;
-        let (offset, entries) = (spot.block.offset(), spot.block.view().len() as u32);
-        Some(EntryLocation { table, offset, position: spot.entry as u32, entries })
+        let (offset, entries) = (position.block.offset(), position.block.view().len() as u32);
+        Some(EntryLocation { table, offset, position: position.entry as u32, entries })
     }
 
     fn want(&mut self, target: Target<'_>) -> Vec<BlockAddress> {
-        self.fetcher.aim(goes_forward(target));
-        match self.place(target, Ask::Memory) {
+        self.fetcher.prepare_seek(goes_forward(target));
+        match self.move_to(target, ReadMode::Memory) {
             Err(Missing::Unread(run)) => run,
-            // Whatever is wrong, the seek will say.
+            // The seek will report any error.
             Ok(()) | Err(Missing::Failed(_)) => Vec::new(),
         }
     }

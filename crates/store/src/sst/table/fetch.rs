@@ -1,13 +1,11 @@
-//! [`Fetcher`]: gets blocks for a cursor: from what was supplied or read ahead,
-//! from the cache, from storage; and decides how far to read ahead.
+//! [`Fetcher`]: gets blocks for a cursor (supplied, read ahead, from the cache, from storage) and
+//! decides how far to read ahead.
 //!
-//! Read-ahead of a scan: a forward seek reads as many blocks at once as scans
-//! of this level are used to go through ([`ScanLengths`]), passing over those
-//! that are in memory. A scan that goes further, and has read two blocks or more
-//! from storage one after another, reads runs of the blocks behind them,
-//! [`WINDOW_BYTES_MIN`] at first and twice as much each time up to
-//! [`WINDOW_BYTES_MAX`]. Blocks of a run go into the cache, and the cursor holds
-//! on to them, so that it works with no cache.
+//! Read-ahead of a scan: a forward seek reads as many blocks at once as scans of this level usually
+//! go through ([`ScanLengths`]), without those that are in memory. A scan that goes further, and
+//! has read two or more successive blocks from storage, reads runs of the blocks after them,
+//! [`WINDOW_BYTES_MIN`] at first and twice as much each time up to [`WINDOW_BYTES_MAX`]. Blocks of
+//! a run go into the cache, and the cursor keeps them, so that it works without a cache.
 //!
 //! A compaction reads [`COMPACTION_BYTES`] at a time past the cache, forward.
 
@@ -23,21 +21,20 @@ use crate::sst::block_address::BlockAddress;
 use crate::sst::blocks::{Blocks, Purpose};
 use crate::sst::scan_lengths::ScanLengths;
 
-/// The first run: a few blocks more than one round trip is worth.
+/// The first run: a few blocks, more than one round trip is worth.
 const WINDOW_BYTES_MIN: u64 = 16 << 10;
 
-/// The longest run: a device's bandwidth is reached, and a scan that stops
-/// early has not pushed much out of the cache.
+/// The longest run: it reaches a device's bandwidth, and a scan that stops early has not evicted a
+/// large part of the cache.
 const WINDOW_BYTES_MAX: u64 = 256 << 10;
 
-/// One read of a compaction.
+/// Size of one read of a compaction.
 const COMPACTION_BYTES: u64 = 1 << 20;
 
-/// Blocks that a scan of no usual length reads before it reads ahead.
-const ALONE: u32 = 2;
+/// Number of blocks that a scan of unusual length reads one by one before it reads ahead.
+const READS_BEFORE_READ_AHEAD: u32 = 2;
 
-/// A trip to storage costs about as much as the transfer of so many bytes: 60 µs
-/// at 1 GB/s.
+/// A trip to storage costs about as much as the transfer of this many bytes: 60 µs at 1 GB/s.
 const TRIP_BYTES: u32 = 64 << 10;
 
 /// How a cursor reads.
@@ -49,17 +46,17 @@ pub(crate) enum Reading {
     Compaction,
 }
 
-/// Why there is no block.
+/// Why a block is missing.
 #[derive(Debug)]
 pub(super) enum Missing {
-    /// These are not in memory, and storage was not to be read: the block that
-    /// was asked for, or such as will be needed after it.
+    /// These are not in memory, and reading storage was not allowed: the requested block, or blocks
+    /// that will be needed after it.
     Unread(Vec<BlockAddress>),
     /// It could not be read.
     Failed(Error),
 }
 
-/// What was asked for, or why it is missing.
+/// The requested block, or why it is missing.
 pub(super) type Fetched<T> = std::result::Result<T, Missing>;
 
 impl From<Error> for Missing {
@@ -68,9 +65,9 @@ impl From<Error> for Missing {
     }
 }
 
-/// How a block is asked for.
+/// How a block is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ask {
+pub(super) enum ReadMode {
     /// Only from memory.
     Memory,
     /// From storage too, for a seek or the move to an earlier entry.
@@ -85,12 +82,12 @@ pub(super) struct Fetcher {
     table: Arc<Table>,
     blocks: Arc<Blocks>,
     reading: Reading,
-    /// Supplied or read ahead, in the order in which they stand in the file.
+    /// Supplied or read-ahead blocks, in the order of the file.
     held: VecDeque<BlockRef>,
-    /// The last seek was one to go forward from.
+    /// Whether the scan goes forward from the last seek.
     is_forward: bool,
-    /// The last move was a seek, not one to an earlier entry.
-    is_sought: bool,
+    /// Whether the last move was a seek, not a move to an earlier entry.
+    is_after_seek: bool,
     /// Data blocks that the scan has gone through since its seek.
     walked: u32,
     /// Data blocks read from storage in sequence so far.
@@ -112,7 +109,7 @@ impl Fetcher {
             reading,
             held: VecDeque::new(),
             is_forward: false,
-            is_sought: false,
+            is_after_seek: false,
             walked: 0,
             streak: 0,
             window_bytes: WINDOW_BYTES_MIN,
@@ -123,16 +120,16 @@ impl Fetcher {
         &self.table
     }
 
-    /// Keeps a block for the seek that follows.
+    /// Keeps a block for the next seek.
     pub(super) fn hold(&mut self, block: BlockRef) {
         if let Err(at) = self.find_held(block.offset()) {
             self.held.insert(at, block);
         }
     }
 
-    /// Where the block at `offset` is held, or would be.
+    /// The index of the held block at `offset`, or its insertion point.
     fn find_held(&self, offset: u64) -> std::result::Result<usize, usize> {
-        // A scan takes them from the front, and what is read stands at the back.
+        // A scan takes blocks from the front, and read blocks are appended at the back.
         match (self.held.front(), self.held.back()) {
             (Some(front), _) if offset <= front.offset() => {
                 if offset == front.offset() {
@@ -146,20 +143,20 @@ impl Fetcher {
         }
     }
 
-    /// A seek follows, from which the scan will go on forward or not.
-    pub(super) fn aim(&mut self, is_forward: bool) {
+    /// Prepares for a seek, from which the scan will go forward or not.
+    pub(super) fn prepare_seek(&mut self, is_forward: bool) {
         self.end_scan();
         self.is_forward = is_forward;
-        self.is_sought = true;
+        self.is_after_seek = true;
     }
 
-    /// A move to an earlier entry follows.
-    pub(super) fn turn_back(&mut self) {
+    /// Prepares for a move to an earlier entry.
+    pub(super) fn prepare_prev(&mut self) {
         self.end_scan();
-        self.is_sought = false;
+        self.is_after_seek = false;
     }
 
-    /// The scan is no longer sequential: counts how far it went.
+    /// The scan is no longer sequential: records how far it went.
     fn end_scan(&mut self) {
         if let Reading::Cached(lengths) = &self.reading
             && self.is_forward
@@ -173,19 +170,18 @@ impl Fetcher {
         self.window_bytes = WINDOW_BYTES_MIN;
     }
 
-    /// What a block that is asked for so is read for: a seek, if it is the first that it has
-    /// come to.
-    fn purpose(&self, ask: Ask) -> Purpose {
-        let is_seek = self.is_sought && self.walked == 0 && ask == Ask::Storage;
+    /// The purpose of a block request: a seek, if this is the first block of the seek.
+    fn purpose(&self, mode: ReadMode) -> Purpose {
+        let is_seek = self.is_after_seek && self.walked == 0 && mode == ReadMode::Storage;
         if is_seek { Purpose::Seek } else { Purpose::Any }
     }
 
-    /// The scan has come to a data block.
-    pub(super) fn walk_on(&mut self) {
+    /// Counts a data block that the scan has reached.
+    pub(super) fn count_block(&mut self) {
         self.walked = self.walked.saturating_add(1);
     }
 
-    /// The cursor has found its place, in `block` if in any: lets go of what a
+    /// The cursor has reached its position, in `block` if it has one: releases the blocks that a
     /// forward scan will not need any more.
     pub(super) fn settle(&mut self, block: Option<&Block>) {
         if matches!(self.reading, Reading::Compaction) {
@@ -198,28 +194,28 @@ impl Fetcher {
     }
 
     /// The index block of a partition.
-    pub(super) fn index(&mut self, partition: usize, ask: Ask) -> Fetched<BlockRef> {
+    pub(super) fn index(&mut self, partition: usize, mode: ReadMode) -> Fetched<BlockRef> {
         let handle = self.table.partitions()[partition].index;
-        if let Some(block) = self.in_memory(handle, BlockKind::Index, ask) {
+        if let Some(block) = self.in_memory(handle, BlockKind::Index, mode) {
             return Ok(block);
         }
         let address = self.table.address(handle, BlockKind::Index);
-        match (ask, &self.reading) {
-            (Ask::Memory, _) => Err(Missing::Unread(vec![address])),
-            (_, Reading::Cached(_)) => Ok(self.blocks.read_as(&address, self.purpose(ask))?),
+        match (mode, &self.reading) {
+            (ReadMode::Memory, _) => Err(Missing::Unread(vec![address])),
+            (_, Reading::Cached(_)) => Ok(self.blocks.read_as(&address, self.purpose(mode))?),
             (_, Reading::Compaction) => Ok(self.blocks.read_past_cache(&[address])?.swap_remove(0)),
         }
     }
 
-    /// The data block that entry `i` of `index` leads to.
-    pub(super) fn data(&mut self, index: &Block, i: usize, ask: Ask) -> Fetched<BlockRef> {
+    /// The data block that entry `i` of `index` refers to.
+    pub(super) fn data(&mut self, index: &Block, i: usize, mode: ReadMode) -> Fetched<BlockRef> {
         let handle = self.table.data_handle(index, i)?;
-        if ask == Ask::Memory {
+        if mode == ReadMode::Memory {
             return self.data_in_memory(index, i, handle);
         }
-        let held = self.in_memory(handle, BlockKind::Data, ask);
-        let purpose = self.purpose(ask);
-        self.walk_on();
+        let held = self.in_memory(handle, BlockKind::Data, mode);
+        let purpose = self.purpose(mode);
+        self.count_block();
         if let Some(block) = held {
             return Ok(block);
         }
@@ -230,7 +226,10 @@ impl Fetcher {
             }
             Reading::Cached(_) => {
                 let mut run = self.usual_run(index, i, handle)?;
-                if run.len() == 1 && ask == Ask::Forward && self.streak >= ALONE {
+                if run.len() == 1
+                    && mode == ReadMode::Forward
+                    && self.streak >= READS_BEFORE_READ_AHEAD
+                {
                     run = self.run(index, i, handle, self.window_bytes, u32::MAX)?;
                     self.window_bytes = (self.window_bytes * 2).min(WINDOW_BYTES_MAX);
                 }
@@ -245,8 +244,8 @@ impl Fetcher {
         Ok(first)
     }
 
-    /// The block at `handle` if it is in memory, and with it all that a scan
-    /// from there usually goes through; else what is not. What is, is held.
+    /// The block at `handle` if it and all blocks that a scan from there usually goes through are
+    /// in memory; otherwise the missing ones. The blocks in memory are held.
     fn data_in_memory(
         &mut self,
         index: &Block,
@@ -254,10 +253,10 @@ impl Fetcher {
         handle: BlockHandle,
     ) -> Fetched<BlockRef> {
         let mut run = self.usual_run(index, i, handle)?;
-        let first = self.in_memory(handle, BlockKind::Data, Ask::Memory);
+        let first = self.in_memory(handle, BlockKind::Data, ReadMode::Memory);
         run.retain(|&next| match next == handle {
             true => first.is_none(),
-            false => self.in_memory(next, BlockKind::Data, Ask::Memory).is_none(),
+            false => self.in_memory(next, BlockKind::Data, ReadMode::Memory).is_none(),
         });
         match first {
             Some(block) if run.is_empty() => {
@@ -273,8 +272,8 @@ impl Fetcher {
         run.iter().map(|&handle| self.table.address(handle, BlockKind::Data)).collect()
     }
 
-    /// The data blocks from entry `i` of `index` on that a scan usually goes
-    /// through, counted from its seek.
+    /// The data blocks from entry `i` of `index` on that a scan usually goes through, counted from
+    /// its seek.
     fn usual_run(&self, index: &Block, i: usize, first: BlockHandle) -> Result<Vec<BlockHandle>> {
         let blocks = match &self.reading {
             Reading::Cached(lengths) if self.is_forward => {
@@ -287,24 +286,29 @@ impl Fetcher {
         self.run(index, i, first, WINDOW_BYTES_MAX, left)
     }
 
-    /// The block if it is held or in the cache. What `want` meets is held for
-    /// the seek that follows, however small the cache.
-    fn in_memory(&mut self, handle: BlockHandle, kind: BlockKind, ask: Ask) -> Option<BlockRef> {
+    /// The block if it is held or in the cache. Blocks that `want` visits are held for the
+    /// following seek, however small the cache.
+    fn in_memory(
+        &mut self,
+        handle: BlockHandle,
+        kind: BlockKind,
+        mode: ReadMode,
+    ) -> Option<BlockRef> {
         if let Ok(at) = self.find_held(handle.offset)
             && self.held[at].kind() == kind
         {
-            return if ask == Ask::Memory {
+            return if mode == ReadMode::Memory {
                 self.held.get(at).cloned()
             } else {
                 self.held.remove(at)
             };
         }
-        // A compaction does not even make blocks look recently used.
+        // A compaction does not even refresh the recency of blocks.
         if matches!(self.reading, Reading::Compaction) {
             return None;
         }
         let block = self.blocks.cached_at(self.table.file(), handle, kind)?;
-        if ask == Ask::Memory {
+        if mode == ReadMode::Memory {
             self.hold(block.clone());
         }
         Some(block)

@@ -1,5 +1,5 @@
-//! The layout of a table file: footer, range tombstones, partitions. (Blocks
-//! are in `block.rs`, their envelope in `block/envelope.rs`.)
+//! The layout of a table file: footer, range tombstones, partitions. (Blocks are in `block.rs`,
+//! their envelope in `block/envelope.rs`.)
 //!
 //! ```text
 //! data block …            ┐
@@ -15,12 +15,12 @@
 //! footer
 //! ```
 //!
-//! A mirror (`filter/cuckoo.rs`) is cut into blocks of 511 buckets, each of which fills a page with
-//! its envelope and three zeros; the first one begins at a page.
+//! A mirror (`filter/cuckoo.rs`) is cut into blocks of 511 buckets, each of which fills a page
+//! together with its envelope and three zeros; the first one begins at a page.
 //!
-//! Every block stands in an envelope. Between blocks there may be zeros: an
-//! uncompressed data block that nearly fills its pages is padded so that the
-//! next one begins at a page, and a cold read of it is that one page.
+//! Every block is in an envelope. Zeros may separate blocks: an uncompressed data block that nearly
+//! fills its pages is padded so that the next one begins at a page, and an uncached read of it is
+//! that one page.
 //!
 //! The footer is the last 64 bytes:
 //!
@@ -35,9 +35,8 @@
 //! 56      8     magic "TideTabl"
 //! ```
 //!
-//! Version and magic stand at the same distance from the end in every version,
-//! so that an old program can say that a file is too new for it. Values on
-//! disk: do not change.
+//! Version and magic have the same distance from the end in every version, so that an old program
+//! can report that a file is too new for it. Values on disk: do not change.
 
 use std::path::Path;
 
@@ -51,10 +50,10 @@ use crate::sst::filter::MIRROR_BUCKET_BYTES;
 
 pub(super) const FOOTER_BYTES: usize = 64;
 
-/// What the padding of data blocks aims at: the page that a direct read reads.
+/// The alignment of padded data blocks: the page size of direct reads.
 pub(super) const PAGE_BYTES: u64 = 4096;
 
-/// The newest version that is read, and of a table without mirrors.
+/// The newest version that can be read, and that of tables with mirrors.
 const FORMAT_VERSION: u32 = 2;
 const WITHOUT_MIRRORS: u32 = 1;
 const MAGIC: [u8; 8] = *b"TideTabl";
@@ -65,10 +64,10 @@ const VERSION_AT: usize = 52;
 const MAGIC_AT: usize = 56;
 const _: () = assert!(3 * HANDLE_BYTES <= CHECKSUM_AT && MAGIC_AT + MAGIC.len() == FOOTER_BYTES);
 
-/// The trailer of a separator that stands behind all versions of its key.
+/// The trailer of a separator that sorts after all versions of its key.
 pub(super) const BEHIND_ALL_VERSIONS: Trailer = Trailer(0);
 
-/// What the footer says.
+/// The contents of the footer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Footer {
     pub(super) range_tombstones: BlockHandle,
@@ -96,7 +95,7 @@ impl Footer {
     /// Reads the footer of table `table` from untrusted bytes.
     pub(super) fn decode(bytes: &[u8; FOOTER_BYTES], table: u64, path: &Path) -> Result<Self> {
         if bytes[MAGIC_AT..] != MAGIC {
-            return Err(Error::corrupt(path, "it does not end like a table"));
+            return Err(Error::corrupt(path, "it does not end with a table footer"));
         }
         let version = u32_at(bytes, VERSION_AT);
         if version > FORMAT_VERSION {
@@ -116,7 +115,7 @@ impl Footer {
         Ok(Self::decode_unchecked(bytes))
     }
 
-    /// The handles that stand in a footer.
+    /// The handles in a footer.
     pub(super) fn decode_unchecked(bytes: &[u8; FOOTER_BYTES]) -> Self {
         let mut reader = Reader::new(bytes);
         let mut handle = || BlockHandle {
@@ -148,11 +147,11 @@ pub(super) struct Partition {
     pub(super) index: BlockHandle,
     /// None when the table has no filters.
     pub(super) filter: BlockHandle,
-    /// All blocks of the filter's mirror; none when it cannot be repaired.
+    /// All blocks of the filter's mirror; none if the filter cannot be repaired.
     pub(super) mirror: BlockHandle,
 }
 
-/// Buckets of a whole block of a mirror, which with its envelope fills a page.
+/// Buckets of a full block of a mirror, which with its envelope fills a page.
 pub(super) const MIRROR_BUCKETS: usize =
     (PAGE_BYTES as usize - TRAILER_BYTES) / MIRROR_BUCKET_BYTES;
 
@@ -178,7 +177,7 @@ impl Partition {
         reader.is_empty().then_some(Self { index, filter, mirror })
     }
 
-    /// The block of the mirror that has a bucket, and where in its content the bucket stands.
+    /// The block of the mirror that has a bucket, and the offset of the bucket in its content.
     pub(super) fn mirror_block(&self, bucket: u32) -> Option<(BlockHandle, usize)> {
         let (block, bucket) = (bucket as usize / MIRROR_BUCKETS, bucket as usize % MIRROR_BUCKETS);
         let at = block as u64 * PAGE_BYTES;

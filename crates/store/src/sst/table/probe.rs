@@ -1,6 +1,6 @@
-//! [`TableProbe`]: a point lookup in one table that never waits. It goes as
-//! far as memory allows and says which block it needs next, so that the caller
-//! decides how to read: one block, a batch for many probes, or not at all.
+//! [`TableProbe`]: a point lookup in one table that never waits. It advances as far as memory
+//! allows and returns the block that it needs next; the caller decides how to read: one block, a
+//! batch for many probes, or not at all.
 //!
 //! ```text
 //!             ┌── it is not worth its read ──┐
@@ -10,16 +10,15 @@
 //!     └──────────┴───────────────▶  Absent  ◀┴─────────────────┘
 //! ```
 //!
-//! Every edge is one turn of [`TableProbe::step`]. A key that has passed a filter, and of
-//! which the table has no version at all, is a false positive
-//! ([`TableProbe::false_positive`]). An entry that is found is
-//! the newest one that a reader at the lookup's sequence sees; range tombstones
-//! are the caller's affair. With all blocks in memory nothing is allocated.
+//! Every edge is one step of [`TableProbe::step`]. A key that has passed a filter, and of which the
+//! table has no version at all, is a false positive ([`TableProbe::false_positive`]). A found entry
+//! is the newest one that a reader at the lookup's sequence sees; the caller handles range
+//! tombstones. With all blocks in memory nothing is allocated.
 
 use std::ops::Range;
 
 use tidekv_cache::Pointer;
-use tidekv_cache::{BlockKind, FilteredLookup, Look};
+use tidekv_cache::{BlockKind, FilterLookup, FilteredLookup};
 
 use super::reader::Table;
 use crate::error::Result;
@@ -37,13 +36,13 @@ pub(crate) struct Found {
     block: BlockRef,
     /// Bytes of the block in the file.
     len: u32,
-    /// Entries before it in the block.
+    /// Number of entries before it in the block.
     position: u32,
     payload: Range<usize>,
 }
 
 impl Found {
-    /// Where it stands, in the table of that number.
+    /// A pointer to it, in the table of that number.
     pub(crate) fn pointer(&self, table: u64) -> Pointer {
         let (offset, len, position) = (self.block.offset(), self.len, self.position);
         Pointer { table, offset, len, position }
@@ -59,7 +58,7 @@ impl Found {
     }
 }
 
-/// Where a probe stands.
+/// The result of a step of a probe.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// This block is not in memory: read it, and supply it to the next step.
@@ -70,7 +69,7 @@ pub(crate) enum Step {
     Absent,
 }
 
-/// The block that the probe looks at next.
+/// The block that the probe checks next.
 #[derive(Debug, Clone, Copy)]
 enum Stage {
     Filter(usize),
@@ -85,22 +84,22 @@ pub(crate) struct TableProbe<'a> {
     table: &'a Table,
     key: LookupKey<'a>,
     stage: Stage,
-    /// Whether the table is to note what its filter saves this lookup.
-    teaches: bool,
-    /// Whether it went on behind the filter.
-    is_behind: bool,
-    /// What of [`FilteredLookup::reads_behind`] is known.
+    /// Whether this lookup is a sample for the filter's measured savings.
+    samples_filter_worth: bool,
+    /// Whether it advanced past the filter.
+    is_past_filter: bool,
+    /// The known part of [`FilteredLookup::reads_behind`].
     reads_behind: u32,
     /// The filter that let the key pass.
-    passed: Option<Passed>,
+    filter_match: Option<FilterMatch>,
 }
 
 /// A filter that let a key pass.
 #[derive(Debug, Clone, Copy)]
-struct Passed {
+struct FilterMatch {
     partition: usize,
-    /// If the key is not there, that can be unlearned.
-    can_unlearn: bool,
+    /// Whether the filter can be repaired if the key is absent.
+    is_repairable: bool,
 }
 
 impl<'a> TableProbe<'a> {
@@ -111,37 +110,44 @@ impl<'a> TableProbe<'a> {
             Some(found) if found.filter.is_none() => Stage::Index(partition),
             Some(_) => Stage::Filter(partition),
         };
-        Self { table, key, stage, teaches: false, is_behind: false, reads_behind: 0, passed: None }
+        Self {
+            table,
+            key,
+            stage,
+            samples_filter_worth: false,
+            is_past_filter: false,
+            reads_behind: 0,
+            filter_match: None,
+        }
     }
 
-    /// Goes on as far as memory allows. The step after [`Step::Need`] is given
-    /// the block that was needed.
+    /// Advances as far as memory allows. The step after [`Step::Need`] is given the needed block.
     pub(crate) fn step(&mut self, blocks: &Blocks, supplied: Option<BlockRef>) -> Result<Step> {
-        let step = self.go_on(blocks, supplied)?;
-        if self.teaches && !matches!(step, Step::Need(_)) {
+        let step = self.advance(blocks, supplied)?;
+        if self.samples_filter_worth && !matches!(step, Step::Need(_)) {
             let is_absent = matches!(step, Step::Absent);
-            let reads_behind = self.is_behind.then_some(self.reads_behind);
+            let reads_behind = self.is_past_filter.then_some(self.reads_behind);
             let lookup = FilteredLookup { is_absent, reads_behind };
             self.table.filter_worth().note(lookup);
         }
         Ok(step)
     }
 
-    fn go_on(&mut self, blocks: &Blocks, mut supplied: Option<BlockRef>) -> Result<Step> {
+    fn advance(&mut self, blocks: &Blocks, mut supplied: Option<BlockRef>) -> Result<Step> {
         let sought = Trailer::seek(self.key.sequence);
         loop {
-            // Most tables do not have the key, and a look at their filter is all.
+            // Most tables do not have the key, and the filter check is the only step.
             if let (Stage::Filter(partition), None) = (self.stage, &supplied) {
                 let handle = self.table.partitions()[partition].filter;
-                let (look, is_lesson) = self.look_for_filter(blocks, partition, handle);
-                self.teaches = is_lesson;
+                let (look, is_sampled) = self.look_for_filter(blocks, partition, handle);
+                self.samples_filter_worth = is_sampled;
                 self.stage = match look {
-                    Look::Read => {
-                        self.teaches = true;
+                    FilterLookup::Read => {
+                        self.samples_filter_worth = true;
                         return Ok(Step::Need(self.table.address(handle, BlockKind::Filter)));
                     }
-                    Look::Skip => self.go_behind(partition),
-                    Look::Seen(passed) => self.after_filter(passed),
+                    FilterLookup::Skip => self.go_past_filter(partition),
+                    FilterLookup::Hit(found) => self.after_filter(found),
                 };
                 continue;
             }
@@ -160,14 +166,14 @@ impl<'a> TableProbe<'a> {
                     Some(block) => block,
                     None => {
                         self.reads_behind += u32::from(kind == BlockKind::Index);
-                        self.teaches = self.is_behind;
+                        self.samples_filter_worth = self.is_past_filter;
                         return Ok(Step::Need(self.table.address(handle, kind)));
                     }
                 },
             };
             self.stage = match self.stage {
                 Stage::Filter(partition) => {
-                    self.after_filter(self.ask_filter(partition, block.bytes()))
+                    self.after_filter(self.check_filter(partition, block.bytes()))
                 }
                 Stage::Done => Stage::Done,
                 Stage::Index(_) => {
@@ -193,47 +199,47 @@ impl<'a> TableProbe<'a> {
         blocks: &Blocks,
         partition: usize,
         handle: BlockHandle,
-    ) -> (Look<Option<Passed>>, bool) {
+    ) -> (FilterLookup<Option<FilterMatch>>, bool) {
         let look = |block: &Block| match block.kind() {
-            BlockKind::Filter => self.ask_filter(partition, block.bytes()),
-            // A damaged index could lead to a block as if it were of another kind.
-            _ => Some(Passed { partition, can_unlearn: false }),
+            BlockKind::Filter => self.check_filter(partition, block.bytes()),
+            // A damaged index could refer to a block as if it were of another kind.
+            _ => Some(FilterMatch { partition, is_repairable: false }),
         };
         blocks.look_for(self.table.file(), handle, self.table.filter_worth(), look)
     }
 
-    /// The filter of a partition, if it lets the key pass.
-    fn ask_filter(&self, partition: usize, filter: &[u8]) -> Option<Passed> {
-        let can_unlearn = match filter::look(filter, self.key.hash) {
+    /// Checks the filter of a partition; returns the match if the key passes.
+    fn check_filter(&self, partition: usize, filter: &[u8]) -> Option<FilterMatch> {
+        let is_repairable = match filter::look(filter, self.key.hash) {
             FilterAnswer::Absent => return None,
             FilterAnswer::Maybe => false,
-            FilterAnswer::Matches(it) if self.table.learned().pass(partition, it) => true,
+            FilterAnswer::Matches(it) if self.table.filter_repairs().pass(partition, it) => true,
             FilterAnswer::Matches(_) => return None,
         };
-        Some(Passed { partition, can_unlearn })
+        Some(FilterMatch { partition, is_repairable })
     }
 
-    fn after_filter(&mut self, passed: Option<Passed>) -> Stage {
-        self.passed = passed;
-        match passed {
+    fn after_filter(&mut self, filter_match: Option<FilterMatch>) -> Stage {
+        self.filter_match = filter_match;
+        match filter_match {
             None => Stage::Done,
-            Some(Passed { partition, .. }) => self.go_behind(partition),
+            Some(FilterMatch { partition, .. }) => self.go_past_filter(partition),
         }
     }
 
-    /// Behind [`Step::Absent`]: that the key has passed a filter for nothing. It is the filter's
-    /// fault if the reader sees all that the table holds.
+    /// After [`Step::Absent`]: the false positive, if the key passed a filter. It is the filter's
+    /// fault only if the reader sees all entries of the table.
     pub(crate) fn false_positive(&self) -> Option<FalsePositive> {
-        let Passed { partition, can_unlearn } = self.passed?;
+        let FilterMatch { partition, is_repairable } = self.filter_match?;
         let properties = self.table.properties();
         let (keyspace, table, hash) = (properties.keyspace, properties.id, self.key.hash);
-        let found = FalsePositive { keyspace, table, partition, hash, can_unlearn };
+        let found = FalsePositive { keyspace, table, partition, hash, is_repairable };
         (self.key.sequence >= properties.largest_sequence).then_some(found)
     }
 
-    /// The filter does not say no, or is not asked.
-    fn go_behind(&mut self, partition: usize) -> Stage {
-        self.is_behind = true;
+    /// The filter lets the key pass, or is skipped.
+    fn go_past_filter(&mut self, partition: usize) -> Stage {
+        self.is_past_filter = true;
         Stage::Index(partition)
     }
 
@@ -250,9 +256,9 @@ impl<'a> TableProbe<'a> {
         }
     }
 
-    /// The answer of the one data block that can hold it: separators compare
-    /// with their trailer, so the first entry at or after the lookup, if it is
-    /// of this key, is in the block that the index names.
+    /// The result from the one data block that can hold the key: separators compare with their
+    /// trailer, so the first entry at or after the lookup, if it has this key, is in the block that
+    /// the index names.
     fn find_in(&self, block: BlockRef, len: u32) -> Step {
         let position =
             block.view().lower_bound(self.key.user_key, Trailer::seek(self.key.sequence));
@@ -260,7 +266,7 @@ impl<'a> TableProbe<'a> {
     }
 }
 
-/// The entry at `position` of a data block, if there is one and it is of the key.
+/// The entry at `position` of a data block, if it exists and has the key.
 fn entry_at(block: BlockRef, len: u32, position: usize, user_key: &[u8]) -> Option<Found> {
     let view = block.view();
     if position >= view.len() || !view.has_key(position, user_key) {
@@ -277,12 +283,12 @@ impl Table {
         TableProbe::new(self, key)
     }
 
-    /// Where to read the data block at `handle`, of which somebody else knows.
+    /// The address of the data block at `handle`.
     pub(crate) fn data_address(&self, handle: BlockHandle) -> BlockAddress {
         self.address(handle, BlockKind::Data)
     }
 
-    /// What `pointer` leads to in its block, if that is an entry of the key.
+    /// The entry of the key that `pointer` refers to in its block, if it is one.
     pub(crate) fn found_at(
         &self,
         block: BlockRef,

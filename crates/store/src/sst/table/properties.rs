@@ -1,4 +1,4 @@
-//! What a table says about itself: counts, bounds and how it was built.
+//! Properties of a table: counts, bounds and build settings.
 //!
 //! ```text
 //! SIZE     MEANING                                (in this order)
@@ -15,35 +15,33 @@
 //! varint   bytes of user keys, bytes of payloads, before compression
 //! varint   bytes of data blocks on disk, number of data blocks
 //! varint   kind of filter (0: none), filter bits per key
-//! 8        fingerprint of what the data blocks hold (0: not known)
+//! 8        fingerprint of the contents of the data blocks (0: unknown)
 //! ```
 //!
-//! Later fields go behind these: a reader ignores what follows the fields it
-//! knows.
+//! New fields are appended: a reader ignores all bytes after the fields that it knows.
 
 use crate::format::checksum::long_checksum;
 use crate::format::coding::{Reader, put_bytes, put_varint};
 use crate::format::key::{Kind, SEQUENCE_MAX, Sequence, Trailer, split_deadline};
 use crate::format::range_tombstones::RangeTombstone;
 
-/// What a table says about itself.
+/// The properties of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct TableProperties {
     pub(crate) id: u64,
     pub(crate) keyspace: u32,
-    /// Point entries, tombstones and expiring ones included.
+    /// Point entries, including tombstones and expiring entries.
     pub(crate) entries: u64,
     pub(crate) tombstones: u64,
     pub(crate) expiring: u64,
     pub(crate) range_tombstones: u64,
-    /// Of expiring entries; both 0 when there are none.
+    /// Of expiring entries; both 0 if there are none.
     pub(crate) earliest_deadline_ms: u64,
     pub(crate) latest_deadline_ms: u64,
-    /// Of point entries; both empty when there are none.
+    /// Of point entries; both empty if there are none.
     pub(crate) smallest_key: Box<[u8]>,
     pub(crate) largest_key: Box<[u8]>,
-    /// First key and end (exclusive) of all range tombstones; both empty when
-    /// there are none.
+    /// First key and end (exclusive) of all range tombstones; both empty if there are none.
     pub(crate) range_start: Box<[u8]>,
     pub(crate) range_end: Box<[u8]>,
     /// Of point entries and range tombstones; both 0 in an empty table.
@@ -54,19 +52,19 @@ pub(crate) struct TableProperties {
     /// Data blocks on disk.
     pub(crate) data_bytes: u64,
     pub(crate) data_blocks: u64,
-    /// 0 when there are no filters.
+    /// 0 if there are no filters.
     pub(crate) filter_kind: u8,
     pub(crate) filter_bits_per_key: u8,
-    /// A fingerprint of what all data blocks hold, in their order; 0 when it is not known,
-    /// as in tables of before it was there.
+    /// A fingerprint of the contents of all data blocks, in their order; 0 if unknown, as in tables
+    /// from before this field existed.
     pub(crate) contents: u64,
     /// The file's length. Not stored.
     pub(crate) file_bytes: u64,
 }
 
 impl TableProperties {
-    /// Counts a point entry. Entries come in order; the bounds on keys are
-    /// left to the caller, who need not copy every key for them.
+    /// Counts a point entry. Entries are counted in order; the caller sets the key bounds, so that
+    /// not every key is copied.
     pub(super) fn count_entry(&mut self, user_key: &[u8], trailer: Trailer, payload: &[u8]) {
         self.count_sequence(trailer.sequence());
         self.entries += 1;

@@ -1,6 +1,6 @@
-//! [`Table`]: an open table. It holds the top level of the index, the
-//! properties and the range tombstones; all other blocks come through
-//! [`Blocks`](crate::sst::blocks::Blocks). Immutable, shared between threads.
+//! [`Table`]: an open table. It holds the top level of the index, the properties and the range
+//! tombstones; all other blocks are read through [`Blocks`](crate::sst::blocks::Blocks). Immutable,
+//! shared between threads.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::sst::block_address::{BlockAddress, TableFile};
 use crate::sst::block_tier::Fingerprints;
 use crate::sst::filter::TableRepairs;
 
-/// What is read first: enough for footer, properties and top level of tables
-/// up to about a GiB, so that a table opens with one read.
+/// Size of the first read: enough for footer, properties and top level of tables up to about a GiB,
+/// so that a table opens with one read.
 const TAIL_BYTES: u64 = 16 << 10;
 
 /// An open table.
@@ -28,18 +28,18 @@ pub(crate) struct Table {
     file: Arc<TableFile>,
     /// An entry for each partition: its last separator.
     top: Block,
-    /// What the entries of `top` lead to.
+    /// The partitions that the entries of `top` refer to.
     partitions: Box<[Partition]>,
     properties: TableProperties,
     range_tombstones: RangeTombstones,
     filter_worth: FilterWorth,
-    learned: TableRepairs,
-    /// Of all filters.
+    filter_repairs: TableRepairs,
+    /// Size of all filters.
     filter_bytes: u64,
 }
 
 impl Table {
-    /// Opens the table `id` that `file` must hold.
+    /// Opens the table `id` in `file`.
     pub(crate) fn open(file: Arc<dyn File>, id: u64) -> Result<Self> {
         let bytes = file.len()?;
         if bytes < FOOTER_BYTES as u64 {
@@ -53,7 +53,7 @@ impl Table {
         let footer: &[u8; FOOTER_BYTES] =
             tail.last_chunk().expect("the tail is longer than the footer");
         let footer = Footer::decode(footer, id, file.path())?;
-        // The three blocks stand one after another before the footer.
+        // The three blocks are adjacent and precede the footer.
         let start =
             footer.range_tombstones.offset.min(footer.properties.offset).min(footer.top.offset);
         let mut sections = Sections { file: &*file, id, start: tail_start, bytes: tail };
@@ -81,10 +81,10 @@ impl Table {
         }
         let fingerprints = Fingerprints::new(properties.contents, &encoded, top.bytes());
         let table_file = TableFile::new(file, id, properties.keyspace, bytes);
-        let can_learn = partitions.iter().any(|partition| !partition.mirror.is_none());
+        let is_repairable = partitions.iter().any(|partition| !partition.mirror.is_none());
         Ok(Self {
             filter_bytes: partitions.iter().map(|it| u64::from(it.filter.len)).sum(),
-            learned: TableRepairs::new(if can_learn { partitions.len() } else { 0 }),
+            filter_repairs: TableRepairs::new(if is_repairable { partitions.len() } else { 0 }),
             file: Arc::new(table_file.known_by(fingerprints)),
             top,
             partitions,
@@ -114,11 +114,11 @@ impl Table {
             + size_of_val(&*self.partitions)
             + self.properties.charge()
             + self.range_tombstones.charge()
-            + self.learned.charge()
+            + self.filter_repairs.charge()
     }
 
-    /// About how many bytes of the file lie before `user_key`, to the size of
-    /// a partition; no I/O.
+    /// The approximate number of bytes of the file before `user_key`, accurate to a partition; no
+    /// I/O.
     pub(crate) fn approximate_offset_of(&self, user_key: &[u8]) -> u64 {
         let partition = self.partition_of(user_key, Trailer::seek(SEQUENCE_MAX));
         match partition.checked_sub(1) {
@@ -127,8 +127,8 @@ impl Table {
         }
     }
 
-    /// User keys that cut the table into partitions (a MiB or two of data
-    /// each), ascending: a part holds the keys up to its separator, inclusive.
+    /// User keys that cut the table into partitions (a MiB or two of data each), ascending: a
+    /// partition holds the keys up to its separator, inclusive.
     pub(crate) fn separators(&self) -> Vec<Box<[u8]>> {
         let view = self.top.view();
         let mut key = Vec::new();
@@ -142,15 +142,15 @@ impl Table {
         separators
     }
 
-    /// Index block and filter block (of no bytes, if there is none) of each partition, in
-    /// the order of the file; its data blocks stand before them.
+    /// Index block and filter block (of length 0 if there is none) of each partition, in the order
+    /// of the file; its data blocks precede them.
     pub(crate) fn metadata_blocks(&self) -> impl Iterator<Item = (BlockHandle, BlockHandle)> {
         self.partitions.iter().map(|partition| (partition.index, partition.filter))
     }
 
-    /// Where the blocks stand that begin at `offsets`, ascending; those where none begins
-    /// are passed over. `get` gets index blocks, all that are needed at once; what of the
-    /// table it does not get is passed over, too.
+    /// The addresses of the blocks that begin at `offsets`, ascending; offsets where no block
+    /// begins are skipped. `get` fetches all required index blocks at once; parts of the table
+    /// whose index it does not return are skipped, too.
     pub(crate) fn addresses_at(
         &self,
         offsets: &[u64],
@@ -194,7 +194,7 @@ impl Table {
         &self.partitions
     }
 
-    /// What a look at a filter of the table saves.
+    /// Measured savings of the table's filters.
     pub(super) fn filter_worth(&self) -> &FilterWorth {
         &self.filter_worth
     }
@@ -204,17 +204,17 @@ impl Table {
         self.filter_bytes
     }
 
-    /// What its filters have unlearned.
-    pub(crate) fn learned(&self) -> &TableRepairs {
-        &self.learned
+    /// Repairs of its filters.
+    pub(crate) fn filter_repairs(&self) -> &TableRepairs {
+        &self.filter_repairs
     }
 
     pub(super) fn top(&self) -> BlockView<'_> {
         self.top.view()
     }
 
-    /// The partition that holds the first entry at or after an internal key;
-    /// as many as there are when none does.
+    /// The partition that holds the first entry at or after an internal key; the number of
+    /// partitions if none does.
     pub(super) fn partition_of(&self, user_key: &[u8], trailer: Trailer) -> usize {
         self.top.view().lower_bound(user_key, trailer)
     }
@@ -223,7 +223,7 @@ impl Table {
         BlockAddress { file: self.file.clone(), handle, kind }
     }
 
-    /// The data block that entry `i` of an index block leads to.
+    /// The data block that entry `i` of an index block refers to.
     pub(super) fn data_handle(&self, index: &Block, i: usize) -> Result<BlockHandle> {
         let payload = index.view().entry(i).payload;
         BlockHandle::decode(&mut crate::format::coding::Reader::new(payload)).ok_or_else(|| {
@@ -243,7 +243,7 @@ struct Sections<'a> {
 }
 
 impl Sections<'_> {
-    /// The content of a block that must stand in the section.
+    /// The content of a block that must be inside the section.
     fn content(&self, handle: BlockHandle) -> Result<Content> {
         let damaged = |what: &str| {
             Error::corrupt(

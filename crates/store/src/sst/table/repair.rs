@@ -1,4 +1,4 @@
-//! Repairs of filters: [`Table::unlearn`].
+//! Repairs of filters: [`Table::repair_filter`].
 
 use smallvec::SmallVec;
 use tidekv_cache::BlockKind;
@@ -9,52 +9,52 @@ use crate::sst::block::BlockRef;
 use crate::sst::blocks::Blocks;
 use crate::sst::filter::{self, FilterAnswer, Repair};
 
-/// What came of a repair.
+/// The result of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RepairOutcome {
-    /// The key does not pass, or nobody can help it.
-    Known,
-    /// So many buckets were repaired, and it does not pass any more.
+    /// The key does not pass, or the filter cannot be repaired.
+    NotNeeded,
+    /// This many buckets were repaired, and the key no longer passes.
     Repaired(u64),
-    /// It passes still: it cannot be told from a key that is there.
-    Hopeless,
+    /// The key still passes: the filter cannot distinguish it from a key of the table.
+    Impossible,
 }
 
 impl Table {
-    /// Has the filter of a partition unlearn that the key with this hash, which the table does not
-    /// have, may be there. Reads past the cache: the filter, if it is not in memory, and a page of
-    /// its mirror for each bucket, which is at most two. Of a filter that cannot be repaired, or
-    /// knows already, no page is read. One thread at a time.
+    /// Repairs the filter of a partition, so that the key with this hash, which the table does not
+    /// have, no longer passes. Reads past the cache: the filter, if it is not in memory, and a page
+    /// of its mirror for each of at most two buckets. If the filter cannot be repaired, or already
+    /// excludes the key, no page is read. One thread at a time.
     ///
     /// # Errors
-    /// Those of the reads; what was not repaired passes on.
-    pub(crate) fn unlearn(
+    /// Those of the reads; the key then still passes.
+    pub(crate) fn repair_filter(
         &self,
         blocks: &Blocks,
         number: usize,
         hash: u64,
     ) -> Result<RepairOutcome> {
         let Some(partition) = self.partitions().get(number) else {
-            return Ok(RepairOutcome::Known);
+            return Ok(RepairOutcome::NotNeeded);
         };
         if partition.mirror.is_none() {
-            return Ok(RepairOutcome::Known);
+            return Ok(RepairOutcome::NotNeeded);
         }
         let filter = self.address(partition.filter, BlockKind::Filter);
-        let filter = match blocks.cached_by_chance(&filter) {
+        let filter = match blocks.cached_without_miss(&filter) {
             Some(filter) => filter,
             None => blocks.read_to_repair(&filter)?,
         };
         let FilterAnswer::Matches(matches) = filter::look(filter.bytes(), hash) else {
-            return Ok(RepairOutcome::Known);
+            return Ok(RepairOutcome::NotNeeded);
         };
-        if !self.learned().pass(number, matches) {
-            return Ok(RepairOutcome::Known);
+        if !self.filter_repairs().pass(number, matches) {
+            return Ok(RepairOutcome::NotNeeded);
         }
-        // All that is needed is read before anything is repaired.
+        // Everything is read before anything is repaired.
         let mut repairs: SmallVec<[(u32, Repair); 2]> = SmallVec::new();
         for (bucket, _) in matches.buckets() {
-            let before = self.learned().repair_of(number, bucket);
+            let before = self.filter_repairs().repair_of(number, bucket);
             if !matches.pass_in(bucket, before) {
                 continue;
             }
@@ -65,12 +65,12 @@ impl Table {
             let tails = self.tails_at(&blocks.read_to_repair(&mirror)?, at)?;
             match matches.repair(bucket, tails, before) {
                 Some(repair) => repairs.push((bucket, repair)),
-                None => return Ok(RepairOutcome::Hopeless),
+                None => return Ok(RepairOutcome::Impossible),
             }
         }
         let buckets = partition.mirror.len as usize / filter::MIRROR_BUCKET_BYTES;
         for &(bucket, repair) in &repairs {
-            self.learned().add(number, buckets, bucket, repair);
+            self.filter_repairs().add(number, buckets, bucket, repair);
         }
         Ok(RepairOutcome::Repaired(repairs.len() as u64))
     }

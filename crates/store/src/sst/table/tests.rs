@@ -1,5 +1,5 @@
-//! Tables against a model: every read agrees with a sorted list, under every
-//! compression, block size and cache, and no damaged file gives a wrong answer.
+//! Tables compared with a model: every read agrees with a sorted list, under every compression,
+//! block size and cache, and no damaged file gives a wrong result.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ fn build(
 
 fn open(storage: &MemoryStorage, cache_bytes: usize) -> Result<(Arc<Table>, Arc<Blocks>)> {
     let table = Table::open(storage.open_read(Path::new(PATH), Access::Direct)?, ID)?;
-    Ok((Arc::new(table), Arc::new(Blocks::alone(Arc::new(storage.clone()), cache_bytes))))
+    Ok((Arc::new(table), Arc::new(Blocks::standalone(Arc::new(storage.clone()), cache_bytes))))
 }
 
 fn table_of(
@@ -71,7 +71,7 @@ fn counter(blocks: &Blocks, name: &str) -> u64 {
     blocks.counters().iter().find(|c| c.0 == name).unwrap().1
 }
 
-/// Drives a probe, reading what it needs.
+/// Drives a probe and reads the blocks that it needs.
 fn get(
     table: &Table,
     blocks: &Blocks,
@@ -145,12 +145,12 @@ fn any_options() -> impl Strategy<Value = TableOptions> {
     })
 }
 
-/// A move of a cursor: which, and to about which entry.
+/// A move of a cursor: its kind, and the approximate target entry.
 type Move = (u8, prop::sample::Index, bool);
 
 /// Makes the moves on a cursor and on an index into the list.
 fn walk(cursor: &mut TableCursor, blocks: &Blocks, entries: &[Entry], moves: &[Move]) {
-    // `entries.len()` stands for "not valid".
+    // `entries.len()` means "not valid".
     let mut at = entries.len();
     for (which, near, two_phases) in moves {
         let sought: (Vec<u8>, Trailer) = match entries.get(near.index(entries.len() + 1)) {
@@ -289,7 +289,7 @@ fn versions_of_one_key_may_span_blocks_and_partitions() {
 }
 
 #[test]
-fn the_longest_keys_and_long_values_come_back() {
+fn longest_keys_and_long_values_round_trip() {
     for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
         let mut entries = Vec::new();
         for n in 0..6u8 {
@@ -317,7 +317,7 @@ fn the_longest_keys_and_long_values_come_back() {
 }
 
 #[test]
-fn a_cold_block_is_one_page_and_most_of_it_is_entries() {
+fn uncached_block_is_one_page_mostly_of_entries() {
     let entries = numbered(20_000, 100);
     let (table, blocks) = table_of(options(), &entries, 0);
     let list = describe(&table, &blocks).unwrap();
@@ -333,7 +333,7 @@ fn a_cold_block_is_one_page_and_most_of_it_is_entries() {
 }
 
 #[test]
-fn compressed_blocks_of_large_values_are_a_little_larger_rather_than_much_too_small() {
+fn compressed_blocks_of_large_values_may_be_slightly_too_large() {
     let blocks = |compression, len| {
         let options = TableOptions { compression, ..options() };
         let (table, _) = table_of(options, &numbered(120, len), 1 << 20);
@@ -342,14 +342,14 @@ fn compressed_blocks_of_large_values_are_a_little_larger_rather_than_much_too_sm
     // Four of them are 4.2 KB; in whole pages that would be two.
     assert_eq!(blocks(Compression::None, 1024), 40);
     assert_eq!(blocks(Compression::Lz4, 1024), 30);
-    // Where they would be much larger, or are nearly full, nothing changes.
+    // If they would be much larger, or are nearly full, nothing changes.
     for len in [100, 1200, 1900, 3000, 9000] {
         assert_eq!(blocks(Compression::Lz4, len), blocks(Compression::None, len), "{len}");
     }
 }
 
 #[test]
-fn a_scan_reads_ahead_and_a_compaction_reads_in_large_pieces() {
+fn scan_reads_ahead_and_compaction_reads_large_pieces() {
     let entries = numbered(20_000, 100);
     let count = |reading, cache_bytes| {
         let (table, blocks) = table_of(options(), &entries, cache_bytes);
@@ -371,7 +371,7 @@ fn a_scan_reads_ahead_and_a_compaction_reads_in_large_pieces() {
 }
 
 #[test]
-fn a_seek_reads_what_scans_usually_need_in_one_trip() {
+fn seek_reads_the_usual_scan_length_in_one_trip() {
     let entries = numbered(20_000, 100);
     for two_phases in [false, true] {
         let (table, blocks) = table_of(options(), &entries, 1 << 20);
@@ -404,12 +404,12 @@ fn a_seek_reads_what_scans_usually_need_in_one_trip() {
 }
 
 #[test]
-fn a_seek_passes_over_blocks_in_memory_in_one_trip() {
+fn seek_skips_cached_blocks_in_one_trip() {
     let entries = numbered(400, 1000);
     let (table, blocks) = table_of(options(), &entries, 16 << 20);
     let lengths = Arc::<ScanLengths>::default();
     (0..4).for_each(|_| lengths.record(34));
-    // Somebody has got the index, the first entry and two in the middle.
+    // The index, the first entry and two in the middle are cached.
     for n in [100, 120, 170] {
         let target = Target::AtOrAfter(&entries[n].0, Trailer::seek(SEQUENCE_MAX));
         let mut cursor =
@@ -421,7 +421,7 @@ fn a_seek_passes_over_blocks_in_memory_in_one_trip() {
     let reading = Reading::Cached(lengths);
     let mut cursor = TableCursor::new(table, blocks.clone(), reading);
     let target = Target::AtOrAfter(&entries[100].0, Trailer::seek(SEQUENCE_MAX));
-    // All is wanted that is missing, though the seek itself needs nothing.
+    // All missing blocks are wanted, although the seek itself needs none.
     let wanted = cursor.want(target);
     assert_eq!(wanted.len(), 36 - 3);
     cursor.seek(target).unwrap();
@@ -434,7 +434,7 @@ fn a_seek_passes_over_blocks_in_memory_in_one_trip() {
 }
 
 #[test]
-fn an_open_table_knows_its_properties_separators_and_offsets() {
+fn open_table_returns_properties_separators_and_offsets() {
     let storage = MemoryStorage::new();
     let mut entries = numbered(30_000, 100);
     entries.push((b"x".to_vec(), Trailer::new(40_000, Kind::Delete), Vec::new()));
@@ -475,7 +475,7 @@ fn an_open_table_knows_its_properties_separators_and_offsets() {
 }
 
 #[test]
-fn a_table_of_range_tombstones_alone_is_a_table() {
+fn table_with_only_range_tombstones_is_valid() {
     let storage = MemoryStorage::new();
     build(&storage, options(), &[], &[RangeTombstone::new(b"a", b"b", 9)]).unwrap();
     let (table, blocks) = open(&storage, 0).unwrap();

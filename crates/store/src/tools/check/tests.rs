@@ -1,4 +1,4 @@
-//! A sound store has no damage; whatever is damaged is named.
+//! A sound store has no damage; damaged files are named.
 
 use super::*;
 use crate::{Db, Durability, Environment, Options};
@@ -42,7 +42,7 @@ fn inspector(disk: &MemoryStorage) -> crate::tools::inspect::Inspector {
 }
 
 #[test]
-fn a_sound_store_has_no_damage_and_stays_as_it_is() {
+fn check_of_a_sound_store_finds_and_changes_nothing() {
     let disk = MemoryStorage::new();
     assert_eq!(run(&disk).unwrap_err().kind(), ErrorKind::Unavailable);
     store(&disk);
@@ -61,7 +61,7 @@ fn a_sound_store_has_no_damage_and_stays_as_it_is() {
 }
 
 #[test]
-fn a_flipped_bit_anywhere_is_found_and_its_file_named() {
+fn flipped_bit_anywhere_is_found_and_its_file_is_named() {
     let disk = MemoryStorage::new();
     store(&disk);
     let log_end = inspector(&disk).logs(|_| ()).unwrap()[0].end;
@@ -73,7 +73,7 @@ fn a_flipped_bit_anywhere_is_found_and_its_file_named() {
         };
         let path = Path::new("/d").join(&file.name);
         let good = disk.read_file(&path).unwrap();
-        // Padding between blocks and behind the manifest is not data.
+        // Padding between blocks and after the manifest is not data.
         let step = (end as usize / 40).max(1);
         for at in (0..end as usize).step_by(step).filter(|&at| good[at] != 0) {
             let mut bad = good.clone();
@@ -93,7 +93,7 @@ fn a_flipped_bit_anywhere_is_found_and_its_file_named() {
 }
 
 #[test]
-fn a_missing_file_is_named_and_the_rest_still_checked() {
+fn missing_file_is_named_and_the_others_are_checked() {
     let disk = MemoryStorage::new();
     store(&disk);
     for file in inspector(&disk).store().unwrap().files {

@@ -10,8 +10,8 @@
 //!          which `Change::encode` writes them
 //! ```
 //!
-//! A tag that is not known means that a newer version wrote the store: it is
-//! refused. Values on disk: do not change.
+//! An unknown tag means that a newer version wrote the store: the store is refused. Values on disk:
+//! do not change.
 
 use std::time::Duration;
 
@@ -21,56 +21,54 @@ use crate::options::{Compression, FilterKind, KeyspaceOptions};
 use crate::wal::LogPosition;
 use crate::wal::format::RECORD_EDIT;
 
-/// The newest format that this version reads and the one it writes.
+/// The newest format that this version reads, and the one it writes.
 pub(crate) const FORMAT_VERSION: u64 = 1;
 
-/// What the manifest knows of a table.
+/// The manifest's record of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TableMeta {
     pub(crate) id: u64,
     /// File length in bytes.
     pub(crate) bytes: u64,
-    /// Every key of the table, range tombstones included, lies from
-    /// `smallest` to `largest`.
+    /// Every key of the table, range tombstones included, is between `smallest` and `largest`.
     pub(crate) smallest: Box<[u8]>,
     pub(crate) largest: Box<[u8]>,
     /// Whether `largest` is the exclusive end of a range tombstone.
     pub(crate) largest_is_exclusive: bool,
     pub(crate) entries: u64,
-    /// Deletions among the entries.
+    /// Number of tombstones among the entries.
     pub(crate) tombstones: u64,
     pub(crate) range_tombstones: u64,
     pub(crate) largest_sequence: Sequence,
-    /// The sequence that stands for those in the file (bulk ingest); 0: none.
+    /// The sequence that replaces those in the file (bulk ingest); 0: none.
     pub(crate) sequence_override: Sequence,
-    /// When the first entry expires, in milliseconds since 1970; 0: never.
+    /// The earliest deadline of an entry, in milliseconds since 1970; 0: none.
     pub(crate) earliest_deadline_ms: u64,
 }
 
 /// One change of the store's structure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// Stands first in every manifest.
+    /// The first change of every manifest.
     Identity {
         format: u64,
         store: u64,
     },
-    /// File numbers from here on are free.
+    /// The next unused file number.
     NextFile(u64),
-    /// Sequences up to here may stand in tables.
+    /// Tables may contain sequences up to this one.
     LastSequence(Sequence),
-    /// Logs with smaller numbers do not count any more.
+    /// Logs with smaller numbers are obsolete.
     MinLog(u64),
-    /// Nor do the frames of this log before the offset.
+    /// So are the frames of this log before the offset.
     LogPassed(LogPosition),
-    /// A keyspace comes into being or changes its options.
+    /// Creates a keyspace or changes its options.
     PutKeyspace {
         id: u32,
         name: Box<str>,
         options: KeyspaceOptions,
     },
-    /// Writes of the keyspace up to here stand in tables; the log's copies are
-    /// to be passed over.
+    /// Tables hold the writes of the keyspace up to this sequence; replay skips the log's copies.
     Flushed {
         keyspace: u32,
         sequence: Sequence,
@@ -106,10 +104,10 @@ mod tag {
     pub(super) const LOG_PASSED: u8 = 9;
 }
 
-/// Why bytes are no edit.
+/// Why an edit cannot be decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// They are damaged.
+    /// The bytes are damaged.
     Damaged,
     /// A newer version wrote them.
     Newer,
@@ -300,7 +298,7 @@ fn filter_code(kind: FilterKind) -> u8 {
     }
 }
 
-/// Leaves what it does not know, for a newer version has written it.
+/// Ignores unknown bytes, which a newer version has written.
 fn decode_filter_kind(body: &mut Reader<'_>) -> FilterKind {
     match body.clone().u8() {
         Some(2) => {
@@ -319,7 +317,7 @@ fn encode_options(options: &KeyspaceOptions, out: &mut Vec<u8>) {
     let ttl_ms =
         options.default_ttl.map_or(0, |ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
     put_varint(out, ttl_ms);
-    // An older version takes a store with such a keyspace for one of a newer version.
+    // An older version treats a store with such a keyspace as one of a newer version.
     if options.filter_kind != FilterKind::default() {
         out.push(filter_code(options.filter_kind));
     }
@@ -376,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_come_back_and_cut_ones_are_refused() {
+    fn edits_round_trip_and_truncated_ones_are_refused() {
         let mut bytes = Vec::new();
         example().encode(&mut bytes);
         assert_eq!(Edit::decode(&bytes), Ok(example()));
@@ -388,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_newer_version_wrote_is_refused() {
+    fn edit_of_a_newer_version_is_refused() {
         assert_eq!(Edit::decode(&[RECORD_EDIT, 200, 0]), Err(Refused::Newer));
         let newer =
             Edit { changes: vec![Change::Identity { format: FORMAT_VERSION + 1, store: 1 }] };

@@ -1,14 +1,13 @@
-//! How the manifest gets to stable storage, and back.
+//! Writes the manifest to stable storage, and reads it back.
 //!
-//! Guarantees: an edit that [`Manifest::commit`] acknowledged is part of every
-//! later recovery; one that failed is part of none, once a later commit has
-//! succeeded; a reader never sees half an edit. `CURRENT` names the manifest
-//! that counts and is replaced in one step (written aside, synced, renamed,
-//! directory synced).
+//! Guarantees: an edit that [`Manifest::commit`] acknowledged is part of every later recovery; a
+//! failed edit is part of none, once a later commit has succeeded; a reader never sees half an
+//! edit. `CURRENT` names the current manifest and is replaced in one step (written to a temporary
+//! file, synced, renamed, directory synced).
 //!
-//! After a failed write or sync the end of the manifest file is not known, so
-//! the next commit begins a new file with a snapshot of the state. Until then
-//! whatever the failed edit refers to must stay in place.
+//! After a failed write or sync the end of the manifest file is unknown, so the next commit begins
+//! a new file with a snapshot of the state. Until then all files that the failed edit refers to
+//! must stay in place.
 //!
 //! `CURRENT` is one line of text:
 //!
@@ -16,7 +15,7 @@
 //! tidekv 1 MANIFEST-000007 1f2e3d4c
 //! ```
 //!
-//! version of this line, name, and the checksum (hex) of all before its space.
+//! version of this line, name, and the checksum (hex) of everything before its space.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,8 +30,8 @@ use crate::format::files::{CURRENT, CURRENT_TEMPORARY, FileName, manifest_name};
 use crate::wal::names::Names;
 use crate::wal::{LogReader, LogWriter};
 
-/// A manifest that has grown past this, and past twice its first snapshot, is
-/// begun anew: replaying it would take longer than the snapshot.
+/// A manifest that exceeds this size, and twice its first snapshot, is rewritten: replaying it
+/// would take longer than the snapshot.
 const ROLL_BYTES: u64 = 1 << 20;
 
 /// The manifest of an open store.
@@ -42,42 +41,41 @@ pub(crate) struct Manifest {
     state: State,
     /// `None` before the first commit and after a failure.
     log: Option<LogWriter>,
-    /// The file that `CURRENT` names since the last commit that began one.
+    /// The file that `CURRENT` has named since the last commit that began one.
     file_number: Option<u64>,
     snapshot_bytes: u64,
 }
 
 impl Manifest {
-    /// A manifest that begins with `state`; nothing is written before the
-    /// first commit.
+    /// A manifest that begins with `state`; writes nothing before the first commit.
     pub(crate) fn new(names: Arc<Names>, state: State) -> Self {
         Self { names, state, log: None, file_number: None, snapshot_bytes: 0 }
     }
 
-    /// What the store consists of.
+    /// The contents of the store.
     pub(crate) fn state(&self) -> &State {
         &self.state
     }
 
-    /// The number of the manifest file that counts, once one is written. It
-    /// counts also when nothing more can be appended to it.
+    /// The number of the current manifest file, once one is written. It stays current even if
+    /// appending to it has failed.
     pub(crate) fn file_number(&self) -> Option<u64> {
         self.file_number
     }
 
-    /// Numbers up to `used` are not given out any more.
+    /// Numbers up to `used` will not be allocated any more.
     pub(crate) fn pass_over_files(&mut self, used: u64) {
         self.state.next_file = self.state.next_file.max(used + 1);
     }
 
-    /// A file number that was never given out.
+    /// A file number that was never used.
     pub(crate) fn allocate_file(&mut self) -> u64 {
         let number = self.state.next_file;
         self.state.next_file += 1;
         number
     }
 
-    /// Makes `edit` durable, then part of the state.
+    /// Makes `edit` durable, then applies it to the state.
     pub(crate) fn commit(&mut self, mut edit: Edit) -> Result<()> {
         edit.push(super::edit::Change::NextFile(self.state.next_file));
         let mut next = self.state.clone();
@@ -97,8 +95,8 @@ impl Manifest {
                 return Err(error);
             }
         }
-        // Vouches for the edit, so that damage to it is not taken for a commit
-        // that was torn. Where it fails the next commit begins a new file.
+        // A mark that confirms the edit, so that damage to it is not mistaken for a torn commit. If
+        // the mark fails, the next commit begins a new file.
         if self.log.as_mut().is_some_and(|log| log.mark().is_err()) {
             self.log = None;
         }
@@ -108,7 +106,7 @@ impl Manifest {
 
     fn begin_file(&mut self, next: &mut State) -> Result<()> {
         let number = self.state.next_file.max(next.next_file);
-        // The number is used up even if this fails half-way.
+        // The number is used even if this fails half-way.
         self.state.next_file = number + 1;
         next.next_file = number + 1;
         self.log = None;
@@ -123,7 +121,7 @@ impl Manifest {
         self.snapshot_bytes = log.offset();
         self.log = Some(log);
         if let Some(old) = self.file_number.replace(number) {
-            // Left behind at worst: the next opening removes it.
+            // At worst the file remains until the next opening removes it.
             let _ = storage.remove(&self.names.directory().join(manifest_name(old)));
         }
         Ok(())
@@ -137,8 +135,7 @@ pub(crate) fn write_new(storage: &Arc<dyn Storage>, directory: &Path, state: Sta
     manifest.commit(Edit::default())
 }
 
-/// Reads the state of the store in `directory`; `None` when there is no store.
-/// Changes nothing.
+/// Reads the state of the store in `directory`; `None` if there is no store. Changes nothing.
 pub(crate) fn read(storage: &dyn Storage, directory: &Path) -> Result<Option<(State, u64)>> {
     let current = directory.join(CURRENT);
     if !storage.exists(&current)? {
@@ -162,7 +159,7 @@ pub(crate) fn read(storage: &dyn Storage, directory: &Path) -> Result<Option<(St
         edits += 1;
     }
     if edits == 0 {
-        return Err(Error::corrupt(&path, "it holds no edit"));
+        return Err(Error::corrupt(&path, "it contains no edit"));
     }
     Ok(Some((state, number)))
 }
@@ -205,7 +202,7 @@ fn read_current(storage: &dyn Storage, path: &Path) -> Result<u64> {
     match (words.next(), words.next(), words.next()) {
         (Some("tidekv"), Some("1"), Some(name)) => match FileName::parse(name) {
             Some(FileName::Manifest(number)) if text == current_line(number) => Ok(number),
-            _ => Err(Error::corrupt(path, "its checksum does not fit")),
+            _ => Err(Error::corrupt(path, "its checksum does not match")),
         },
         (Some("tidekv"), Some(version), _) if version.parse::<u32>().is_ok_and(|v| v > 1) => {
             Err(newer(path))
@@ -286,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_current_is_refused_and_a_damaged_one_named() {
+    fn newer_current_is_refused_and_damaged_one_is_named() {
         let disk = MemoryStorage::new();
         new(&disk).commit(put(1)).unwrap();
         let current = Path::new("/d/CURRENT");

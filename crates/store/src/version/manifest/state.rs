@@ -1,5 +1,5 @@
-//! What the edits of a manifest add up to. Pure data; applying an edit that
-//! contradicts the state says so instead of guessing.
+//! The state that results from the edits of a manifest. Pure data; applying an edit that
+//! contradicts the state returns an error instead of guessing.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,21 @@ use crate::format::key::Sequence;
 use crate::options::KeyspaceOptions;
 use crate::wal::LogPosition;
 
-/// A keyspace as the manifest knows it.
+/// A keyspace in the manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeyspaceState {
     pub(crate) name: Box<str>,
     pub(crate) options: KeyspaceOptions,
-    /// Writes up to here stand in tables.
+    /// Tables hold the writes up to this sequence.
     pub(crate) flushed: Sequence,
     /// By level, then by table id.
     pub(crate) levels: [BTreeMap<u64, TableMeta>; LEVELS],
 }
 
-/// Keyspaces are numbered on from the largest.
+/// New keyspaces are numbered from the largest number on.
 const KEYSPACE_MAX: u32 = u32::MAX / 2;
 
-/// The largest of the numbers in `change` from which the store counts on, or
-/// which it adds up.
+/// The largest number in `change` that the store increments or adds up.
 fn largest_number(change: &Change) -> u64 {
     match change {
         Change::NextFile(number) | Change::LastSequence(number) | Change::MinLog(number) => *number,
@@ -48,14 +47,14 @@ fn largest_number(change: &Change) -> u64 {
     }
 }
 
-/// A store as the manifest knows it.
+/// A store in the manifest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) store: u64,
     pub(crate) next_file: u64,
     pub(crate) last_sequence: Sequence,
     pub(crate) min_log: u64,
-    /// Frames before this do not count any more.
+    /// Frames before this position are obsolete.
     pub(crate) log_passed: LogPosition,
     pub(crate) keyspaces: BTreeMap<u32, KeyspaceState>,
 }
@@ -66,7 +65,7 @@ impl State {
         Self { store, next_file: 1, ..Self::default() }
     }
 
-    /// Applies `edit`; the error says what contradicts the state.
+    /// Applies `edit`; the error describes the contradiction.
     pub(crate) fn apply(&mut self, edit: &Edit) -> Result<(), String> {
         for change in &edit.changes {
             if largest_number(change) > COUNT_MAX {
@@ -96,7 +95,7 @@ impl State {
                 }
                 Change::RemoveTable { keyspace, level, id } => {
                     if self.level(*keyspace, *level)?.remove(id).is_none() {
-                        return Err(format!("table {id} is removed, but it is not there"));
+                        return Err(format!("table {id} is removed, but it does not exist"));
                     }
                 }
             }
@@ -104,7 +103,7 @@ impl State {
         Ok(())
     }
 
-    /// What logs say that do not count is not kept.
+    /// Records that frames before `position` are obsolete. A position in an obsolete log is not stored.
     fn pass_log(&mut self, position: LogPosition) {
         let counts = position.log >= self.min_log && position.offset > 0;
         self.log_passed = if counts { position } else { LogPosition::default() };
@@ -131,7 +130,7 @@ impl State {
             .ok_or_else(|| format!("there is no level {level}"))
     }
 
-    /// One edit that makes this state from nothing.
+    /// One edit that creates this state from an empty one.
     pub(crate) fn snapshot(&self) -> Edit {
         let mut edit = Edit::default();
         edit.push(Change::Identity { format: FORMAT_VERSION, store: self.store });
@@ -155,7 +154,7 @@ impl State {
         edit
     }
 
-    /// Where the first log that counts is to be read from.
+    /// The start of the first required log.
     pub(crate) fn log_start(&self) -> LogPosition {
         let begin = LogPosition { log: self.min_log, offset: 0 };
         if self.log_passed.log == self.min_log { self.log_passed } else { begin }
@@ -175,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_snapshot_makes_the_same_state() {
+    fn snapshot_restores_the_same_state() {
         let mut state = State::new(5);
         let table = TableMeta {
             id: 3,

@@ -60,7 +60,7 @@ fn edits() -> Vec<Edit> {
     .into()
 }
 
-/// The state that the edits add up to.
+/// The state that results from the edits.
 fn expected() -> State {
     let mut state = State::new(77);
     edits().iter().for_each(|edit| state.apply(edit).unwrap());
@@ -69,7 +69,7 @@ fn expected() -> State {
 }
 
 #[test]
-fn a_manifest_has_the_released_bytes_and_they_are_still_read() {
+fn manifest_matches_golden_bytes() {
     let disk = MemoryStorage::new();
     disk.create_dir_all(Path::new(DIRECTORY)).unwrap();
     let names = Names::new(Arc::new(disk.clone()), Path::new(DIRECTORY));

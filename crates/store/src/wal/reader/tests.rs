@@ -1,4 +1,4 @@
-//! Ends that are torn, damaged and searched.
+//! Torn ends, damage, and the search after the end.
 
 use super::*;
 use crate::wal::LogWriter;
@@ -9,9 +9,9 @@ use tidekv_io::{Access, MemoryStorage, Storage};
 const NUMBER: u64 = 7;
 
 proptest::proptest! {
-    /// The search finds what a look at every place finds.
+    /// The fast search finds the same offset as a check of every offset.
     #[test]
-    fn no_witness_is_passed_over(
+    fn search_misses_no_synced_header(
         piece in proptest::collection::vec(proptest::sample::select(&[0u8, 0, 0, 1, 40][..]), 16..120),
         cut in 0u64..60,
         skipped in 0u64..40,
@@ -30,7 +30,7 @@ proptest::proptest! {
         });
         let behind = 30 + piece.len() as u64 - 15;
         let expected = expected.map_or((behind, false), |at| (at, true));
-        proptest::prop_assert_eq!(reader.next_witness(from, cut, &Finder::new(&ZEROS)), expected);
+        proptest::prop_assert_eq!(reader.next_synced_header(from, cut, &Finder::new(&ZEROS)), expected);
     }
 }
 
@@ -74,7 +74,7 @@ fn storage() -> MemoryStorage {
 }
 
 #[test]
-fn records_come_back_in_order() {
+fn records_are_read_back_in_order() {
     let disk = storage();
     let large = vec![5; PIECE_BYTES + 100];
     write(&disk, &[(b"one", false), (&large, true), (b"three", false)], true);
@@ -117,7 +117,7 @@ fn damage_before_the_synced_offset_is_refused() {
 }
 
 #[test]
-fn frames_of_an_earlier_life_are_not_read() {
+fn frames_of_an_earlier_log_are_not_read() {
     let disk = storage();
     write(&disk, &[(b"old one", true), (b"old two", true), (b"old three", true)], false);
     let file = disk.open(Path::new("/log"), Access::Buffered).unwrap();

@@ -1,4 +1,4 @@
-//! Lists are read as they were written, and what is none is none.
+//! Lists round-trip, and malformed lists are rejected.
 
 use super::*;
 use crate::format::checksum::long_checksum;
@@ -42,14 +42,14 @@ fn list() -> HotList {
 }
 
 #[test]
-fn a_list_is_read_as_it_was_written() {
+fn hot_list_round_trips() {
     for list in [list(), HotList { shares: [0.0, 0.0, 1.0], ..HotList::default() }] {
         assert_eq!(HotList::decode(&list.encode()), Some(list));
     }
 }
 
 #[test]
-fn a_list_has_the_released_bytes_and_they_are_still_read() {
+fn hot_list_matches_golden_bytes() {
     let bytes = list().encode();
     let parts = [
         (16, "Magic, checksum"),
@@ -70,7 +70,7 @@ fn a_list_has_the_released_bytes_and_they_are_still_read() {
 }
 
 #[test]
-fn what_is_torn_or_damaged_is_none() {
+fn torn_or_damaged_hot_list_is_ignored() {
     let bytes = list().encode();
     for len in 0..bytes.len() {
         assert_eq!(HotList::decode(&bytes[..len]), None, "{len} bytes");
@@ -83,7 +83,7 @@ fn what_is_torn_or_damaged_is_none() {
 }
 
 #[test]
-fn what_no_list_says_is_none_even_with_the_right_checksum() {
+fn malformed_hot_list_is_ignored_despite_a_valid_checksum() {
     let sealed = |body: &[u8]| {
         let mut bytes = MAGIC.to_vec();
         let sum = long_checksum(u64::from_le_bytes(MAGIC), body);

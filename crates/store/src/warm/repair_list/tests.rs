@@ -1,4 +1,4 @@
-//! Lists come back, and what is none is no list.
+//! Lists round-trip, and malformed lists are rejected.
 
 use super::*;
 use tidekv_testkit::golden::Dump;
@@ -25,27 +25,26 @@ fn sealed(body: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_list_comes_back() {
+fn repair_list_round_trips() {
     for list in [list(), RepairList::default()] {
         assert_eq!(RepairList::decode(&list.encode()), Some(list));
     }
 }
 
 #[test]
-fn a_list_has_the_released_bytes_and_they_are_still_read() {
+fn repair_list_matches_golden_bytes() {
     let bytes = list().encode();
     let mut dump = Dump::new(
-        "What filters had unlearned when a store was closed. See \
-         crates/store/src/warm/repair_list.rs.",
+        "Repairs of filters when a store was closed. See crates/store/src/warm/repair_list.rs.",
     );
     let parts = [(8, "Magic"), (16, "Checksum"), (24, "Store"), (bytes.len(), "Tables")];
     dump.parts(&bytes, &parts);
-    let released = dump.hold_against("learned-list");
+    let released = dump.hold_against("filter-repairs");
     assert_eq!(RepairList::decode(&released[0].1), Some(list()));
 }
 
 #[test]
-fn what_is_torn_or_damaged_is_no_list() {
+fn torn_or_damaged_repair_list_is_ignored() {
     let bytes = list().encode();
     for len in 0..bytes.len() {
         assert_eq!(RepairList::decode(&bytes[..len]), None, "{len} bytes");
@@ -58,13 +57,13 @@ fn what_is_torn_or_damaged_is_no_list() {
 }
 
 #[test]
-fn what_makes_no_sense_is_no_list_though_its_checksum_agrees() {
+fn malformed_repair_list_is_ignored_despite_a_valid_checksum() {
     let store = 77_u64.to_le_bytes();
     let table = [&[1, 9, 5][..], &[1; 8], &[1, 0]].concat();
     let of = |repairs: &[u8]| sealed(&[&store[..], &table, repairs].concat());
     assert!(RepairList::decode(&of(&[1, 3, 1, 2, 3, 4, 5])).is_some());
     for wrong in [
-        // Two repairs of one bucket, a bucket that cannot be, one that is cut off, a rest.
+        // Two repairs of one bucket, an impossible bucket, one that is cut off, trailing bytes.
         &[2, 3, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5][..],
         &[1, 0xFF, 0xFF, 0xFF, 0x0F, 1, 2, 3, 4, 5],
         &[1, 3, 1, 2, 3, 4],

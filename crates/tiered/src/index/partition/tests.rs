@@ -1,20 +1,20 @@
-//! Partitions: the newest word counts, until a page has it.
+//! Partitions: the newest change counts, until a page has it.
 
 use super::*;
-use crate::entry::{SegmentId, Spot};
+use crate::entry::{RecordLocation, SegmentId};
 
 const BUFFERED: SegmentId = SegmentId { slot: 0, generation: 1 };
 const WHOLE: SegmentId = SegmentId { slot: 1, generation: 1 };
 
-fn lives() -> Lives {
-    let lives = Lives::new(3);
-    lives.set_buffered(BUFFERED, 40);
-    lives.set_whole(WHOLE, 10);
-    lives
+fn live_segments() -> LiveSegments {
+    let live_segments = LiveSegments::new(3);
+    live_segments.set_buffered(BUFFERED, 40);
+    live_segments.set_whole(WHOLE, 10);
+    live_segments
 }
 
 fn entry(fingerprint: u64, slot: u32) -> Entry {
-    Entry::record(fingerprint, Spot { slot, generation: 1, offset: 0, len: 64 })
+    Entry::record(fingerprint, RecordLocation { slot, generation: 1, offset: 0, len: 64 })
 }
 
 fn filter(fingerprints: &[u64]) -> NegativeFilter {
@@ -22,88 +22,91 @@ fn filter(fingerprints: &[u64]) -> NegativeFilter {
 }
 
 #[test]
-fn the_newest_word_counts() {
-    let lives = lives();
+fn newest_change_counts() {
+    let live_segments = live_segments();
     let mut partition = Partition::new(0);
-    assert_eq!(partition.find(5, &lives), Knowledge::Absent);
+    assert_eq!(partition.find(5, &live_segments), DramLookup::Absent);
     partition.set(entry(5, 1), 100);
-    assert_eq!(partition.find(5, &lives), Knowledge::Entry(entry(5, 1)));
-    let merging = partition.begin_merge(&lives).expect("there are changes");
+    assert_eq!(partition.find(5, &live_segments), DramLookup::Entry(entry(5, 1)));
+    let merging = partition.begin_merge(&live_segments).expect("there are changes");
     assert_eq!(merging, [entry(5, 1)]);
-    assert_eq!(partition.find(5, &lives), Knowledge::Entry(entry(5, 1)));
-    partition.set(Entry::gone(5), 101);
-    assert_eq!(partition.find(5, &lives), Knowledge::Absent);
+    assert_eq!(partition.find(5, &live_segments), DramLookup::Entry(entry(5, 1)));
+    partition.set(Entry::tombstone(5), 101);
+    assert_eq!(partition.find(5, &live_segments), DramLookup::Absent);
     partition.finish_merge(1, 0, filter(&[5]));
-    assert_eq!((partition.find(5, &lives), partition.oldest()), (Knowledge::Absent, 101));
-    partition.begin_merge(&lives).expect("there are changes");
+    assert_eq!((partition.find(5, &live_segments), partition.oldest()), (DramLookup::Absent, 101));
+    partition.begin_merge(&live_segments).expect("there are changes");
     partition.finish_merge(2, 0, filter(&[]));
-    assert_eq!((partition.find(5, &lives), partition.oldest()), (Knowledge::Absent, NO_SEQUENCE));
+    assert_eq!(
+        (partition.find(5, &live_segments), partition.oldest()),
+        (DramLookup::Absent, NO_SEQUENCE)
+    );
 }
 
 #[test]
-fn a_record_that_is_not_whole_stays_and_the_page_forgets_its_name() {
-    let lives = lives();
+fn buffered_record_stays_pending_and_its_name_leaves_the_page() {
+    let live_segments = live_segments();
     let mut partition = Partition::new(3);
     partition.set(entry(5, 0), 50);
     partition.set(entry(6, 2), 51);
-    let merging = partition.begin_merge(&lives).expect("there are changes");
-    assert_eq!(merging, [Entry::gone(5), Entry::gone(6)]);
+    let merging = partition.begin_merge(&live_segments).expect("there are changes");
+    assert_eq!(merging, [Entry::tombstone(5), Entry::tombstone(6)]);
     partition.finish_merge(4, 0, filter(&[]));
-    assert_eq!(partition.find(5, &lives), Knowledge::Entry(entry(5, 0)));
+    assert_eq!(partition.find(5, &live_segments), DramLookup::Entry(entry(5, 0)));
     assert_eq!((partition.oldest(), partition.version()), (40, 4));
 }
 
 #[test]
-fn what_could_not_be_merged_is_below_what_came_since() {
-    let lives = lives();
+fn changes_of_an_aborted_merge_do_not_override_newer_ones() {
+    let live_segments = live_segments();
     let mut partition = Partition::new(3);
     partition.set(entry(5, 1), 50);
     partition.set(entry(6, 1), 51);
-    partition.begin_merge(&lives).expect("there are changes");
-    assert!(partition.begin_merge(&lives).is_none());
-    partition.set(Entry::gone(5), 60);
+    partition.begin_merge(&live_segments).expect("there are changes");
+    assert!(partition.begin_merge(&live_segments).is_none());
+    partition.set(Entry::tombstone(5), 60);
     partition.abort_merge();
-    assert_eq!(partition.find(5, &lives), Knowledge::Absent);
-    assert_eq!(partition.find(6, &lives), Knowledge::Entry(entry(6, 1)));
+    assert_eq!(partition.find(5, &live_segments), DramLookup::Absent);
+    assert_eq!(partition.find(6, &live_segments), DramLookup::Entry(entry(6, 1)));
     assert_eq!((partition.oldest(), partition.changes(), partition.version()), (50, 2, 3));
 }
 
 #[test]
-fn what_a_recovery_finds_counts_in_its_order() {
-    let lives = lives();
+fn recovered_entries_apply_in_order() {
+    let live_segments = live_segments();
     let mut partitions = [Partition::new(0), Partition::new(0)];
     let of = |partition, entry, sequence| Restored { partition, entry, sequence };
     let found = [
         of(1, entry(5, 1), 20),
         of(0, entry(5, 1), 30),
-        of(1, Entry::gone(5), 40),
+        of(1, Entry::tombstone(5), 40),
         of(1, entry(6, 1), 50),
         // There is no such partition.
         of(2, entry(7, 1), 60),
     ];
     restore(&mut partitions, &found);
-    let knows = |number: usize, fingerprint| partitions[number].find(fingerprint, &lives);
-    assert_eq!(knows(0, 5), Knowledge::Entry(entry(5, 1)));
-    assert_eq!((knows(1, 5), knows(0, 6)), (Knowledge::Absent, Knowledge::Absent));
-    assert_eq!(knows(1, 6), Knowledge::Entry(entry(6, 1)));
+    let knows = |number: usize, fingerprint| partitions[number].find(fingerprint, &live_segments);
+    assert_eq!(knows(0, 5), DramLookup::Entry(entry(5, 1)));
+    assert_eq!((knows(1, 5), knows(0, 6)), (DramLookup::Absent, DramLookup::Absent));
+    assert_eq!(knows(1, 6), DramLookup::Entry(entry(6, 1)));
     let waits = |number: usize| (partitions[number].changes(), partitions[number].oldest());
     assert_eq!((waits(0), waits(1)), ((1, 30), (2, 20)));
 }
 
 #[test]
-fn nothing_is_absent_where_a_page_was_not_read_or_lost() {
-    let lives = lives();
+fn no_key_is_absent_while_its_page_is_unread_or_lost() {
+    let live_segments = live_segments();
     let mut partition = Partition::new(3);
-    assert_eq!(partition.find(5, &lives), Knowledge::Page);
-    partition.learn(3, 0, filter(&[7]));
-    assert_eq!(partition.find(5, &lives), Knowledge::Absent);
+    assert_eq!(partition.find(5, &live_segments), DramLookup::Page);
+    partition.install_filter(3, 0, filter(&[7]));
+    assert_eq!(partition.find(5, &live_segments), DramLookup::Absent);
     partition.distrust(100);
-    partition.learn(3, 99, filter(&[7]));
-    assert_eq!(partition.find(5, &lives), Knowledge::Page);
+    partition.install_filter(3, 99, filter(&[7]));
+    assert_eq!(partition.find(5, &live_segments), DramLookup::Page);
     partition.set(entry(7, 1), 120);
-    partition.begin_merge(&lives).expect("there are changes");
+    partition.begin_merge(&live_segments).expect("there are changes");
     partition.finish_merge(4, 99, filter(&[7]));
-    assert_eq!(partition.find(5, &lives), Knowledge::Page);
-    partition.learn(4, 100, filter(&[7]));
-    assert_eq!(partition.find(5, &lives), Knowledge::Absent);
+    assert_eq!(partition.find(5, &live_segments), DramLookup::Page);
+    partition.install_filter(4, 100, filter(&[7]));
+    assert_eq!(partition.find(5, &live_segments), DramLookup::Absent);
 }

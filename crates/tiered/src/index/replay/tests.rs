@@ -1,12 +1,12 @@
-//! Replays: every operation once, in order, whatever was filled beside what.
+//! Replays: every operation once, in order, however segments were interleaved.
 
 use std::cell::Cell;
 
 use super::*;
-use crate::entry::{SegmentId, Spot};
+use crate::entry::{RecordLocation, SegmentId};
 use crate::segment::layout::Name;
 
-/// Operations of a segment: more than are shown at a time.
+/// Operations of a segment: more than one batch.
 const EACH: u64 = 300;
 
 const fn name(fingerprint: u64) -> Name {
@@ -17,7 +17,7 @@ fn summary(slot: u32, sequence: u64) -> Summary {
     Summary {
         name: name(sequence),
         sequence,
-        spot: Spot { slot, generation: 1, offset: 0, len: 64 },
+        location: RecordLocation { slot, generation: 1, offset: 0, len: 64 },
     }
 }
 
@@ -44,13 +44,13 @@ fn filled(beside: u64) -> (Vec<Slot>, Vec<Vec<Summary>>) {
             all.push(summaries);
         }
     }
-    // They stand where there was room.
+    // In slots in no order of age.
     slots.reverse();
     (slots, all)
 }
 
 #[test]
-fn operations_come_in_their_order_and_each_once() {
+fn operations_are_replayed_in_order_and_once() {
     for beside in [1, 2, 7] {
         let (slots, all) = filled(beside);
         let mut expected: Vec<u64> = all.iter().flatten().map(|found| found.sequence).collect();
@@ -63,7 +63,7 @@ fn operations_come_in_their_order_and_each_once() {
                 for &Restored { entry, sequence, .. } in shown {
                     assert_eq!(entry.fingerprint(), sequence);
                     let is_logged = log.iter().any(|logged| logged.sequence == sequence);
-                    assert_eq!(entry.spot().is_none(), is_logged);
+                    assert_eq!(entry.location().is_none(), is_logged);
                     seen.push(sequence);
                 }
             });
@@ -76,7 +76,7 @@ fn operations_come_in_their_order_and_each_once() {
 }
 
 #[test]
-fn no_more_summaries_are_held_than_segments_were_filled_at_once() {
+fn summaries_in_memory_are_bounded_by_open_segments() {
     let (slots, all) = filled(3);
     let (read, ended, most) = (Cell::new(0), Cell::new(0), Cell::new(0));
     let read_one = |slot: &Slot| {
@@ -94,7 +94,7 @@ fn no_more_summaries_are_held_than_segments_were_filled_at_once() {
 }
 
 #[test]
-fn what_is_damaged_or_out_of_order_is_told_and_left_out() {
+fn damaged_or_unordered_segments_are_reported_and_skipped() {
     let (slots, all) = filled(2);
     let read = |slot: &Slot| {
         let mut found = all[slot.id.slot as usize].clone();
@@ -109,8 +109,9 @@ fn what_is_damaged_or_out_of_order_is_told_and_left_out() {
     };
     let mut slots_seen = std::collections::BTreeSet::new();
     let mut damaged = replay(Vec::new(), slots, 0, read, |shown| {
-        slots_seen
-            .extend(shown.iter().filter_map(|found| found.entry.spot()).map(|spot| spot.slot));
+        slots_seen.extend(
+            shown.iter().filter_map(|found| found.entry.location()).map(|location| location.slot),
+        );
     });
     damaged.sort_unstable();
     assert_eq!(damaged, [3, 4, 5, 6]);

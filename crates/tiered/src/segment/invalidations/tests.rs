@@ -1,4 +1,4 @@
-//! Logs: all that count are found, and any that is missing is noticed.
+//! Logs: all invalidations that count are found, and a missing one is noticed.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn ring(count: u64) -> Vec<u8> {
     ring
 }
 
-/// What is found in a ring that is read in two pieces.
+/// The invalidations of a ring that is read in two pieces.
 fn collect(ring: &[u8], device: u64, first: u64) -> Option<Vec<Invalidation>> {
     let mut collection = Collection::new(device, first);
     let (front, back) = ring.split_at(3 * INVALIDATION_BYTES);
@@ -32,7 +32,7 @@ fn numbers(found: Option<Vec<Invalidation>>) -> Option<Vec<u64>> {
 }
 
 #[test]
-fn all_that_count_are_found_in_their_order() {
+fn valid_invalidations_are_found_in_order() {
     let last = collect(&ring(3), 7, 0).and_then(|mut found| found.pop());
     let name = Name { partition: 9, fingerprint: 2 << 30 };
     assert_eq!(last, Some(Invalidation { number: 2, sequence: 7, name }));
@@ -43,25 +43,25 @@ fn all_that_count_are_found_in_their_order() {
 }
 
 #[test]
-fn one_that_is_missing_or_damaged_is_noticed() {
+fn missing_or_damaged_invalidation_is_detected() {
     for damaged in 0..PLACES * INVALIDATION_BYTES {
         let mut ring = ring(13);
         ring[damaged] ^= 1;
         assert_eq!(collect(&ring, 7, 6), None, "byte {damaged}");
     }
-    // The last one, and the end behind it, among them.
+    // Including the last one and the end mark.
     for missing in 0..6 {
         let mut hole = ring(5);
         hole[missing * INVALIDATION_BYTES..][..INVALIDATION_BYTES].fill(0);
         assert_eq!(collect(&hole, 7, 0), None, "{missing}");
     }
     assert_eq!(collect(&vec![0; PLACES * INVALIDATION_BYTES], 7, 0), None);
-    // Overwritten by the next round.
+    // Overwritten in the next lap.
     assert_eq!(collect(&ring(13), 7, 4), None);
 }
 
 #[test]
-fn a_full_ring_gives_no_place() {
+fn full_ring_returns_no_place() {
     let mut ring = Invalidations::new(PLACES as u32, 0, 0);
     for number in 0..PLACES as u64 - 1 {
         assert_eq!(ring.next(), Some(number));

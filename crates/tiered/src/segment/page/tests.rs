@@ -1,20 +1,20 @@
-//! Pages: what is put in is found, until something leaves for something else.
+//! Pages: an inserted entry is found until another displaces it.
 
 use super::*;
-use crate::entry::Spot;
+use crate::entry::RecordLocation;
 
 const ID: PageId = PageId { device: 7, partition: 3, version: 9 };
 
 fn entry(fingerprint: u64, slot: u32) -> Entry {
-    Entry::record(fingerprint, Spot { slot, generation: 1, offset: 64, len: 128 })
+    Entry::record(fingerprint, RecordLocation { slot, generation: 1, offset: 64, len: 128 })
 }
 
 fn slot(entry: Entry) -> u64 {
-    entry.spot().map_or(0, |spot| u64::from(spot.slot))
+    entry.location().map_or(0, |location| u64::from(location.slot))
 }
 
 #[test]
-fn entries_are_found_until_one_is_displaced_and_that_is_said() {
+fn entries_are_found_until_displaced_and_displacement_is_reported() {
     let mut page = Page::empty();
     let mut inside = std::collections::BTreeMap::new();
     let mut first_displaced = None;
@@ -33,7 +33,7 @@ fn entries_are_found_until_one_is_displaced_and_that_is_said() {
 }
 
 #[test]
-fn the_oldest_of_its_buckets_is_displaced() {
+fn oldest_entry_of_both_buckets_is_displaced() {
     let mut page = Page::empty();
     (0..5_000).for_each(|n| _ = page.insert(entry(n, 1_000 + n as u32), |_| true, slot));
     let mut probe = page.clone();
@@ -57,7 +57,7 @@ fn dead_entries_make_room() {
 }
 
 #[test]
-fn the_same_fingerprint_takes_the_same_place() {
+fn same_fingerprint_replaces_its_entry() {
     let mut page = Page::empty();
     for n in 0..100 {
         assert_eq!(page.insert(entry(5, n), |_| true, slot), None);
@@ -66,7 +66,7 @@ fn the_same_fingerprint_takes_the_same_place() {
 }
 
 #[test]
-fn only_the_page_that_is_meant_is_read_and_only_whole() {
+fn only_the_expected_intact_page_decodes() {
     let mut page = Page::empty();
     (0..500).for_each(|n| _ = page.insert(entry(n, n as u32), |_| true, slot));
     let bytes = page.encode(ID);
@@ -88,7 +88,7 @@ fn only_the_page_that_is_meant_is_read_and_only_whole() {
 }
 
 #[test]
-fn a_block_has_what_the_page_has_of_its_fingerprints() {
+fn block_has_the_page_entries_of_its_fingerprints() {
     let mut page = Page::empty();
     (0..800).for_each(|n| _ = page.insert(entry(n * 31, n as u32), |_| true, slot));
     let bytes = page.encode(ID);

@@ -1,4 +1,4 @@
-//! Which slot comes next, how many there may be, and what is held back.
+//! The order in which slots are used, their limit, and slots that are held back.
 
 use super::*;
 
@@ -13,21 +13,21 @@ fn fill(slots: &mut Slots, now_s: u32, order: u64, may_go_at_s: u32) -> Taken {
 }
 
 #[test]
-fn free_slots_go_first_then_expired_then_the_oldest() {
+fn slots_are_taken_free_first_then_expired_then_oldest() {
     let mut slots = slots(3);
     for (order, may_go_at_s) in [(1, u32::MAX), (2, 50), (3, 40)] {
-        assert_eq!(fill(&mut slots, 0, order, may_go_at_s).went, None);
+        assert_eq!(fill(&mut slots, 0, order, may_go_at_s).evicted, None);
     }
-    let went = |taken: Taken| taken.went.map(|went| went.order);
-    assert_eq!(went(fill(&mut slots, 60, 4, 100)), Some(3));
-    assert_eq!(went(fill(&mut slots, 60, 5, 30)), Some(2));
-    assert_eq!(went(fill(&mut slots, 29, 6, u32::MAX)), Some(1));
-    assert_eq!(went(fill(&mut slots, 29, 7, u32::MAX)), Some(4));
+    let evicted = |taken: Taken| taken.evicted.map(|evicted| evicted.order);
+    assert_eq!(evicted(fill(&mut slots, 60, 4, 100)), Some(3));
+    assert_eq!(evicted(fill(&mut slots, 60, 5, 30)), Some(2));
+    assert_eq!(evicted(fill(&mut slots, 29, 6, u32::MAX)), Some(1));
+    assert_eq!(evicted(fill(&mut slots, 29, 7, u32::MAX)), Some(4));
     assert_eq!(slots.whole().map(|slot| slot.order).collect::<Vec<_>>(), [5, 6, 7]);
 }
 
 #[test]
-fn a_segment_is_far_from_going_while_slots_are_free() {
+fn segment_is_far_from_eviction_while_slots_are_free() {
     let mut slots = slots(10);
     fill(&mut slots, 0, 100, u32::MAX);
     fill(&mut slots, 0, 200, u32::MAX);
@@ -38,7 +38,7 @@ fn a_segment_is_far_from_going_while_slots_are_free() {
 }
 
 #[test]
-fn no_generation_comes_twice() {
+fn no_generation_is_used_twice() {
     let mut slots = slots(2);
     let mut seen = std::collections::HashSet::new();
     for order in 0..100 {
@@ -53,32 +53,32 @@ fn no_generation_comes_twice() {
     assert_eq!(slots.whole_count(), 1);
 }
 
-/// Empties what is to be; how many that was.
+/// Empties the slots that are due; returns their number.
 fn empty(slots: &mut Slots) -> usize {
     std::iter::from_fn(|| slots.next_to_empty().map(|slot| slots.emptied(slot))).count()
 }
 
 #[test]
-fn fewer_go_in_the_same_order_and_come_back_free() {
+fn shrinking_evicts_in_the_same_order_and_frees_slots_on_growth() {
     let mut slots = slots(10);
     for (order, may_go_at_s) in [(1, u32::MAX), (2, 50), (3, 40), (4, u32::MAX)] {
         fill(&mut slots, 0, order, may_go_at_s);
     }
     slots.set_in_use_max(5);
     assert_eq!((empty(&mut slots), slots.shed(60)), (5, None), "free ones go first");
-    assert_eq!((fill(&mut slots, 0, 5, u32::MAX).went, slots.free.len()), (None, 0));
+    assert_eq!((fill(&mut slots, 0, 5, u32::MAX).evicted, slots.free.len()), (None, 0));
     slots.set_in_use_max(2);
-    let mut went = || slots.shed(60).map(|(_, went)| went.order);
-    assert_eq!([went(), went(), went(), went()], [Some(3), Some(2), Some(1), None]);
+    let mut evicted = || slots.shed(60).map(|(_, evicted)| evicted.order);
+    assert_eq!([evicted(), evicted(), evicted(), evicted()], [Some(3), Some(2), Some(1), None]);
     assert!(slots.is_to_shrink() && empty(&mut slots) == 3 && !slots.is_to_shrink());
-    assert_eq!(fill(&mut slots, 60, 6, u32::MAX).went.map(|went| went.order), Some(4));
+    assert_eq!(fill(&mut slots, 60, 6, u32::MAX).evicted.map(|evicted| evicted.order), Some(4));
     slots.set_in_use_max(100);
     assert_eq!((slots.in_use_max(), slots.free.len(), empty(&mut slots)), (10, 8, 0));
-    (7..15).for_each(|order| assert_eq!(fill(&mut slots, 60, order, u32::MAX).went, None));
+    (7..15).for_each(|order| assert_eq!(fill(&mut slots, 60, order, u32::MAX).evicted, None));
 }
 
 #[test]
-fn what_is_being_emptied_is_not_given_out() {
+fn slot_being_emptied_is_not_given_out() {
     let mut slots = slots(3);
     slots.set_in_use_max(0);
     assert_eq!(slots.take(0), None);
@@ -91,7 +91,7 @@ fn what_is_being_emptied_is_not_given_out() {
 }
 
 #[test]
-fn one_that_is_filled_becomes_whole_whatever_the_limit() {
+fn filled_segment_becomes_whole_despite_the_limit() {
     let mut slots = slots(4);
     let filled: Vec<Taken> = (0..4).filter_map(|_| slots.take(0)).collect();
     slots.set_in_use_max(1);
@@ -100,19 +100,19 @@ fn one_that_is_filled_becomes_whole_whatever_the_limit() {
         slots.put(Slot { is_whole: true, order, ..Slot::free(taken.id) });
     }
     assert_eq!((slots.distance(2), slots.distance(4)), (0.0, 1.0));
-    // A new one takes the place of one of them, and is as much too many.
-    assert_eq!(fill(&mut slots, 0, 5, u32::MAX).went.map(|went| went.order), Some(1));
+    // A new one takes the place of one of them, and is in excess as well.
+    assert_eq!(fill(&mut slots, 0, 5, u32::MAX).evicted.map(|evicted| evicted.order), Some(1));
     slots.give_back(filled[3].id.slot);
-    let went = std::iter::from_fn(|| slots.shed(0)).map(|(_, went)| went.order);
-    assert_eq!(went.collect::<Vec<_>>(), [2, 3]);
+    let evicted = std::iter::from_fn(|| slots.shed(0)).map(|(_, evicted)| evicted.order);
+    assert_eq!(evicted.collect::<Vec<_>>(), [2, 3]);
 }
 
 #[test]
-fn there_is_none_while_all_are_being_filled() {
+fn no_slot_is_available_while_all_are_being_filled() {
     let mut slots = slots(2);
     let first = slots.take(0).expect("a slot is there");
     slots.take(0).expect("a slot is there");
     assert_eq!(slots.take(0), None);
     let freed = slots.give_back(first.id.slot);
-    assert_eq!(slots.take(0), Some(Taken { id: freed, went: None }));
+    assert_eq!(slots.take(0), Some(Taken { id: freed, evicted: None }));
 }

@@ -1,4 +1,4 @@
-//! A reader beside writes, flushes and other readers, under many schedules.
+//! A reader concurrent with writes, flushes and other readers, under many schedules.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use tidekv_testkit::models::{explore, shuttle};
 
 use super::*;
 
-/// A tree of one key: its version in the tables, and in the memtable (0: it is not
-/// there), as a view shows them together.
+/// A tree of one key: its version in the tables, and in the memtable (0: none), packed together as
+/// a view.
 struct Scene {
     cache: PointCache,
     view: AtomicU64,
 }
 
-/// A version as a value that is longer than a pointer.
+/// A version as a value longer than a pointer.
 fn value_of(version: u64) -> [u8; 32] {
     let mut value = [0; 32];
     value[..8].copy_from_slice(&version.to_le_bytes());
@@ -42,7 +42,7 @@ impl Scene {
         self.view.store(view(version, 0), Ordering::Release);
     }
 
-    /// Brings `version` into the tables past the memtable.
+    /// Ingests `version` into the tables without the memtable.
     fn ingest(&self, version: u64) {
         let change = self.cache.begin_change();
         self.cache.forget(|_| true, |_| true);
@@ -50,7 +50,7 @@ impl Scene {
         drop(change);
     }
 
-    /// Reads the key as the store does; the version.
+    /// Reads the key as the store does; returns the version.
     fn read(&self) -> u64 {
         let hash = hash_of(name(b"k"));
         let epoch = self.cache.epoch(hash);
@@ -82,9 +82,9 @@ impl Scene {
 
 type Make = fn() -> PointCache;
 
-/// What is added to a name, and what makes the cache.
+/// The suffix of the model's name, and the constructor of the cache.
 const FORMATS: [(&str, Make); 2] =
-    [("", || cache(64 << 10, 8 << 10)), (", hac", || hac_cache(64 << 10, 8 << 10))];
+    [("", || cache(64 << 10, 8 << 10)), (", hac", || ac_key_cache(64 << 10, 8 << 10))];
 
 #[test]
 fn nothing_stale_comes_in_beside_flushes() {
@@ -116,7 +116,7 @@ fn nothing_stale_comes_in_beside_ingests() {
     }
 }
 
-/// Two readers beside two `changes` of the tree.
+/// Two readers concurrent with two `changes` of the tree.
 fn beside(cache: PointCache, changes: impl FnOnce(&Scene)) {
     let scene = Scene::new(cache);
     let readers: Vec<_> = (0..2)

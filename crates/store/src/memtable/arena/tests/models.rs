@@ -11,13 +11,13 @@ use super::*;
 /// The first chunk holds four of these; each thread takes three.
 const LEN: usize = CHUNK_BYTES_MIN / 4;
 
-/// Where what was allocated begins.
+/// The addresses of the allocations.
 fn take(arena: &Arena, count: usize) -> Vec<usize> {
     (0..count).map(|_| arena.allocate(LEN).as_ptr() as usize).collect()
 }
 
 #[test]
-fn no_byte_is_handed_out_twice_where_chunks_change() {
+fn no_byte_is_allocated_twice_at_a_chunk_change() {
     explore::loom("arena: two threads at the end of a chunk", 3, None, || {
         let arena = Arc::new(Arena::new());
         let other = {

@@ -1,7 +1,7 @@
-//! The list under every execution that the memory model allows. loom chooses
-//! among the values that a load may see, so a link that is published without
-//! `Release`, or followed without `Acquire`, leads to an entry or page whose bytes
-//! are not there: its witness fails the model. Pages have four slots here.
+//! The list under every execution that the memory model allows. loom chooses among the values that
+//! a load may see, so a link that is published without `Release`, or followed without `Acquire`,
+//! leads to an entry or page whose bytes are not visible: its tracker fails the model. Pages have
+//! four slots here.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use tidekv_testkit::models::loom::thread;
 use super::*;
 use crate::sync::atomic::AtomicU64;
 
-/// Asserts that the list is sorted, and that every entry is whole: its value says
-/// its sequence.
+/// Asserts that the list is sorted, and that every entry is complete: its value contains its
+/// sequence.
 fn check(list: &SortedList) -> usize {
     let all = walk(list);
     assert!(all.windows(2).all(|w| compare((&w[0].0, w[0].1), (&w[1].0, w[1].1)).is_lt()));
@@ -54,7 +54,7 @@ fn readers_find_whole_entries_in_order() {
     });
 }
 
-/// The sequence is the product's `visible`: whoever has read it finds the entry.
+/// The sequence is the product's `visible`: a thread that has read it finds the entry.
 #[test]
 fn a_published_entry_is_found() {
     explore::loom("sorted list: publication of a sequence", 3, None, || {
@@ -81,10 +81,10 @@ fn a_published_entry_is_found() {
     });
 }
 
-/// A leaf is split, and the root comes into being above it, beside a reader that
-/// looks for entries of both halves.
+/// A leaf is split, and a root is created above it, concurrently with a reader that searches
+/// entries of both halves.
 #[test]
-fn a_page_that_splits_loses_nothing() {
+fn page_split_loses_no_entry() {
     explore::loom("sorted list: a leaf splits beside a search", 2, Some(3), || {
         let shared = Arc::new((SortedList::new(), AtomicU64::new(0)));
         let keys = [b"e", b"a", b"c", b"g", b"b"];
@@ -115,10 +115,9 @@ fn a_page_that_splits_loses_nothing() {
     });
 }
 
-/// Slots that a split has given up are filled again beside a reader that may
-/// still count them.
+/// Slots that a split has freed are filled again while a reader may still count them.
 #[test]
-fn slots_that_are_used_again_lead_nobody_astray() {
+fn reused_slots_do_not_mislead_readers() {
     explore::loom("sorted list: a split page fills up again beside a search", 2, Some(3), || {
         let list = Arc::new(SortedList::new());
         let mut splice = Splice::default();

@@ -1,12 +1,12 @@
-//! Single flight under many schedules: the shared read, batches that overlap, a
-//! read that fails. A follower whom nobody wakes is reported as a deadlock.
+//! Single flight under many schedules: the shared read, overlapping batches, a failed read. A
+//! follower that is never woken is reported as a deadlock.
 
 use tidekv_io::{Fault, FaultRule};
 use tidekv_testkit::models::{explore, shuttle};
 
 use super::*;
 
-/// Blocks that go from disk to a cache, and where they stand.
+/// Blocks that are read from disk into a cache, and their addresses.
 fn scene(count: usize, cache_bytes: usize) -> (MemoryStorage, Arc<Blocks>, Arc<[BlockAddress]>) {
     let storage = MemoryStorage::new();
     let addresses = file_of(&storage, count).into();
@@ -14,13 +14,13 @@ fn scene(count: usize, cache_bytes: usize) -> (MemoryStorage, Arc<Blocks>, Arc<[
     (storage, blocks, addresses)
 }
 
-/// Ask first, then read: what every caller does.
+/// Looks into the cache, then reads, as every caller does.
 fn get(blocks: &Blocks, address: &BlockAddress) -> Result<BlockRef> {
     blocks.cached(address).map_or_else(|| blocks.read(address), Ok)
 }
 
 #[test]
-fn a_cold_block_is_read_once_however_its_readers_meet() {
+fn uncached_block_is_read_once_under_any_schedule() {
     explore::shuttle("single flight: three readers of one cold block", || {
         let (_, blocks, addresses) = scene(1, 1 << 20);
         let readers: Vec<_> = (0..3)
@@ -38,7 +38,7 @@ fn a_cold_block_is_read_once_however_its_readers_meet() {
 }
 
 #[test]
-fn batches_and_runs_that_overlap_end_and_read_each_block_once() {
+fn overlapping_batches_and_runs_finish_and_read_each_block_once() {
     explore::shuttle("single flight: two batches and a run that overlap", || {
         let (_, blocks, addresses) = scene(3, 1 << 20);
         let batches: Vec<_> = [[0, 1, 2], [2, 1, 0]]
@@ -63,7 +63,7 @@ fn batches_and_runs_that_overlap_end_and_read_each_block_once() {
 }
 
 #[test]
-fn a_read_that_fails_fails_its_followers_and_nobody_later() {
+fn failed_read_fails_its_followers_but_no_later_reader() {
     explore::shuttle("single flight: the first read fails", || {
         let (storage, blocks, addresses) = scene(1, 1 << 20);
         storage

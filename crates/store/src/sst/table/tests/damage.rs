@@ -1,4 +1,4 @@
-//! Damaged files: an error or the truth, never a panic or another answer.
+//! Damaged files: an error or the correct data, never a panic or other data.
 
 use tidekv_io::{Fault, FaultRule, Operation};
 
@@ -19,9 +19,9 @@ fn small(compression: Compression) -> (MemoryStorage, Vec<Entry>) {
     (storage, entries)
 }
 
-/// Reads all of the table that stands in `storage` in every way; whatever
-/// succeeds must be true. `true` when everything did.
-fn reads_truly(storage: &MemoryStorage, entries: &[Entry]) -> bool {
+/// Reads all of the table in `storage` in every way; every successful read must be correct. `true`
+/// if all reads succeeded.
+fn all_reads_are_correct(storage: &MemoryStorage, entries: &[Entry]) -> bool {
     let Ok((table, blocks)) = open(storage, 0) else { return false };
     let mut sound = check(&table, &blocks).damage.is_empty();
     assert_eq!(table.range_tombstones().newest_over(b"key06", 100), 9);
@@ -47,19 +47,19 @@ fn reads_truly(storage: &MemoryStorage, entries: &[Entry]) -> bool {
 }
 
 #[test]
-fn every_flipped_bit_gives_an_error_or_the_truth() {
+fn flipped_bit_gives_an_error_or_correct_data() {
     for compression in [Compression::None, Compression::Zstd] {
         let (storage, entries) = small(compression);
-        assert!(reads_truly(&storage, &entries));
+        assert!(all_reads_are_correct(&storage, &entries));
         let whole = storage.read_file(PATH).unwrap();
         let mut unnoticed = 0;
         for bit in 0..whole.len() * 8 {
             let mut bytes = whole.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
             storage.write_file(PATH, &bytes);
-            unnoticed += usize::from(reads_truly(&storage, &entries));
+            unnoticed += usize::from(all_reads_are_correct(&storage, &entries));
         }
-        // Only padding is under no checksum.
+        // Only padding has no checksum.
         assert!(unnoticed < 8 * 256, "{unnoticed} of {} flips went unnoticed", whole.len() * 8);
     }
 }
@@ -70,7 +70,7 @@ fn every_truncation_is_an_error() {
     let whole = storage.read_file(PATH).unwrap();
     for len in 0..whole.len() {
         storage.write_file(PATH, &whole[..len]);
-        assert!(!reads_truly(&storage, &entries));
+        assert!(!all_reads_are_correct(&storage, &entries));
     }
 }
 
@@ -91,7 +91,7 @@ fn damage_is_named_by_file_and_offset() {
 }
 
 #[test]
-fn a_read_that_fails_names_its_block_and_the_next_one_may_succeed() {
+fn failed_read_names_its_block_and_may_be_retried() {
     let (storage, entries) = small(Compression::None);
     let (table, blocks) = open(&storage, 0).unwrap();
     storage
@@ -106,7 +106,7 @@ fn a_read_that_fails_names_its_block_and_the_next_one_may_succeed() {
 }
 
 #[test]
-fn a_table_of_another_id_or_of_the_future_does_not_open() {
+fn table_with_another_id_or_a_newer_version_does_not_open() {
     let (storage, _) = small(Compression::None);
     let file = || storage.open_read(Path::new(PATH), Access::Direct).unwrap();
     assert_eq!(Table::open(file(), ID + 1).unwrap_err().kind(), ErrorKind::Corrupt);

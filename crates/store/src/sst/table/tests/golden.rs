@@ -1,5 +1,5 @@
-//! The bytes of a small table, annotated, as they were released: they must
-//! not change. `TIDEKV_BLESS=1` writes the file anew, for a new format.
+//! The annotated golden bytes of a small table: they must not change. `TIDEKV_BLESS=1` writes the
+//! file anew, for a new format.
 
 use super::*;
 use tidekv_testkit::golden::Dump;
@@ -26,7 +26,7 @@ fn tiny(filter_kind: FilterKind) -> MemoryStorage {
     storage
 }
 
-/// The file, a paragraph for each part of it.
+/// The dump of the file, a paragraph for each part of it.
 fn dump(storage: &MemoryStorage) -> Dump {
     let bytes = storage.read_file(PATH).unwrap();
     let (table, blocks) = open(storage, 0).unwrap();
@@ -65,7 +65,7 @@ fn dump(storage: &MemoryStorage) -> Dump {
 }
 
 #[test]
-fn a_tiny_table_has_the_released_bytes_and_they_are_still_read() {
+fn small_table_matches_golden_bytes() {
     for (kind, name) in [(FilterKind::Bloom, "table"), (FilterKind::Cuckoo, "table-with-mirrors")] {
         hold_against_released(&tiny(kind), name);
     }

@@ -1,4 +1,0 @@
-//! See `learned_list` in `src/store.rs`.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tidekv_fuzz::store::learned_list(data));
