@@ -37,8 +37,33 @@ pub struct KeyspaceRef {
 /// varints of 32 bits.
 const OPERATION_OVERHEAD_BYTES_MAX: usize = 1 + 3 * 5;
 
-/// Writes that take effect together. A key, value or batch that exceeds its limit is recorded, and
-/// the batch is rejected when it is written.
+/// Writes that take effect together, in one or several keyspaces of a store; committed by
+/// [`Db::write`](crate::Db::write). Later writes of a batch win over earlier ones.
+///
+/// A key, value or batch that exceeds its limit is recorded, and the batch is rejected when it is
+/// written.
+///
+/// ```
+/// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+/// # let environment = tidekv::Environment::default().storage(disk);
+/// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+/// use tidekv::WriteBatch;
+///
+/// let (users, by_city) = (db.keyspace("users")?, db.keyspace("users-by-city")?);
+/// let mut batch = WriteBatch::new();
+/// batch.put(&users, "ada", "London");
+/// batch.put(&by_city, "London/ada", "");
+/// assert_eq!(batch.len(), 2);
+/// db.write(batch)?;
+/// assert!(users.contains("ada")? && by_city.contains("London/ada")?);
+///
+/// let mut batch = WriteBatch::new();
+/// batch.put(&users, "grace", "New York");
+/// batch.put(&users, "", "an empty key");
+/// assert_eq!(db.write(batch).unwrap_err().kind(), tidekv::ErrorKind::InvalidInput);
+/// assert!(!users.contains("grace")?, "all or nothing");
+/// # Ok::<(), tidekv::Error>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct WriteBatch {
     bytes: Vec<u8>,
@@ -66,7 +91,7 @@ impl WriteBatch {
         Self::default()
     }
 
-    /// Sets `key` to `value`.
+    /// Sets `key` to `value`. If the keyspace has a default time to live, it starts now.
     pub fn put(
         &mut self,
         keyspace: impl Into<KeyspaceRef>,
@@ -99,7 +124,7 @@ impl WriteBatch {
         }
     }
 
-    /// Sets `key` to `value` without a deadline, regardless of the keyspace's default.
+    /// Sets `key` to `value` without a deadline, whatever the default of the keyspace.
     pub(crate) fn put_forever(
         &mut self,
         keyspace: impl Into<KeyspaceRef>,
@@ -111,7 +136,7 @@ impl WriteBatch {
         }
     }
 
-    /// Removes `key`.
+    /// Deletes `key`. Not an error if it does not exist.
     pub fn delete(&mut self, keyspace: impl Into<KeyspaceRef>, key: impl AsRef<[u8]>) {
         let key = key.as_ref();
         if self.admits(key, 0) {
@@ -119,8 +144,23 @@ impl WriteBatch {
         }
     }
 
-    /// Removes every key from `start` up to `end` (exclusive); does nothing when `end` is not after
-    /// `start`.
+    /// Deletes every key from `start` (inclusive) to `end` (exclusive); no effect if `end` is not
+    /// after `start`. Does not delete keys that the batch puts later.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// let mut batch = tidekv::WriteBatch::new();
+    /// batch.put(&keyspace, "a", "before");
+    /// batch.delete_range(&keyspace, "a", "z");
+    /// batch.put(&keyspace, "b", "after");
+    /// db.write(batch)?;
+    /// assert_eq!(keyspace.get("a")?, None);
+    /// assert_eq!(keyspace.get("b")?.unwrap(), "after");
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn delete_range(
         &mut self,
         keyspace: impl Into<KeyspaceRef>,
@@ -146,17 +186,30 @@ impl WriteBatch {
         self.len
     }
 
-    /// Whether the batch has no operations.
+    /// Whether the batch holds no operation.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The encoded size in the log, in bytes.
+    /// The size of the batch in the log, in bytes.
     pub fn bytes_len(&self) -> usize {
         self.bytes.len()
     }
 
     /// Removes all operations and keeps the allocated memory.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// let mut batch = tidekv::WriteBatch::new();
+    /// batch.put(&keyspace, "key", "value");
+    /// assert!(batch.bytes_len() > 8);
+    /// batch.clear();
+    /// assert!(batch.is_empty());
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.len = 0;

@@ -4,6 +4,22 @@
 use std::sync::Arc;
 
 /// How the caller should react to an error.
+///
+/// ```
+/// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+/// # let environment = tidekv::Environment::default().storage(disk);
+/// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+/// # let keyspace = db.keyspace("default")?;
+/// use tidekv::ErrorKind;
+///
+/// let error = keyspace.put("", "value").unwrap_err();
+/// match error.kind() {
+///     ErrorKind::InvalidInput => assert!(error.to_string().contains("at least 1 byte")),
+///     ErrorKind::Full => { /* free some space; reads still work */ }
+///     kind => panic!("{kind:?}"),
+/// }
+/// # Ok::<(), tidekv::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -24,7 +40,16 @@ pub enum ErrorKind {
     Closed,
 }
 
-/// The error of a store operation.
+/// The error of a store operation: a [kind](Error::kind) and a message that names the file, the key
+/// or the limit. Cheap to clone.
+///
+/// ```
+/// use tidekv::{Error, ErrorKind};
+///
+/// let error = Error::invalid("the name is empty").context("user 7");
+/// assert_eq!(error.kind(), ErrorKind::InvalidInput);
+/// assert_eq!(error.to_string(), "user 7: the name is empty");
+/// ```
 #[derive(Debug, Clone)]
 pub struct Error {
     kind: ErrorKind,

@@ -27,7 +27,22 @@ impl Counter {
     }
 }
 
-/// All statistics of a store at one moment.
+/// All counters, gauges and latencies of a store at one moment. Counters start at zero when the
+/// store is opened; names that end in `bytes` or `ns` have that unit.
+///
+/// ```
+/// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+/// # let environment = tidekv::Environment::default().storage(disk);
+/// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+/// # let keyspace = db.keyspace("default")?;
+/// keyspace.put("key", "value")?;
+/// keyspace.get("key")?;
+/// let statistics = db.statistics();
+/// assert_eq!(statistics.counter("store.writes"), 1);
+/// assert_eq!(statistics.counter("store.gets"), 1);
+/// assert!(statistics.latencies.iter().any(|(name, _)| *name == "write"));
+/// # Ok::<(), tidekv::Error>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Statistics {
     /// Name and value of every counter and gauge, in a fixed order.
@@ -37,7 +52,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// The value of the counter `name`; 0 if no counter has that name.
+    /// The counter or gauge `name`; 0 if there is none.
     pub fn counter(&self, name: &str) -> u64 {
         self.counters.iter().find(|(n, _)| *n == name).map_or(0, |&(_, value)| value)
     }

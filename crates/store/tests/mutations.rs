@@ -1,6 +1,6 @@
 //! Compares the list of mutations with the sources: every text that a mutation replaces occurs
-//! exactly once, and every test that must notice exists. `cargo run -p tidekv --example mutations`
-//! tries the mutations themselves.
+//! exactly once, and every test that must notice exists.
+//! `cargo run -p tidekv-testkit --example mutations` tries the mutations themselves.
 #![allow(clippy::disallowed_methods, reason = "reads the workspace's own sources")]
 
 #[path = "mutations/list.rs"]

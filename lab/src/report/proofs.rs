@@ -142,7 +142,7 @@ pub(crate) const PROOFS: &[Proof<'static>] = &[
         what: "The modules with `unsafe` code run their tests under Miri, which interprets every \
                instruction and stops at undefined behaviour: invalid pointers, data races, \
                leaks.",
-        command: "cargo run -p tidekv --example sanitizers miri",
+        command: "cargo run -p tidekv-testkit --example sanitizers miri",
         cases: "tests",
         is_counted: false,
     },
@@ -151,7 +151,7 @@ pub(crate) const PROOFS: &[Proof<'static>] = &[
         title: "Data races",
         what: "The stress test of the store runs with the thread sanitizer built into it and \
                into the standard library. It reports every pair of unordered accesses.",
-        command: "TIDEKV_THREADS_SCALE=10 cargo run -p tidekv --example sanitizers tsan",
+        command: "TIDEKV_THREADS_SCALE=10 cargo run -p tidekv-testkit --example sanitizers tsan",
         cases: "tests",
         is_counted: false,
     },
@@ -171,7 +171,7 @@ pub(crate) const PROOFS: &[Proof<'static>] = &[
         what: "The store is broken on purpose, one mutation at a time, such as a log that is not \
                synced before the acknowledgement. The test named for it must fail, and must pass \
                without the mutation: a check that cannot fail proves nothing.",
-        command: "cargo run -p tidekv --example mutations",
+        command: "cargo run -p tidekv-testkit --example mutations",
         cases: "caught",
         is_counted: true,
     },

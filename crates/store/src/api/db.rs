@@ -1,4 +1,5 @@
-//! The store as its user sees it.
+//! [`Db`]: an open store, the entry point of the public API. `Send + Sync`; all methods take
+//! `&self`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,32 +19,27 @@ use crate::version::levels::Version;
 use crate::version::manifest::{Change, Edit};
 use crate::version::tree::Tree;
 
-/// An open store; cheap to clone, `Send + Sync`. It is closed when the last
-/// clone, keyspace, snapshot and walk is dropped, or by [`Db::close`].
+/// An open store; cheap to clone, `Send + Sync`. It is closed when the last clone, keyspace,
+/// snapshot, transaction and iterator is dropped, or by [`Db::close`].
 ///
 /// ```
-/// # fn main() -> tidekv::Result<()> {
-/// # let environment = tidekv::Environment {
-/// #     storage: Some(std::sync::Arc::new(tidekv_io::MemoryStorage::new())),
-/// #     ..Default::default()
-/// # };
-/// # let options = tidekv::Options::default().environment(environment);
-/// let db = tidekv::Db::open("data", options)?;
+/// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+/// # let environment = tidekv::Environment::default().storage(disk);
+/// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
 /// let fruits = db.keyspace("fruits")?;
 /// fruits.put("apple", "red")?;
-/// assert_eq!(fruits.get("apple")?.as_deref(), Some(&b"red"[..]));
+/// assert_eq!(fruits.get("apple")?.unwrap(), "red");
 ///
 /// let mut batch = tidekv::WriteBatch::new();
-/// batch.put(&fruits, b"banana", b"yellow");
-/// batch.delete(&fruits, b"apple");
+/// batch.put(&fruits, "banana", "yellow");
+/// batch.delete(&fruits, "apple");
 /// db.write(batch)?; // both or neither, also after a crash
 ///
-/// for entry in fruits.prefix("b") {
+/// for entry in fruits.iter() {
 ///     let (key, entry) = entry?;
-///     println!("{key:?} = {:?}", entry.value);
+///     assert_eq!((&key[..], &entry.value[..]), (&b"banana"[..], &b"yellow"[..]));
 /// }
-/// # Ok(())
-/// # }
+/// # Ok::<(), tidekv::Error>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Db {
@@ -51,8 +47,31 @@ pub struct Db {
 }
 
 impl Db {
-    /// Opens the store in the directory `path`, creating it if the options say
-    /// so, and recovers what an earlier life has left in its log.
+    /// Opens the store in the directory `path`, creating it if [`Options::create_if_missing`] is
+    /// set, and replays the log of the previous run of the process.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Locked`](crate::ErrorKind::Locked) if the directory is already open,
+    /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if there is no store and it may
+    /// not be created or if a newer version wrote it,
+    /// [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt) if a file that recovery needs is damaged.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tidekv::{Db, Environment, ErrorKind, MemoryStorage, Options};
+    ///
+    /// let disk = Arc::new(MemoryStorage::new());
+    /// let options = || Options::new().environment(Environment::default().storage(disk.clone()));
+    /// let missing = Db::open("data", options().create_if_missing(false)).unwrap_err();
+    /// assert_eq!(missing.kind(), ErrorKind::Unavailable);
+    ///
+    /// Db::open("data", options())?.keyspace("fruits")?.put("apple", "red")?;
+    /// let db = Db::open("data", options())?;
+    /// assert_eq!(db.keyspace("fruits")?.get("apple")?.unwrap(), "red");
+    /// assert_eq!(Db::open("data", options()).unwrap_err().kind(), ErrorKind::Locked);
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         let engine = recovery::open(path.as_ref(), options)?;
         Ok(Self { handle: Arc::new(Handle::new(engine)) })
@@ -62,12 +81,29 @@ impl Db {
         self.handle.engine()
     }
 
-    /// The directory.
+    /// The directory of the store.
     pub fn path(&self) -> &Path {
         &self.engine().directory
     }
 
-    /// The keyspace `name`, created with default options if it does not exist.
+    /// Returns the keyspace `name`; creates it with default options if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) unless the name has 1 to 255
+    /// bytes without control characters; [`ErrorKind::Closed`](crate::ErrorKind::Closed) if the
+    /// keyspace does not exist in a store that is read-only.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// let users = db.keyspace("users")?;
+    /// assert_eq!(users.name(), "users");
+    /// assert_eq!(users, db.keyspace("users")?); // the same keyspace
+    /// assert!(db.keyspace("").is_err());
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
         match self.find(name) {
             Some(tree) => Ok(Keyspace::new(Arc::clone(&self.handle), tree)),
@@ -75,7 +111,25 @@ impl Db {
         }
     }
 
-    /// The keyspace `name`, created or changed to have `options`.
+    /// Returns the keyspace `name`; creates it with `options`, or changes its options if it exists
+    /// with other ones. Changed options apply to tables that are written from now on.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::keyspace`], and [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if
+    /// an option is out of range or this build lacks the compression.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// use tidekv::KeyspaceOptions;
+    ///
+    /// let blobs = db.keyspace_with("blobs", KeyspaceOptions::new().block_bytes(16 << 10))?;
+    /// assert_eq!(blobs.options().block_bytes, 16384);
+    /// assert!(db.keyspace_with("blobs", KeyspaceOptions::new().block_bytes(1)).is_err());
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         check_keyspace(name, &options)?;
         let engine = self.engine();
@@ -114,12 +168,23 @@ impl Db {
         self.engine().trees.load().values().find(|tree| *tree.name == *name).cloned()
     }
 
-    /// Whether there is a keyspace `name`.
+    /// Whether the keyspace `name` exists.
     pub fn has_keyspace(&self, name: &str) -> bool {
         self.find(name).is_some()
     }
 
-    /// The keyspace `name`, if there is one; it is not created.
+    /// Returns the keyspace `name` if it exists; never creates it.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// assert!(db.existing_keyspace("users").is_none());
+    /// db.keyspace("users")?;
+    /// assert!(db.existing_keyspace("users").is_some());
+    /// assert_eq!(db.keyspace_names(), ["users"]);
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn existing_keyspace(&self, name: &str) -> Option<Keyspace> {
         self.find(name).map(|tree| Keyspace::new(Arc::clone(&self.handle), tree))
     }
@@ -129,49 +194,112 @@ impl Db {
         self.engine().trees.load().values().map(|tree| tree.name.to_string()).collect()
     }
 
-    /// Writes a batch, whole or not at all, as durably as the options say.
+    /// Commits a batch atomically, with the durability of [`Options::durability`].
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if the batch holds a key or
+    /// value that is too large, or writes to keyspaces of another store;
+    /// [`ErrorKind::Full`](crate::ErrorKind::Full) if no space is left;
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the log cannot be written;
+    /// [`ErrorKind::Closed`](crate::ErrorKind::Closed) after [`Db::close`] or if the store is
+    /// read-only.
     pub fn write(&self, batch: WriteBatch) -> Result<()> {
         self.write_with(batch, self.engine().options.durability)
     }
 
-    /// Writes a batch, whole or not at all, as durably as said.
+    /// Commits a batch atomically, with the given durability.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::write`].
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// use tidekv::{Durability, WriteBatch};
+    ///
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(&keyspace, "order-17", "paid");
+    /// db.write_with(batch, Durability::Sync)?; // survives a power cut
+    /// assert!(keyspace.contains("order-17")?);
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn write_with(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
         self.engine().write(batch, durability, Vec::new()).map(|_| ())
     }
 
-    /// Begins a transaction.
+    /// Begins a transaction. See [`Transaction`].
     pub fn transaction(&self) -> Transaction {
         Transaction::new(Arc::clone(&self.handle))
     }
 
-    /// Notes the state of a key, for [`Transaction::require_unchanged`].
+    /// Records the state of a key, for [`Transaction::require_unchanged`].
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// use tidekv::{Commit, Durability};
+    ///
+    /// let watch = db.watch(&keyspace, "key")?;
+    /// keyspace.put("key", "changed")?;
+    /// let mut transaction = db.transaction();
+    /// transaction.require_unchanged(&watch);
+    /// transaction.put(&keyspace, "other", "value");
+    /// assert_eq!(transaction.commit(Durability::Buffered)?, Commit::Conflict);
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn watch(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Watch> {
         self.engine().jobs.check_open()?;
         Ok(Watch::new(&self.handle, keyspace, key.as_ref()))
     }
 
-    /// Whether a writer is at work at this moment, so that
-    /// [`Transaction::try_commit`] would be in vain.
+    /// Whether a writer is committing at this moment, so that [`Transaction::try_commit`] would
+    /// return [`Attempt::Busy`](crate::Attempt::Busy).
     pub fn is_busy(&self) -> bool {
         self.engine().queue.is_led()
     }
 
-    /// The store as it is now, to be read later.
+    /// Takes a snapshot of all keyspaces. See [`Snapshot`].
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(Arc::clone(&self.handle))
     }
 
-    /// Brings everything written so far into tables.
+    /// Writes everything that is in memtables into tables, and waits for it. Not needed for
+    /// durability: see [`Db::sync`].
     pub fn flush(&self) -> Result<()> {
         self.engine().flush(&self.engine().trees.all())
     }
 
-    /// Everything acknowledged so far is on stable storage afterwards.
+    /// Makes every write that was acknowledged so far durable: it survives a power cut afterwards.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tidekv::{Db, Environment, MemoryStorage, Options, Tear};
+    ///
+    /// let disk = Arc::new(MemoryStorage::new());
+    /// let environment = Environment::default().storage(disk.clone());
+    /// let db = Db::open("data", Options::new().environment(environment))?;
+    /// let keyspace = db.keyspace("default")?;
+    /// keyspace.put("key", "value")?; // buffered
+    /// db.sync()?;
+    ///
+    /// let disk = Arc::new(disk.after_power_loss(Tear::DropUnsynced));
+    /// let environment = Environment::default().storage(disk);
+    /// let db = Db::open("data", Options::new().environment(environment))?;
+    /// assert_eq!(db.keyspace("default")?.get("key")?.unwrap(), "value");
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn sync(&self) -> Result<()> {
         self.engine().sync()
     }
 
-    /// Compacts everything.
+    /// Compacts all keyspaces completely and waits for it. Drops overwritten, deleted and expired
+    /// entries that no snapshot sees.
     pub fn compact(&self) -> Result<()> {
         self.flush()?;
         self.engine()
@@ -181,14 +309,35 @@ impl Db {
             .try_for_each(|tree| self.engine().compact_range(tree, None, None))
     }
 
-    /// Makes a store of its own in the directory `path`, on the same file
-    /// system, that holds what this one holds now. Tables are shared by hard
-    /// links, so it takes neither time nor space.
+    /// Creates a store in the directory `path` that holds the present state of this one. `path`
+    /// must be missing or empty, and on the same file system: tables are shared by hard links, so a
+    /// checkpoint takes hardly any time or space. Writers wait meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if the directory is not empty.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tidekv::{Db, Environment, MemoryStorage, Options};
+    ///
+    /// let disk = Arc::new(MemoryStorage::new());
+    /// let options = || Options::new().environment(Environment::default().storage(disk.clone()));
+    /// let db = Db::open("data", options())?;
+    /// let fruits = db.keyspace("fruits")?;
+    /// fruits.put("apple", "red")?;
+    /// db.checkpoint("backup")?;
+    /// fruits.put("apple", "green")?;
+    ///
+    /// let copy = Db::open("backup", options())?;
+    /// assert_eq!(copy.keyspace("fruits")?.get("apple")?.unwrap(), "red");
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
         self.engine().checkpoint(path.as_ref())
     }
 
-    /// What the store has counted since it was opened.
+    /// Reads all counters, gauges and latencies. They start at zero when the store is opened.
     pub fn statistics(&self) -> Statistics {
         self.engine().statistics()
     }
@@ -198,47 +347,95 @@ impl Db {
         self.engine().memory.total_bytes()
     }
 
-    /// Changes the memory budget (at least 8 MiB). Caches shrink at once.
+    /// Changes the memory budget, in bytes; less than 8 MiB is raised to 8 MiB. Caches shrink at
+    /// once.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// db.set_memory_bytes(64 << 20);
+    /// assert_eq!(db.memory_bytes(), 64 << 20);
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn set_memory_bytes(&self, bytes: u64) {
         self.engine().set_memory_bytes(bytes);
     }
 
-    /// How entries and blocks share the memory of the caches.
+    /// The policy that divides the memory of the caches.
     pub fn cache_policy(&self) -> CachePolicy {
         CachePolicy::public(self.engine().memory.caches().policy()).unwrap_or_default()
     }
 
-    /// Changes how entries and blocks share the memory of the caches; what does not fit
-    /// any more leaves at once.
+    /// Changes the policy that divides the memory of the caches. Entries that no longer fit are
+    /// evicted at once.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// use tidekv::CachePolicy;
+    ///
+    /// assert_eq!(db.cache_policy(), CachePolicy::Adaptive);
+    /// db.set_cache_policy(CachePolicy::BlockOnly);
+    /// assert_eq!(db.cache_policy(), CachePolicy::BlockOnly);
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn set_cache_policy(&self, policy: impl Into<CachePolicy>) {
         self.engine().set_cache_policy(policy.into().internal());
     }
 
-    /// Keeps the caches below what the budget would leave it, down to
-    /// nothing. For proofs that caches never change an answer.
+    /// Limits the caches to `bytes`, below their part of the budget, down to zero. For proofs that
+    /// caches never change an answer.
     #[cfg(feature = "research")]
     pub fn set_cache_bytes_max(&self, bytes: u64) {
         self.engine().set_cache_bytes_max(bytes);
     }
 
-    /// Milliseconds since 1970 by the store's clock, which deadlines go by.
+    /// The time of the clock that decides expiry, in milliseconds since 1970.
     pub fn unix_ms(&self) -> u64 {
         self.engine().clock.unix_ms()
     }
 
-    /// Waits for background work, makes the log durable and gives up the
-    /// directory. Later calls on any handle fail with
-    /// [`ErrorKind::Closed`](crate::ErrorKind::Closed).
+    /// Waits for background work, makes the log durable, saves the caches if
+    /// [`Options::warm_start`] is set, and unlocks the directory. Later calls on any handle fail
+    /// with [`ErrorKind::Closed`](crate::ErrorKind::Closed).
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// db.close()?;
+    /// assert_eq!(keyspace.get("key").unwrap_err().kind(), tidekv::ErrorKind::Closed);
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn close(&self) -> Result<()> {
         self.handle.close()
     }
 }
 
 impl Keyspace {
-    /// Writes entries in ascending order of their keys straight into tables:
-    /// several times faster than writing them one by one. They become visible
-    /// together, durably, newer than anything written before. Returns how many
-    /// there were.
+    /// Writes entries in ascending order of their keys straight into tables: several times faster
+    /// than single writes. They become visible together and durably, and are newer than everything
+    /// written before. Returns their number.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if the keys do not ascend or a
+    /// key or value is too large; nothing is written then.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// let entries = (0..1000).map(|n| (format!("key-{n:04}"), n.to_string()));
+    /// assert_eq!(keyspace.ingest(entries)?, 1000);
+    /// assert_eq!(keyspace.get("key-0042")?.unwrap(), "42");
+    /// assert!(keyspace.ingest([("b", "1"), ("a", "2")]).is_err(), "not in order");
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         sorted: impl IntoIterator<Item = (K, V)>,

@@ -1,8 +1,7 @@
-//! Walks over the entries of a keyspace, from both ends.
+//! Iterators over the entries of a keyspace, from both ends.
 //!
-//! A walk sees the store as it was when it was made: it holds the view and the
-//! sequence of that moment. Nothing is read before the first entry is asked
-//! for.
+//! An iterator sees the store at the moment of its creation: it holds the view and the sequence
+//! number of that moment. It reads nothing before the first entry is requested.
 
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
@@ -15,30 +14,66 @@ use crate::lifecycle::handle::Handle;
 use crate::read::visible::{KeyRange, VisibleCursor};
 use crate::version::view::View;
 
-/// A value with its deadline.
+/// A value with its expiry time.
+///
+/// ```
+/// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+/// # let environment = tidekv::Environment::default().storage(disk);
+/// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+/// # let keyspace = db.keyspace("default")?;
+/// use std::time::Duration;
+///
+/// keyspace.put("forever", "1")?;
+/// keyspace.put_with_ttl("session", "2", Duration::from_secs(60))?;
+/// assert_eq!(keyspace.get_entry("forever")?.unwrap().expires_at_ms, None);
+/// let entry = keyspace.get_entry("session")?.unwrap();
+/// assert_eq!(entry.value, "2");
+/// assert!(entry.expires_at_ms.unwrap() > db.unix_ms());
+/// # Ok::<(), tidekv::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// The value. A long one (512 bytes and more) may share the memory of the block
-    /// that it was read from, at most five times its length, which then stays in
-    /// memory beside the budget for as long as the value does: copy what you keep.
+    /// The value. A long one (512 bytes and more) may share the memory of the block that it was
+    /// read from, at most five times its length, and keeps that memory, which does not count toward
+    /// the budget, for as long as the value lives: copy the values that you keep.
     pub value: Bytes,
-    /// Milliseconds since 1970 at which the entry is gone; `None`: never.
+    /// Milliseconds since 1970 at which the entry expires; `None`: never.
     pub expires_at_ms: Option<u64>,
 }
 
-/// An entry with its key, lent by [`Iter::next_ref`].
+/// An entry with its key, borrowed from an [`Iter`] by [`Iter::next_ref`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntryRef<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// The value; empty in a walk over [keys only](Iter::keys_only).
+    /// The value; empty in an iterator over [keys only](Iter::keys_only).
     pub value: &'a [u8],
-    /// Milliseconds since 1970 at which the entry is gone; `None`: never.
+    /// Milliseconds since 1970 at which the entry expires; `None`: never.
     pub expires_at_ms: Option<u64>,
 }
 
-/// A walk over a range of keys in ascending order; from the back in descending
-/// order. Yields keys with their entries.
+/// An iterator over a range of keys in ascending order, and from its back in descending order. It
+/// sees the keyspace at the moment of its creation; entries that expire later are still returned.
+/// While it lives, the tables that it reads keep their space on storage.
+///
+/// An item is a key with its [`Entry`], or an error, which ends the iterator.
+///
+/// ```
+/// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+/// # let environment = tidekv::Environment::default().storage(disk);
+/// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+/// # let keyspace = db.keyspace("default")?;
+/// for key in ["a", "b", "c"] {
+///     keyspace.put(key, "value")?;
+/// }
+/// let mut iter = keyspace.iter();
+/// keyspace.put("d", "not seen")?;
+/// let (first, _) = iter.next().unwrap()?;
+/// let (last, _) = iter.next_back().unwrap()?;
+/// assert_eq!((&first[..], &last[..]), (&b"a"[..], &b"c"[..]));
+/// assert_eq!(iter.count(), 1);
+/// # Ok::<(), tidekv::Error>(())
+/// ```
 pub struct Iter {
     handle: Arc<Handle>,
     view: Arc<View>,
@@ -101,7 +136,18 @@ impl Iter {
         }
     }
 
-    /// Leaves the values out: entries come with empty ones.
+    /// Returns entries with empty values, which saves copying them.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// keyspace.put("key", "a long value")?;
+    /// let (key, entry) = keyspace.iter().keys_only().next().unwrap()?;
+    /// assert_eq!((&key[..], &entry.value[..]), (&b"key"[..], &b""[..]));
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     #[must_use]
     pub fn keys_only(mut self) -> Self {
         self.keys_only = true;
@@ -113,12 +159,28 @@ impl Iter {
         VisibleCursor::new(&self.view, blocks, self.range.clone(), self.sequence, self.now_ms)
     }
 
-    /// The next entry in ascending order, as [`Iter::next`](Iterator::next) has it, but
-    /// lent: its bytes stay where they are until the walk is used again, and nothing is
-    /// allocated or copied.
+    /// Returns the next entry in ascending order, like [`Iter::next`](Iterator::next), but
+    /// borrowed: its bytes are valid until the iterator is used again, and nothing is allocated or
+    /// copied.
     ///
     /// # Errors
-    /// As those of the entries of the iterator; the walk ends with one.
+    ///
+    /// As for the items of the iterator; an error ends it.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// keyspace.ingest([("a", "10"), ("b", "200")])?;
+    /// let mut iter = keyspace.iter();
+    /// let mut bytes = 0;
+    /// while let Some(entry) = iter.next_ref()? {
+    ///     bytes += entry.value.len();
+    /// }
+    /// assert_eq!(bytes, 5);
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn next_ref(&mut self) -> Result<Option<EntryRef<'_>>> {
         if self.is_done || !self.step_front()? {
             return Ok(None);

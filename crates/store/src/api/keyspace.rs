@@ -1,4 +1,5 @@
-//! A keyspace as its user sees it: a named, ordered map.
+//! [`Keyspace`]: a named, ordered map within a store; its reads, writes and maintenance.
+//! `Send + Sync`; all methods take `&self`.
 
 use std::hash::{Hash, Hasher};
 use std::ops::RangeBounds;
@@ -21,30 +22,57 @@ use crate::read::visible::KeyRange;
 use crate::version::levels::TableHandle;
 use crate::version::tree::Tree;
 
-/// A named, ordered map inside a store; cheap to clone, `Send + Sync`.
+/// A named, ordered map within a store; cheap to clone, `Send + Sync`.
 ///
-/// Keys are 1 B to 64 KiB, values up to 256 MiB. Writes return once they are as
-/// durable as the store's options say.
+/// Keys have 1 byte to 64 KiB and are ordered bytewise; values have up to 256 MiB. Keys and values
+/// are anything that is `AsRef<[u8]>`. Writes return once they are as durable as
+/// [`Options::durability`](crate::Options::durability) says.
+///
+/// Handles compare equal if they are of the same keyspace of the same open store.
+///
+/// # Errors
+///
+/// Every method fails with [`ErrorKind::Closed`](crate::ErrorKind::Closed) after
+/// [`Db::close`](crate::Db::close), and with
+/// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) for a key that is empty or too long.
+/// Reads fail with [`ErrorKind::Corrupt`](crate::ErrorKind::Corrupt) or
+/// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if a table cannot be read. Writes fail like
+/// [`Db::write`](crate::Db::write).
 #[derive(Debug, Clone)]
 pub struct Keyspace {
     handle: Arc<Handle>,
     tree: Arc<Tree>,
 }
 
-/// The answer of a read that never waits.
+/// The result of a read that never waits for storage.
+///
+/// ```
+/// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+/// # let environment = tidekv::Environment::default().storage(disk);
+/// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+/// # let keyspace = db.keyspace("default")?;
+/// use tidekv::Cached;
+///
+/// keyspace.put("key", "value")?;
+/// let entry = match keyspace.try_get_cached("key")? {
+///     Cached::Ready(entry) => entry,
+///     Cached::WouldBlock => keyspace.get_entry("key")?, // on a thread that may wait
+/// };
+/// assert_eq!(entry.unwrap().value, "value");
+/// # Ok::<(), tidekv::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cached<T> {
     /// The answer, from memory.
     Ready(T),
-    /// Storage would have to be read: ask again with a read that waits.
+    /// Storage would have to be read: repeat the read with a method that waits.
     WouldBlock,
 }
 
-/// One read in so many is timed: two looks at the clock cost a tenth of a read
-/// from memory.
+/// One read in this many is timed: reading the clock twice costs a tenth of a read from memory.
 const READS_PER_SAMPLE: u64 = 16;
 
-/// What a version says now: an entry, or nothing when it is a deletion or past its deadline.
+/// The entry of a version at present; `None` for a deletion or an expired entry.
 pub(crate) fn entry_of(resolved: Option<Resolved>, engine: &Engine) -> Option<Entry> {
     let Resolved { trailer, payload } = resolved?;
     let (expires_at_ms, value) = value_in(trailer, payload.as_slice())?;
@@ -58,8 +86,7 @@ pub(crate) fn entry_of(resolved: Option<Resolved>, engine: &Engine) -> Option<En
     Some(Entry { value, expires_at_ms })
 }
 
-/// The value that a version says, with its deadline, which may have passed; nothing if it
-/// is a deletion.
+/// The value of a version with its deadline, which may have passed; `None` for a deletion.
 fn value_in(trailer: Trailer, payload: &[u8]) -> Option<(Option<u64>, &[u8])> {
     match trailer.kind() {
         Kind::Value => Some((None, payload)),
@@ -87,7 +114,7 @@ impl From<&Keyspace> for KeyspaceRef {
     }
 }
 
-/// Two handles are equal when they are of the same keyspace of the same open store.
+/// Two handles are equal if they are of the same keyspace of the same open store.
 impl PartialEq for Keyspace {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.tree, &other.tree)
@@ -103,7 +130,7 @@ impl Hash for Keyspace {
 }
 
 impl WriteBatch {
-    /// Sets `key` to `value` for the time to live `ttl`, which begins now.
+    /// Sets `key` to `value` for the time to live `ttl`, which starts now, not at the commit.
     pub fn put_with_ttl(
         &mut self,
         keyspace: &Keyspace,
@@ -128,12 +155,12 @@ impl Keyspace {
         &self.tree
     }
 
-    /// The settings that new tables are written with.
+    /// The settings with which new tables are written.
     pub fn options(&self) -> KeyspaceOptions {
         self.tree.options().as_ref().clone()
     }
 
-    /// The name it was created under.
+    /// The name of the keyspace.
     pub fn name(&self) -> &str {
         &self.tree.name
     }
@@ -160,8 +187,8 @@ impl Keyspace {
         self.resolve_with(key, at, Resolved::new)
     }
 
-    /// As [`Keyspace::resolve`], with what `see` makes of the version where it lies. It may
-    /// run under a lock: it is to be short.
+    /// Like [`Keyspace::resolve`], but returns the result of `see`, which gets the version
+    /// without a copy. `see` may run under a lock, so it must be short.
     #[inline]
     fn resolve_with<R>(
         &self,
@@ -197,15 +224,41 @@ impl Keyspace {
         begin_read(&engine.reads.caches, &self.tree, at, visible, prepare)
     }
 
-    /// The value of `key`. A long one may share memory with its neighbours, see
+    /// Returns the value of `key`. A long value may share the memory of its block: see
     /// [`Entry::value`].
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// keyspace.put("apple", "red")?;
+    /// assert_eq!(keyspace.get("apple")?.unwrap(), "red");
+    /// assert_eq!(keyspace.get(b"pear")?, None);
+    /// assert!(keyspace.get("").is_err(), "a key has at least one byte");
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         Ok(self.get_entry(key)?.map(|entry| entry.value))
     }
 
-    /// Puts the value of `key` in place of what `value` holds; whether there is one. With a
-    /// buffer that is used again this is the fastest read: the value is copied once, into the
-    /// buffer.
+    /// Replaces the content of `value` with the value of `key`, and returns whether there is one;
+    /// clears `value` if not. With a reused buffer this is the fastest read: the value is copied
+    /// once, into the buffer, and nothing is allocated.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// keyspace.put("apple", "red")?;
+    /// let mut value = Vec::new();
+    /// assert!(keyspace.get_into("apple", &mut value)?);
+    /// assert_eq!(value, b"red");
+    /// assert!(!keyspace.get_into("pear", &mut value)?);
+    /// assert!(value.is_empty());
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut Vec<u8>) -> Result<bool> {
         value.clear();
         let (deadline, _) = self.resolve_with(key.as_ref(), None, |trailer, payload| {
@@ -220,7 +273,7 @@ impl Keyspace {
         Ok(is_there)
     }
 
-    /// The value of `key` and its deadline.
+    /// Returns the value of `key` with its expiry time. See [`Entry`].
     pub fn get_entry(&self, key: impl AsRef<[u8]>) -> Result<Option<Entry>> {
         Ok(entry_of(self.resolve(key.as_ref(), None)?.0, self.engine()))
     }
@@ -233,7 +286,8 @@ impl Keyspace {
         Ok(deadline.flatten().is_some_and(|at| self.engine().is_ahead(at)))
     }
 
-    /// The entry of `key`, if it (or its absence) can be told from memory alone.
+    /// Returns the entry of `key`, if memory alone can answer, also that there is none. Never waits
+    /// for storage: for event loops. See [`Cached`].
     pub fn try_get_cached(&self, key: impl AsRef<[u8]>) -> Result<Cached<Option<Entry>>> {
         self.try_read(key.as_ref(), None)
     }
@@ -260,8 +314,21 @@ impl Keyspace {
         }
     }
 
-    /// The entries of many keys, as of one moment. Blocks that must come from
-    /// storage are read together.
+    /// Returns the entries of several keys, in their order, as of one moment. Blocks that have to
+    /// be read from storage are read together.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// keyspace.put("a", "1")?;
+    /// keyspace.put("c", "3")?;
+    /// let entries = keyspace.multi_get(&["a", "b", "c"])?;
+    /// let found: Vec<bool> = entries.iter().map(Option::is_some).collect();
+    /// assert_eq!(found, [true, false, true]);
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Entry>>> {
         self.read_many(keys, None)
     }
@@ -288,17 +355,44 @@ impl Keyspace {
         Ok(resolved.into_iter().map(|resolved| entry_of(resolved, engine)).collect())
     }
 
-    /// All entries, as of now.
+    /// Returns an iterator over all entries. See [`Iter`].
     pub fn iter(&self) -> Iter {
         self.walk(KeyRange::default())
     }
 
-    /// The entries of a range of keys, as of now.
+    /// Returns an iterator over the entries of a range of keys.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// for key in ["2025-12-31", "2026-01-01", "2026-06-30", "2027-01-01"] {
+    ///     keyspace.put(key, "")?;
+    /// }
+    /// let mut year = keyspace.range("2026".."2027");
+    /// assert_eq!(year.next().unwrap()?.0, "2026-01-01");
+    /// assert_eq!(year.next().unwrap()?.0, "2026-06-30");
+    /// assert!(year.next().is_none());
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Iter {
         self.walk(key_range(&range))
     }
 
-    /// The entries whose keys begin with `prefix`, as of now.
+    /// Returns an iterator over the entries whose keys start with `prefix`.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// keyspace.ingest([("post/1", "a"), ("user/1", "b"), ("user/2", "c")])?;
+    /// let newest = keyspace.prefix("user/").next_back().unwrap()?;
+    /// assert_eq!(newest.0, "user/2");
+    /// assert_eq!(keyspace.prefix("user/").count(), 2);
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Iter {
         self.walk(KeyRange::prefix(prefix.as_ref()))
     }
@@ -309,8 +403,8 @@ impl Keyspace {
         Iter::new(&self.handle, view, range, sequence)
     }
 
-    /// Entries in tables and memtables. Overwritten and deleted ones that are
-    /// not compacted yet count as well.
+    /// Roughly the number of entries: those in tables and memtables. Overwritten and deleted
+    /// entries count until they are compacted.
     pub fn approximate_len(&self) -> u64 {
         let view = self.tree.view();
         let in_tables: u64 = view
@@ -321,12 +415,12 @@ impl Keyspace {
         in_tables + view.memtables().map(|memtable| memtable.entries() as u64).sum::<u64>()
     }
 
-    /// Bytes of table files.
+    /// Bytes of the table files.
     pub fn storage_bytes(&self) -> u64 {
         self.tree.view().version.tables().map(|table| table.meta().bytes).sum()
     }
 
-    /// About how many bytes of table files the range takes.
+    /// Roughly the number of bytes of table files that the range takes.
     pub fn approximate_bytes<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> u64 {
         let range = key_range(&range);
         let (start, end) = (range.start.as_deref(), range.end.as_deref());
@@ -347,14 +441,41 @@ impl Keyspace {
         engine.write(batch, engine.options.durability, Vec::new()).map(|_| ())
     }
 
-    /// Sets `key` to `value`.
+    /// Sets `key` to `value`. If the keyspace has a default time to live, it applies.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// keyspace.put("text", "as str")?;
+    /// keyspace.put(42_u64.to_be_bytes(), vec![1, 2, 3])?; // big-endian numbers sort by value
+    /// assert_eq!(keyspace.get(42_u64.to_be_bytes())?.unwrap(), &[1_u8, 2, 3][..]);
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.put(self, key.as_ref(), value.as_ref());
         self.write(batch)
     }
 
-    /// Sets `key` to `value` for as long as `ttl`.
+    /// Sets `key` to `value` for the time to live `ttl` (in whole milliseconds), which starts now.
+    ///
+    /// ```
+    /// use std::{sync::Arc, time::Duration};
+    /// use tidekv::{Db, Environment, ManualClock, MemoryStorage, Options};
+    ///
+    /// let clock = Arc::new(ManualClock::new(0));
+    /// let environment =
+    ///     Environment::default().storage(Arc::new(MemoryStorage::new())).clock(clock.clone());
+    /// let db = Db::open("data", Options::new().environment(environment))?;
+    /// let sessions = db.keyspace("sessions")?;
+    /// sessions.put_with_ttl("token", "user-7", Duration::from_secs(60))?;
+    /// assert!(sessions.contains("token")?);
+    /// clock.advance(Duration::from_secs(60));
+    /// assert!(!sessions.contains("token")?);
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn put_with_ttl(
         &self,
         key: impl AsRef<[u8]>,
@@ -366,21 +487,56 @@ impl Keyspace {
         self.write(batch)
     }
 
-    /// Removes `key`; no error when it is not there.
+    /// Deletes `key`. Not an error if it does not exist.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// keyspace.put("key", "value")?;
+    /// keyspace.delete("key")?;
+    /// keyspace.delete("key")?;
+    /// assert_eq!(keyspace.get("key")?, None);
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.delete(self, key.as_ref());
         self.write(batch)
     }
 
-    /// Removes every key from `start` up to `end` (exclusive), in one step.
+    /// Deletes every key from `start` (inclusive) to `end` (exclusive), in one step that costs the
+    /// same for any number of keys. No effect if `end` is not after `start`.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// keyspace.ingest([("a", ""), ("b", ""), ("c", "")])?;
+    /// keyspace.delete_range("a", "c")?;
+    /// assert_eq!(keyspace.iter().count(), 1);
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn delete_range(&self, start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.delete_range(self, start.as_ref(), end.as_ref());
         self.write(batch)
     }
 
-    /// Removes every key that is there now, in one step.
+    /// Deletes every key that exists now, in one step.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// keyspace.put("key", "value")?;
+    /// keyspace.clear()?;
+    /// assert!(keyspace.iter().next().is_none());
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn clear(&self) -> Result<()> {
         let Some((last, _)) = self.iter().keys_only().next_back().transpose()? else {
             return Ok(());
@@ -388,8 +544,20 @@ impl Keyspace {
         self.delete_range(b"", [&last[..], &[0]].concat())
     }
 
-    /// Sets `key` to `new` (removes it for `None`) if its value is `expected`
-    /// (`None`: if it has none); whether it did. A deadline is dropped.
+    /// Sets `key` to `new` (deletes it for `None`) if its value is `expected` (`None`: if it has no
+    /// value). Returns whether it did. An expiry time is dropped.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// assert!(keyspace.compare_and_set("leader", None, Some(b"node-1"))?);
+    /// assert!(!keyspace.compare_and_set("leader", None, Some(b"node-2"))?, "taken");
+    /// assert!(keyspace.compare_and_set("leader", Some(b"node-1"), None)?);
+    /// assert_eq!(keyspace.get("leader")?, None);
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn compare_and_set(
         &self,
         key: impl AsRef<[u8]>,
@@ -409,9 +577,26 @@ impl Keyspace {
         })
     }
 
-    /// Adds `delta` to the decimal number that `key` holds (0 when it holds
-    /// none) and returns the sum. A deadline is kept. Fails when the value is
-    /// no 64-bit integer or the sum does not fit one.
+    /// Adds `delta` to the decimal number that is the value of `key` (0 if there is none) and
+    /// returns the sum. An expiry time is kept.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if the value is not a decimal
+    /// 64-bit integer or the sum does not fit one; the value is not changed.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// assert_eq!(keyspace.increment("visits", 1)?, 1);
+    /// assert_eq!(keyspace.increment("visits", 41)?, 42);
+    /// assert_eq!(keyspace.get("visits")?.unwrap(), "42");
+    /// keyspace.put("name", "Ada")?;
+    /// assert!(keyspace.increment("name", 1).is_err());
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn increment(&self, key: impl AsRef<[u8]>, delta: i64) -> Result<i64> {
         let key = key.as_ref();
         self.read_modify_write(key, |current, batch| {
@@ -434,9 +619,9 @@ impl Keyspace {
         })
     }
 
-    /// Reads `key`, lets `modify` fill a batch, and writes it if the key has
-    /// not changed meanwhile; else starts over. Each round that fails means
-    /// that another writer has succeeded.
+    /// Reads `key`, lets `modify` fill a batch, and writes the batch if the key has not changed
+    /// meanwhile; otherwise starts over. Each failed attempt means that another writer has
+    /// succeeded.
     fn read_modify_write<T>(
         &self,
         key: &[u8],
@@ -462,14 +647,27 @@ impl Keyspace {
 
     // ---- Upkeep ----
 
-    /// Brings everything written so far into tables.
+    /// Writes the memtable of this keyspace into tables, and waits for it.
     pub fn flush(&self) -> Result<()> {
         self.engine().flush(&[Arc::clone(&self.tree)])
     }
 
-    /// Compacts every table that may hold keys of the range as far down as it
-    /// goes; what was deleted, overwritten or has expired there leaves the
-    /// storage (unless a snapshot still sees it).
+    /// Compacts every table that may hold keys of the range down to the last level, and waits for
+    /// it. Overwritten, deleted and expired entries of the range are dropped from storage, unless a
+    /// snapshot still sees them.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// keyspace.put("key", "old")?;
+    /// keyspace.put("key", "new")?;
+    /// keyspace.compact_range::<&str>(..)?;
+    /// assert_eq!(keyspace.approximate_len(), 1);
+    /// assert!(keyspace.storage_bytes() > 0);
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
         let range = key_range(&range);
         self.flush()?;

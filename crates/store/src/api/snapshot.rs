@@ -1,4 +1,4 @@
-//! A moment of the store that reads can go back to.
+//! [`Snapshot`]: reads of a past state of the store. `Send + Sync`.
 
 use std::ops::RangeBounds;
 use std::sync::Arc;
@@ -12,17 +12,32 @@ use crate::format::key::Sequence;
 use crate::lifecycle::handle::Handle;
 use crate::read::visible::KeyRange;
 
-/// The store as it was when the snapshot was taken, in all keyspaces alike.
-/// While it lives, the versions that it sees are kept on storage. Deadlines are
-/// judged by the present.
+/// All keyspaces at one moment: reads through a snapshot do not see later writes. Entries still
+/// expire, by the present time.
 ///
-/// Clones share one moment; it is released with the last of them.
+/// While a snapshot lives, the versions that it sees keep their space on storage. Clones share one
+/// moment, which is released with the last of them.
+///
+/// ```
+/// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+/// # let environment = tidekv::Environment::default().storage(disk);
+/// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+/// # let keyspace = db.keyspace("default")?;
+/// keyspace.put("key", "old")?;
+/// let snapshot = db.snapshot();
+/// keyspace.put("key", "new")?;
+/// keyspace.put("later", "value")?;
+/// assert_eq!(snapshot.get(&keyspace, "key")?.unwrap(), "old");
+/// assert_eq!(snapshot.iter(&keyspace).count(), 1);
+/// assert_eq!(keyspace.get("key")?.unwrap(), "new");
+/// # Ok::<(), tidekv::Error>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Snapshot {
     moment: Arc<Moment>,
 }
 
-/// A sequence that the store keeps visible.
+/// A sequence number that the store keeps visible.
 #[derive(Debug)]
 struct Moment {
     handle: Arc<Handle>,
@@ -35,23 +50,24 @@ impl Snapshot {
         Self { moment: Arc::new(Moment { handle, sequence }) }
     }
 
-    /// Everything written up to here is seen.
+    /// The snapshot sees writes up to this sequence number.
     pub(crate) fn sequence(&self) -> Sequence {
         self.moment.sequence
     }
 
-    /// The value that `key` had.
+    /// Returns the value of `key` at the moment of the snapshot.
     pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         Ok(self.get_entry(keyspace, key)?.map(|entry| entry.value))
     }
 
-    /// The value that `key` had, and its deadline.
+    /// Returns the value of `key` at the moment of the snapshot, with its expiry time.
     pub fn get_entry(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Entry>> {
         let (resolved, _) = keyspace.resolve(key.as_ref(), Some(self.moment.sequence))?;
         Ok(entry_of(resolved, self.moment.handle.engine()))
     }
 
-    /// The entry of `key`, if it (or its absence) can be told from memory alone.
+    /// Returns the entry of `key` at the moment of the snapshot, if memory alone can answer, also
+    /// that there is none. See [`Cached`].
     pub fn try_get_cached(
         &self,
         keyspace: &Keyspace,
@@ -60,8 +76,8 @@ impl Snapshot {
         keyspace.try_read(key.as_ref(), Some(self.moment.sequence))
     }
 
-    /// The entries of many keys. Blocks that must come from storage are read
-    /// together.
+    /// Returns the entries of several keys, in their order. Blocks that have to be read from
+    /// storage are read together.
     pub fn multi_get<K: AsRef<[u8]>>(
         &self,
         keyspace: &Keyspace,
@@ -70,17 +86,18 @@ impl Snapshot {
         keyspace.read_many(keys, Some(self.moment.sequence))
     }
 
-    /// All entries that there were.
+    /// Returns an iterator over all entries at the moment of the snapshot.
     pub fn iter(&self, keyspace: &Keyspace) -> Iter {
         self.walk(keyspace, KeyRange::default())
     }
 
-    /// The entries that a range of keys had.
+    /// Returns an iterator over the entries of a range of keys at the moment of the snapshot.
     pub fn range<K: AsRef<[u8]>>(&self, keyspace: &Keyspace, range: impl RangeBounds<K>) -> Iter {
         self.walk(keyspace, key_range(&range))
     }
 
-    /// The entries whose keys began with `prefix`.
+    /// Returns an iterator over the entries whose keys start with `prefix`, at the moment of the
+    /// snapshot.
     pub fn prefix(&self, keyspace: &Keyspace, prefix: impl AsRef<[u8]>) -> Iter {
         self.walk(keyspace, KeyRange::prefix(prefix.as_ref()))
     }

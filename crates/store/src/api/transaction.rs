@@ -1,16 +1,14 @@
-//! Reads and writes that take effect together, or not at all.
+//! [`Transaction`]: reads and writes that take effect together, or not at all.
 //!
-//! Optimistic: nothing is locked. A transaction reads a snapshot, which it takes
-//! at its first read, through its own writes, and remembers which keys it has
-//! read. The commit leader checks that none of them was written since the
-//! snapshot (`write.rs`); if one was, nothing is written and the caller starts
-//! over. So committed transactions are serializable, as far as they read keys
-//! one by one.
+//! Optimistic: nothing is locked. A transaction takes a snapshot at its first read, reads it
+//! through its own writes, and records the keys that it has read. The commit leader checks that
+//! none of them was written since the snapshot (`write.rs`); if one was, nothing is written and
+//! the caller starts over. So committed transactions are serializable, as far as they read single
+//! keys.
 //!
-//! Memtables answer that check. When they no longer reach back far enough,
-//! because a flush came in between, the key is looked up in the tree before the
-//! commit is handed in; the snapshot has kept flushes and compactions from
-//! dropping or renumbering anything that was written after it.
+//! The check uses memtables. If they no longer reach back far enough, because of a flush in
+//! between, the commit looks the key up in the tree before it is submitted; the snapshot has kept
+//! flushes and compactions from dropping or renumbering anything that was written after it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -29,18 +27,19 @@ use crate::lifecycle::handle::Handle;
 use crate::options::Durability;
 use crate::read::visible::KeyRange;
 
-/// How a transaction ended.
+/// The outcome of [`Transaction::commit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a transaction that met a conflict has written nothing"]
 pub enum Commit {
-    /// Its writes are in.
+    /// The writes are committed.
     Done,
-    /// A key that was read or watched has changed: nothing was written.
+    /// A key that was read or watched has changed: nothing was written. Start over.
     Conflict,
 }
 
-/// The state of a key at a moment, for [`Transaction::require_unchanged`]. Holds
-/// a snapshot: while it lives, the storage keeps what that sees.
+/// The state of a key at a moment, for [`Transaction::require_unchanged`]; made by
+/// [`Db::watch`](crate::Db::watch). Holds a snapshot: while it lives, the versions that the
+/// snapshot sees keep their space on storage.
 #[derive(Debug, Clone)]
 pub struct Watch {
     keyspace: Keyspace,
@@ -54,14 +53,14 @@ impl Watch {
         Self { keyspace: keyspace.clone(), key: key.into(), snapshot }
     }
 
-    /// Whether it watches `key` of `keyspace`.
+    /// Whether this watch is of `key` in `keyspace`.
     pub fn is_of(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> bool {
         self.keyspace == *keyspace && *self.key == *key.as_ref()
     }
 
-    /// The condition that the key was not written since, in terms that
-    /// memtables can judge; `None` when it was written. The key is looked up
-    /// only where memtables cannot tell, or when `must_look`.
+    /// The condition that the key was not written since, in a form that memtables can check;
+    /// `None` if it was written. Looks the key up only where memtables cannot answer, or if
+    /// `must_look`.
     fn condition(&self, must_look: bool) -> Result<Option<Condition>> {
         let mut unchanged_since = self.snapshot.sequence();
         if must_look || self.is_beyond_memtables() {
@@ -86,7 +85,7 @@ impl Watch {
     }
 }
 
-/// Most bytes of keys and values that [`Transaction::prefix`] gathers.
+/// The most bytes of keys and values that [`Transaction::prefix`] returns: 64 MiB.
 pub const GATHERED_BYTES_MAX: usize = 64 << 20;
 
 type KeyId = (u32, Box<[u8]>);
@@ -94,22 +93,50 @@ type KeyId = (u32, Box<[u8]>);
 /// Keyspace, start and end (excluded) of a range deletion.
 type Deleted = (u32, Box<[u8]>, Box<[u8]>);
 
-/// Reads and writes that take effect together, if nothing that was read has
-/// changed meanwhile. Dropping it without [`Transaction::commit`] forgets the
-/// writes.
+/// Reads and writes that take effect together, if no key that was read has changed meanwhile
+/// (optimistic concurrency). Dropping a transaction without a [commit](Transaction::commit)
+/// discards its writes.
+///
+/// A commit may meet a conflict; start the transaction over then:
+///
+/// ```
+/// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+/// # let environment = tidekv::Environment::default().storage(disk);
+/// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+/// # let keyspace = db.keyspace("default")?;
+/// use tidekv::{Commit, Durability};
+///
+/// keyspace.put("alice", "100")?;
+/// keyspace.put("bob", "0")?;
+/// loop {
+///     let mut transaction = db.transaction();
+///     let mut read = |key| -> tidekv::Result<i64> {
+///         let entry = transaction.get(&keyspace, key)?.expect("the account exists");
+///         Ok(String::from_utf8_lossy(&entry.value).parse().expect("a number"))
+///     };
+///     let (alice, bob) = (read("alice")?, read("bob")?);
+///     transaction.put(&keyspace, "alice", (alice - 30).to_string());
+///     transaction.put(&keyspace, "bob", (bob + 30).to_string());
+///     if transaction.commit(Durability::Buffered)? == Commit::Done {
+///         break;
+///     }
+/// }
+/// assert_eq!(keyspace.get("alice")?.unwrap(), "70");
+/// assert_eq!(keyspace.get("bob")?.unwrap(), "30");
+/// # Ok::<(), tidekv::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Transaction {
     handle: Arc<Handle>,
     batch: WriteBatch,
-    /// The first so many bytes of the batch are in `written` and `deleted`. Only
-    /// reads need those, so writes that nothing is read after cost no more than
-    /// their place in the batch.
+    /// Up to this byte the batch is indexed in `written` and `deleted`. Only reads need the
+    /// index, so writes without later reads cost no more than their space in the batch.
     indexed_bytes: usize,
-    /// What the writes make of each key; `None`: deleted.
+    /// The result of the writes for each key; `None`: deleted.
     written: BTreeMap<KeyId, Option<Entry>>,
     /// The ranges they delete.
     deleted: Vec<Deleted>,
-    /// What is read; taken at the first read.
+    /// The state that is read; taken at the first read.
     snapshot: Option<Snapshot>,
     /// The keys that were read.
     reads: HashMap<KeyId, Watch>,
@@ -130,8 +157,25 @@ impl Transaction {
         }
     }
 
-    /// The entry of `key`, own writes included. The commit fails with
-    /// [`Commit::Conflict`] when another writer has changed it since.
+    /// Returns the entry of `key`, including own writes. The commit returns [`Commit::Conflict`] if
+    /// another writer changes the key before it.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// use tidekv::{Commit, Durability};
+    ///
+    /// let mut transaction = db.transaction();
+    /// assert_eq!(transaction.get(&keyspace, "key")?, None);
+    /// keyspace.put("key", "from elsewhere")?;
+    /// transaction.put(&keyspace, "key", "from here");
+    /// assert_eq!(transaction.get(&keyspace, "key")?.unwrap().value, "from here");
+    /// assert_eq!(transaction.commit(Durability::Buffered)?, Commit::Conflict);
+    /// assert_eq!(keyspace.get("key")?.unwrap(), "from elsewhere");
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn get(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Entry>> {
         let key = key.as_ref();
         match self.own(keyspace, key) {
@@ -140,7 +184,7 @@ impl Transaction {
         }
     }
 
-    /// Like [`Transaction::get`], if memory alone can tell.
+    /// Like [`Transaction::get`], if memory alone can answer. See [`Cached`].
     pub fn try_get_cached(
         &mut self,
         keyspace: &Keyspace,
@@ -153,7 +197,7 @@ impl Transaction {
         }
     }
 
-    /// What its own writes make of `key`; `None`: they do not touch it.
+    /// The result of the own writes for `key`; `None`: they do not touch it.
     fn own(&mut self, keyspace: &Keyspace, key: &[u8]) -> Option<Option<Entry>> {
         if self.batch.is_empty() {
             return None;
@@ -219,12 +263,12 @@ impl Transaction {
         self.snapshot.get_or_insert_with(|| Snapshot::new(Arc::clone(handle))).clone()
     }
 
-    /// Sets `key` to `value`.
+    /// Sets `key` to `value`, without an expiry time.
     pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         self.put_until(keyspace, key, value, None);
     }
 
-    /// Sets `key` to `value` for the time to live `ttl`.
+    /// Sets `key` to `value` for the time to live `ttl`, which starts now, not at the commit.
     pub fn put_with_ttl(
         &mut self,
         keyspace: &Keyspace,
@@ -235,8 +279,8 @@ impl Transaction {
         self.batch.put_with_ttl(keyspace, key, value, ttl);
     }
 
-    /// Sets `key` to `value`, until the deadline `expires_at_ms` (milliseconds since 1970) if
-    /// there is one.
+    /// Sets `key` to `value` until `expires_at_ms` (milliseconds since 1970); `None`: without an
+    /// expiry time, whatever the default of the keyspace.
     pub fn put_until(
         &mut self,
         keyspace: &Keyspace,
@@ -250,13 +294,12 @@ impl Transaction {
         }
     }
 
-    /// Removes `key`.
+    /// Deletes `key`.
     pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) {
         self.batch.delete(keyspace, key);
     }
 
-    /// Removes all keys from `start` up to `end` (exclusive), own writes
-    /// included.
+    /// Deletes every key from `start` (inclusive) to `end` (exclusive), including own writes.
     pub fn delete_range(
         &mut self,
         keyspace: &Keyspace,
@@ -272,10 +315,15 @@ impl Transaction {
         self.deleted.iter().any(|(id, start, end)| *id == tree && **start <= *key && *key < **end)
     }
 
-    /// All entries whose keys begin with `prefix`, own writes included, in
-    /// order. Not checked for conflicts: read a key that every writer of the
-    /// prefix touches as well. They are gathered in memory, so more than
-    /// [`GATHERED_BYTES_MAX`] are refused.
+    /// Returns all entries whose keys start with `prefix`, in order, including own writes.
+    ///
+    /// Not checked for conflicts: to detect changes, also read a key that every writer of the
+    /// prefix touches.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if keys and values have more
+    /// than [`GATHERED_BYTES_MAX`] bytes, because they are collected in memory.
     pub fn prefix(
         &mut self,
         keyspace: &Keyspace,
@@ -312,19 +360,23 @@ impl Transaction {
         Ok(entries.into_iter().collect())
     }
 
-    /// The commit fails with [`Commit::Conflict`] when the watched key has
-    /// changed since the watch was made.
+    /// Makes the commit return [`Commit::Conflict`] if the watched key has changed since the watch
+    /// was created.
     pub fn require_unchanged(&mut self, watch: &Watch) {
         self.watches.push(watch.clone());
     }
 
-    /// Whether nothing is to be written.
+    /// Whether there are no writes.
     pub fn is_read_only(&self) -> bool {
         self.batch.is_empty()
     }
 
-    /// Writes everything in one step, unless a key that was read or watched
-    /// has changed.
+    /// Commits all writes in one step, unless a key that was read or watched has changed.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Db::write`](crate::Db::write). A conflict is not an error but
+    /// [`Commit::Conflict`].
     pub fn commit(mut self, durability: Durability) -> Result<Commit> {
         let mut must_look = false;
         loop {
@@ -353,12 +405,30 @@ impl Transaction {
         }
     }
 
-    /// Like [`Transaction::commit`] with [`Durability::Buffered`], if that needs
-    /// to wait neither for another writer nor for room in memory nor for
-    /// storage. Otherwise nothing was written, and the transaction is gone.
+    /// Like [`Transaction::commit`] with [`Durability::Buffered`], if that needs to wait neither
+    /// for another writer nor for room in memory nor for storage. Otherwise nothing is written, and
+    /// the transaction is dropped.
     ///
-    /// For event loops. The log's bytes are handed to the operating system
-    /// here; one that is short of memory may hold up even that.
+    /// For event loops. The log's bytes are handed to the operating system here; one that is short
+    /// of memory may block even that.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// use tidekv::Attempt;
+    ///
+    /// let mut transaction = db.transaction();
+    /// transaction.put(&keyspace, "key", "value");
+    /// match transaction.try_commit()? {
+    ///     Attempt::Done => assert!(keyspace.contains("key")?),
+    ///     Attempt::Conflict => unreachable!("nothing was read"),
+    ///     Attempt::Busy => { /* try again soon */ }
+    ///     Attempt::WouldBlock => { /* commit on a thread that may wait */ }
+    /// }
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn try_commit(self) -> Result<Attempt> {
         let mut conditions = Vec::with_capacity(self.watches.len() + self.reads.len());
         for watch in self.watches.iter().chain(self.reads.values()) {

@@ -110,19 +110,18 @@ pub(crate) enum Written {
     Conflict,
 }
 
-/// How a write that does not wait ended.
+/// The outcome of [`Transaction::try_commit`](crate::Transaction::try_commit), which does not wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a write that would have blocked, or met a conflict, has written nothing"]
 pub enum Attempt {
-    /// It is in.
+    /// The writes are committed.
     Done,
     /// A key that was read or watched has changed: nothing was written.
     Conflict,
-    /// Another writer is at work, mostly for microseconds: nothing was written,
-    /// and soon it may be.
+    /// Another writer is committing, mostly for microseconds: nothing was written. Try again soon.
     Busy,
-    /// Room in memory or storage would have to be waited for: nothing was
-    /// written, and it is to be done by a thread that may wait.
+    /// The commit would have to wait for room in memory or for storage: nothing was written. Repeat
+    /// the transaction on a thread that may wait.
     WouldBlock,
 }
 

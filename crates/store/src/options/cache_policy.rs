@@ -1,5 +1,5 @@
 //! How values, pointers and blocks share the memory of the caches: the policies that a user may
-//! choose. Those of experiments are behind the feature `research`.
+//! choose. Policies of experiments are behind the feature `research`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -44,7 +44,7 @@ pub enum CachePolicy {
     Research(Internal),
 }
 
-/// A text that is no cache policy.
+/// A text that does not name a cache policy; the message lists the policies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidCachePolicy(String);
 

@@ -1,5 +1,5 @@
-//! The settings of a store and of a keyspace: plain data with builder methods, few knobs. Every
-//! other number is a named constant with a reason where it is used.
+//! The settings of a store and of a keyspace: plain data with builder methods, and few of them.
+//! Every other number is a named constant, with a reason where it is used.
 
 pub(crate) mod cache_policy;
 
@@ -11,18 +11,49 @@ use tidekv_io::{Clock, Executor, Random, Storage};
 
 use crate::options::cache_policy::CachePolicy;
 
-/// When a write is acknowledged.
+/// What a write waits for before it is acknowledged. Choose it for a store
+/// ([`Options::durability`]), a batch ([`Db::write_with`](crate::Db::write_with)) or a transaction
+/// ([`Transaction::commit`](crate::Transaction::commit));
+/// [`Db::sync`](crate::Db::sync) makes all earlier writes durable.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tidekv::{Db, Durability, Environment, MemoryStorage, Options, Tear, WriteBatch};
+///
+/// let disk = Arc::new(MemoryStorage::new());
+/// let on = |disk: Arc<MemoryStorage>| {
+///     Options::new().environment(Environment::default().storage(disk))
+/// };
+/// let db = Db::open("data", on(disk.clone()))?;
+/// let keyspace = db.keyspace("orders")?;
+/// let mut batch = WriteBatch::new();
+/// batch.put(&keyspace, "17", "paid");
+/// db.write_with(batch, Durability::Sync)?;
+/// keyspace.put("18", "open")?; // Durability::Buffered
+///
+/// let after_power_cut = Arc::new(disk.after_power_loss(Tear::DropUnsynced));
+/// let db = Db::open("data", on(after_power_cut))?;
+/// let keyspace = db.keyspace("orders")?;
+/// assert_eq!(keyspace.get("17")?.unwrap(), "paid");
+/// assert_eq!(keyspace.get("18")?, None);
+/// # Ok::<(), tidekv::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Durability {
-    /// After the operating system has it: the write survives a killed process, not a power
-    /// cut.
+    /// The operating system has the write: it survives a killed process, but not a power cut.
     #[default]
     Buffered,
-    /// After it is on stable storage: the write survives a power cut.
+    /// The write is on stable storage: it survives a power cut.
     Sync,
 }
 
 /// The compression of the blocks of a table.
+///
+/// ```
+/// use tidekv::Compression;
+///
+/// assert!(Compression::None.is_available());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Compression {
@@ -113,7 +144,7 @@ impl Environment {
     }
 }
 
-/// The settings of a store. Start from [`Options::default`] and change what differs.
+/// The settings of a store. Start from [`Options::new`] and change the ones that differ.
 ///
 /// ```
 /// use tidekv::{Durability, Options};
@@ -124,37 +155,37 @@ impl Environment {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// DRAM for everything (memtables, caches, metadata, reads in flight), in
-    /// bytes. `None`: a quarter of what the machine or its cgroup allows.
-    /// At least 8 MiB; less is raised to it.
+    /// The memory budget in bytes, for memtables, caches, metadata and reads in flight. `None`: a
+    /// quarter of the memory of the machine or its control group. Less than 8 MiB is raised to
+    /// 8 MiB.
     pub memory_bytes: Option<u64>,
     /// The durability of writes that do not choose their own.
     pub durability: Durability,
-    /// Create the directory and the store when they are missing.
+    /// Create the directory and the store if they are missing. Default: true.
     pub create_if_missing: bool,
-    /// Open without changing anything: no writes, no lock, no background work.
+    /// Open without changing anything: no writes, no lock, no background work. Several processes
+    /// may read a store that another one has open. Default: false.
     pub read_only: bool,
-    /// Read and write tables past the page cache (O_DIRECT) where possible.
+    /// Read and write tables without the page cache (O_DIRECT) where possible. Default: true.
     pub direct_io: bool,
-    /// Background threads for compaction. `None`: as many as cores, at most 4.
+    /// Background threads for compaction. `None`: one per core, at most 4.
     pub compaction_threads: Option<usize>,
     /// Bytes per second that compactions may read and write. `None`: no limit.
     pub compaction_bytes_per_s: Option<u64>,
-    /// Target size of a memtable in bytes. `None`: an eighth of the memory, at
-    /// most 64 MiB.
+    /// Target size of a memtable in bytes. `None`: an eighth of the memory budget, at most 64 MiB.
     pub memtable_bytes: Option<u64>,
-    /// Target size of a table file in bytes.
+    /// Target size of a table file in bytes. Default: 64 MiB.
     pub table_bytes: u64,
-    /// How values, pointers and blocks share the memory of the caches.
+    /// How values, pointers and blocks share the memory of the caches. Default: adaptive.
     pub cache_policy: CachePolicy,
     /// Compare every answer of the point cache with the tables, and fail the read if they
-    /// disagree. Costs the reads that the cache saves: for tests and for debugging.
+    /// disagree. Costs the reads that the cache saves: for tests and for debugging. Default: false.
     pub cross_check: bool,
     /// Save the content of the caches at a clean shutdown (values of the hottest keys, names of
     /// the rest: at most a hundredth of the data), and load it at open: the values at once, the
     /// rest in the background. A value deleted later may remain in that file until the next
     /// clean shutdown, or until an open without this setting. Filter repairs
-    /// ([`FilterKind::Cuckoo`]) are saved likewise.
+    /// ([`FilterKind::Cuckoo`]) are saved likewise. Default: true.
     pub warm_start: bool,
     /// Files, clocks, randomness and threads.
     pub environment: Environment,
@@ -166,7 +197,7 @@ pub struct Options {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(not(feature = "research"), allow(unreachable_pub, reason = "public with `research`"))]
 pub struct ResearchOptions {
-    /// The most bytes that caches may take, whatever the budget leaves them. For comparisons of
+    /// The most bytes that caches may take, even if the budget allows more. For comparisons of
     /// caches of one size.
     pub cache_bytes_max: u64,
     /// The list of hot entries takes one part in this many of the data. For proofs with little
@@ -324,7 +355,15 @@ impl Options {
     }
 }
 
-/// The filter that new tables get.
+/// The kind of filter that new tables get. A filter tells, without reading data, that a table does
+/// not contain a key.
+///
+/// ```
+/// use tidekv::{FilterKind, KeyspaceOptions};
+///
+/// let options = KeyspaceOptions::new().filter_kind(FilterKind::Cuckoo).filter_bits_per_key(12);
+/// assert_eq!(options.filter_kind.name(), "cuckoo");
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FilterKind {
@@ -373,7 +412,7 @@ pub struct KeyspaceOptions {
     /// Filter bits per key on the last level; upper levels, which hold a tenth
     /// of the keys, take six more. 0: no filters; cuckoo filters have 4 to 16.
     pub filter_bits_per_key: u8,
-    /// How filters are made.
+    /// The kind of filters.
     pub filter_kind: FilterKind,
     /// Time to live of entries written without one of their own.
     pub default_ttl: Option<Duration>,

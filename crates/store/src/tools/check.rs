@@ -74,10 +74,29 @@ pub struct CheckProgress {
     pub bytes: u64,
 }
 
-/// Checks the store in `directory` on `storage` (`None`: the local disk).
+/// Reads every file of the store in `directory` on `storage` (`None`: the local disk), verifies
+/// every checksum and invariant, and writes nothing. Calls `progress` before each file.
 ///
-/// Fails only if there is nothing to check: no store, or a store of a newer version. Damage,
-/// including unreadable files, is in the report.
+/// # Errors
+///
+/// Fails only if there is nothing to check: no store, or one that a newer version wrote. Damage,
+/// also a file that cannot be read, is in the report.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tidekv::{Db, Environment, MemoryStorage, Options, check};
+///
+/// let disk = Arc::new(MemoryStorage::new());
+/// let environment = Environment::default().storage(disk.clone());
+/// let db = Db::open("data", Options::new().environment(environment))?;
+/// db.keyspace("fruits")?.put("apple", "red")?;
+/// db.flush()?;
+/// db.close()?;
+/// let report = check::check("data", Some(disk), &mut |_progress| {})?;
+/// assert!(report.damage.is_empty());
+/// assert_eq!(report.entries, 1);
+/// # Ok::<(), tidekv::Error>(())
+/// ```
 pub fn check(
     directory: impl AsRef<Path>,
     storage: Option<Arc<dyn Storage>>,

@@ -287,7 +287,21 @@ impl Inspector {
         found.ok_or_else(|| Error::no_store(&self.directory))
     }
 
-    /// Describes the whole store.
+    /// The manifest's description of the store, and the files of its directory.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tidekv::{Db, Environment, MemoryStorage, Options, inspect::Inspector};
+    ///
+    /// let disk = Arc::new(MemoryStorage::new());
+    /// let environment = Environment::default().storage(disk.clone());
+    /// let db = Db::open("data", Options::new().environment(environment))?;
+    /// db.keyspace("fruits")?.put("apple", "red")?;
+    /// db.close()?;
+    /// let store = Inspector::new("data", Some(disk))?.store()?;
+    /// assert_eq!(store.keyspaces[0].name, "fruits");
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
     pub fn store(&self) -> Result<StoreDescription> {
         let (state, manifest) = self.state()?;
         let files = self.storage.list(&self.directory)?;

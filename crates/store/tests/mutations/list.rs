@@ -1,5 +1,5 @@
 //! Ways to break the store, each with the test that must notice. The runner is
-//! `examples/mutations.rs`; `tests/mutations.rs` compares the list with the
+//! `testkit/examples/mutations.rs`; `tests/mutations.rs` compares the list with the
 //! sources, so that it stays current.
 
 /// A change of the code that breaks a guarantee.

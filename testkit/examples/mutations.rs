@@ -1,10 +1,10 @@
-//! Breaks the store in the ways that `tests/mutations/list.rs` lists, one at a time, and checks
-//! that the named test notices.
+//! Breaks the store in the ways that `crates/store/tests/mutations/list.rs` lists, one at a time, and
+//! checks that the named test notices.
 //!
 //! ```sh
-//! cargo run -p tidekv --example mutations            # all of them
-//! cargo run -p tidekv --example mutations snapshot   # those with that word in the name
-//!                                                    # of mutation, test or target
+//! cargo run -p tidekv-testkit --example mutations            # all of them
+//! cargo run -p tidekv-testkit --example mutations snapshot   # those with that word in the name
+//!                                                            # of mutation, test or target
 //! ```
 //!
 //! The workspace is copied below the target directory and changed there only. Each named test must
@@ -18,7 +18,7 @@
     reason = "a tool of the workshop: copies sources and runs cargo"
 )]
 
-#[path = "../tests/mutations/list.rs"]
+#[path = "../../crates/store/tests/mutations/list.rs"]
 mod list;
 
 use std::collections::BTreeSet;
@@ -167,7 +167,7 @@ fn run() -> io::Result<bool> {
     };
     let is_chosen = |m: &&Mutation| words.iter().all(|word| has(m, word));
     let chosen: Vec<_> = MUTATIONS.iter().filter(is_chosen).collect();
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let scratch = target.unwrap_or_else(|| workspace.join("target")).join("mutations");
     let copy = Copy::new(&workspace, &scratch)?;

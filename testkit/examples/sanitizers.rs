@@ -3,9 +3,9 @@
 //!
 //! ```sh
 //! rustup +nightly component add miri rust-src
-//! cargo run -p tidekv --example sanitizers miri
-//! cargo run -p tidekv --example sanitizers tsan
-//! cargo run -p tidekv --example sanitizers miri cache   # runs with that word
+//! cargo run -p tidekv-testkit --example sanitizers miri
+//! cargo run -p tidekv-testkit --example sanitizers tsan
+//! cargo run -p tidekv-testkit --example sanitizers miri cache   # runs with that word
 //! ```
 //!
 //! Exits with 1, and writes no row of the run, if a test failed, a report was made, or no test ran.
@@ -99,7 +99,7 @@ fn command(tool: &str, target: &Path, (package, arguments, _): &Run) -> Command 
 }
 
 fn run(tool: &str, runs: &[Run]) -> std::io::Result<bool> {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.unwrap_or_else(|| workspace.join("target"));
     let mut is_clean = true;
