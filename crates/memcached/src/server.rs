@@ -174,7 +174,7 @@ fn serve_page(
     (stopped, alive): (&watch::Receiver<bool>, &mpsc::Sender<()>),
 ) {
     let sampler = Arc::new(Sampler::new(Arc::clone(state)));
-    let site = Arc::new(HttpHandler::new(Arc::clone(&sampler), host));
+    let site = Arc::new(HttpHandler::new(Arc::clone(&sampler), host, stopped.clone()));
     let sample = move || sampler.sample();
     tokio::spawn(sampling::every_second(sample, stopped.clone(), alive.clone()));
     http::serve_all(listeners, &site, tls, (stopped, alive));

@@ -67,7 +67,10 @@ static SHARED: [Part; 5] = [
 pub fn answer(own: &[Part], path: &str) -> Answer {
     match own.iter().chain(&SHARED).find(|part| part.path == path) {
         Some(part) => respond(StatusCode::OK, part.content_type, part.text.into()),
-        None => refuse(StatusCode::NOT_FOUND, "there are /, /api/stats and /metrics"),
+        None => refuse(
+            StatusCode::NOT_FOUND,
+            "not found: the paths are /, /api/stats, /metrics and /healthz",
+        ),
     }
 }
 

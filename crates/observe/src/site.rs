@@ -24,6 +24,19 @@ use tokio::sync::Semaphore;
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+/// The path of the health check.
+pub const HEALTH_PATH: &str = "/healthz";
+
+/// The answer of the health check, which needs no password and no particular `Host`: 200 and
+/// `ok`, or 503 and the reason why the server cannot serve.
+pub fn health(method: &Method, reason: Option<&'static str>) -> Answer {
+    match reason {
+        _ if !matches!(*method, Method::GET | Method::HEAD) => refuse_method(),
+        None => respond(StatusCode::OK, "text/plain; charset=utf-8", "ok\n".into()),
+        Some(reason) => refuse(StatusCode::SERVICE_UNAVAILABLE, reason),
+    }
+}
+
 /// Whether whoever asks may have an answer, and asks for one. `host` is that of our address,
 /// as the operator has written it; `knows` says whether a user and a password are right, and
 /// is there if anybody needs them.
@@ -56,9 +69,13 @@ pub fn admit(
     if matches!(head.method, Method::GET | Method::HEAD) {
         return Ok(());
     }
-    let mut answer = refuse(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are known");
+    Err(Box::new(refuse_method()))
+}
+
+fn refuse_method() -> Answer {
+    let mut answer = refuse(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are allowed");
     answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
-    Err(Box::new(answer))
+    answer
 }
 
 fn is_asked_harmlessly(head: &Parts, host: &str) -> bool {

@@ -150,7 +150,7 @@ fn serve_page(
     (stopped, alive): (&watch::Receiver<bool>, &mpsc::Sender<()>),
 ) {
     let sampler = Arc::new(Sampler::new(Arc::clone(state)));
-    let page = Arc::new(Page::new(Arc::clone(&sampler), host));
+    let page = Arc::new(Page::new(Arc::clone(&sampler), host, stopped.clone()));
     tokio::spawn(sampler.run(stopped.clone(), alive.clone()));
     http::serve_all(listeners, &page, tls, (stopped, alive));
 }

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use support::{Client, PATIENCE, options, start_with};
-use tidekv_io::{Clock, SystemClock};
+use tidekv_io::{
+    Clock, ErrorKind as StorageError, Fault, FaultRule, MemoryStorage, Operation, SystemClock,
+};
 use tidekv_resp::{ErrorKind, Server, ServerOptions, TlsFiles};
 
 /// An answer, in parts.
@@ -82,6 +84,7 @@ fn everything_that_there_is_is_answered() {
         ("/live.js", "text/javascript", "/api/stats"),
         ("/words.js", "text/javascript", "MiB"),
         ("/icon.svg", "image/svg+xml", "<svg"),
+        ("/healthz", "text/plain", "ok"),
         ("/metrics", "text/plain; version=0.0.4", "# TYPE tidekv_commands_total counter"),
         ("/api/stats", "application/json", "\"policy\":\"adaptive\""),
     ] {
@@ -108,7 +111,7 @@ fn what_clients_do_is_seen() {
     let metrics = get(&server, "/metrics").body;
     let has = |line: &str| assert!(metrics.lines().any(|l| l == line), "{line}\n{metrics}");
     has("tidekv_commands_total 3");
-    has("tidekv_keys_found_total 1");
+    has("tidekv_keyspace_hits_total 1");
     has("tidekv_connected_clients 1");
     // Those that came in one piece are timed together.
     has("tidekv_command_duration_seconds_count{kind=\"write\"} 3");
@@ -251,6 +254,41 @@ fn strangers_are_asked_for_the_password() {
     assert_eq!(client.ask("CONFIG SET requirepass wrong"), "OK");
     let headers = format!("Authorization: Basic {wrong}\r\n");
     assert_eq!(ask_with(&server, "GET", "/metrics", &headers).status, 200);
+}
+
+#[test]
+fn health_check_needs_no_password() {
+    let server = with_page(ServerOptions { password: Some("secret".into()), ..options() });
+    for headers in ["", "Host: attacker.example\r\n"] {
+        let answer = ask_with(&server, "GET", "/healthz", headers);
+        assert_eq!((answer.status, &*answer.body), (200, "ok\n"), "{headers}");
+    }
+    assert_eq!(ask_with(&server, "HEAD", "/healthz", "").status, 200);
+    assert_eq!(ask_with(&server, "POST", "/healthz", "").status, 405);
+    assert_eq!(ask_with(&server, "GET", "/metrics", "").status, 401);
+}
+
+#[test]
+fn health_check_fails_while_flushes_fail_and_recovers_without_writes() {
+    let storage = MemoryStorage::new();
+    let http = Some("127.0.0.1:0".parse().unwrap());
+    let db = support::open_db_on(&storage);
+    let server = Server::start(db.clone(), ServerOptions { http, ..options() }).unwrap();
+    assert_eq!(Client::connect(&server).ask("SET a 1"), "OK");
+    assert_eq!(get(&server, "/healthz").status, 200);
+    storage.add_fault(
+        FaultRule::always(Operation::Create, Fault::Fail(StorageError::Full)).on_path(".table"),
+    );
+    db.flush().unwrap_err();
+    let answer = get(&server, "/healthz");
+    assert_eq!(answer.status, 503);
+    assert!(answer.body.starts_with("writes are stopped"), "{}", answer.body);
+    storage.clear_faults();
+    let is_healthy = |_| {
+        sleep(20);
+        get(&server, "/healthz").status == 200
+    };
+    assert!((0..PATIENCE.as_millis() / 20).any(is_healthy), "the flush was not tried again");
 }
 
 #[test]
