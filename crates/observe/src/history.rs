@@ -44,7 +44,7 @@ pub struct Reading<T = LatencyCounts> {
     pub counters: Vec<(&'static str, u64)>,
     /// Since the start.
     pub latencies: Vec<(&'static str, Latency)>,
-    /// The same where quantiles of a part are wanted.
+    /// Histograms since the start: for metrics, and for quantiles of a sample.
     pub counts: Vec<(&'static str, T)>,
 }
 

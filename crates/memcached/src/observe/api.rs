@@ -82,8 +82,7 @@ fn with_devices(
 /// A tenant, under the names of its metrics.
 fn tenant(stats: &TenantStats) -> Value {
     let figures = TENANT_METRICS.iter();
-    let figures =
-        figures.map(|metric| (metric.short_name().to_owned(), json!((metric.read)(stats))));
+    let figures = figures.map(|metric| (metric.key.to_owned(), json!((metric.read)(stats))));
     let mut shown: Map<String, Value> = figures.collect();
     shown.insert("name".into(), json!(stats.name));
     shown.insert("prefix".into(), json!(String::from_utf8_lossy(&stats.prefix)));

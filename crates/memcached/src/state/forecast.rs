@@ -17,7 +17,7 @@ use crate::state::server_state::State;
 /// The metric.
 pub(crate) const METRIC: (&str, &str) = (
     "tidekv_cache_tenant_predicted_miss_ratio",
-    "What a cache of so many bytes of DRAM and flash together would have missed of the tenant's requests in the last window, by their reuse distances.",
+    "Miss ratio of the tenant's requests in the last window with a cache of this size, DRAM and flash together, estimated from reuse distances.",
 );
 
 /// Those of whom something is known.

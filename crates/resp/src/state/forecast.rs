@@ -25,7 +25,7 @@ const ENTRY_BYTES: usize = 32;
 /// The metric.
 pub(crate) const METRIC: (&str, &str) = (
     "tidekv_keyspace_predicted_miss_ratio",
-    "What a cache of values of so many bytes would have missed of the reads of the keyspace in the last window, by their reuse distances.",
+    "Miss ratio of the keyspace's reads in the last window with a value cache of this size, estimated from reuse distances.",
 );
 
 impl State {
