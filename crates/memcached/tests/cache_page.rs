@@ -113,7 +113,7 @@ fn a_device_leaves_and_comes_back_in_the_history() {
     assert_eq!(seen, [0, 3, 2, 0]);
     assert!(!states_of(&stats, "fine", 1).contains(&3), "the other one never left");
     let device = &stats["devices"][0];
-    assert_eq!((&device["times_out"], &device["times_back"]), (&1.into(), &1.into()));
+    assert_eq!((&device["outages"], &device["recoveries"]), (&1.into(), &1.into()));
     assert_eq!(device["state"], "ok");
     let reads = &device["read_times"]["count"];
     let (index, objects) = (&device["index_reads"], &device["object_reads"]);
@@ -123,7 +123,7 @@ fn a_device_leaves_and_comes_back_in_the_history() {
     let count = "tidekv_cache_device_read_duration_seconds_count{device=\"/flash-0\"}";
     let line = metrics.lines().find_map(|line| line.strip_prefix(count));
     assert!(line.unwrap().trim().parse::<u64>().unwrap() >= reads.as_u64().unwrap());
-    assert!(metrics.contains("tidekv_cache_device_times_out_total{device=\"/flash-0\"} 1"));
+    assert!(metrics.contains("tidekv_cache_device_outages_total{device=\"/flash-0\"} 1"));
     assert_eq!(stats["device_fields"]["state"]["unit"], "");
 }
 

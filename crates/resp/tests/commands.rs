@@ -316,7 +316,7 @@ fn the_server_tells_of_itself() {
     assert!(one.contains("multi=1"), "{one}");
     assert_eq!(client.ask("CLIENT LIST TYPE pubsub"), "");
     let info = client.ask("INFO").text();
-    for line in ["# Server", "redis_version:", "connected_clients:2", "# Tide", "store.writes:"] {
+    for line in ["# Server", "redis_version:", "connected_clients:2", "# TideKV", "store.writes:"] {
         assert!(info.contains(line), "{line}");
     }
     assert!(!client.ask("INFO server").text().contains("# Clients"));

@@ -14,7 +14,7 @@ use tidekv_resp::{Server, ServerOptions};
 
 /// Commands that the server says it has answered on the event loop.
 fn on_the_loop(client: &mut Client) -> u64 {
-    client.info("stats", "tide_commands_from_memory")
+    client.info("stats", "tidekv_commands_from_memory")
 }
 
 #[test]

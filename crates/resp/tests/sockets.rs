@@ -19,7 +19,7 @@ fn sleep(duration: Duration) {
 
 /// Bytes of unfinished requests that the server says it holds.
 fn request_bytes_buffered(client: &mut Client) -> u64 {
-    client.info("clients", "tide_request_bytes_buffered")
+    client.info("clients", "tidekv_request_buffer_bytes")
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn a_device_that_was_out_for_less_than_a_second_is_seen() {
     let (cache, mut devices) = read(sampler.state());
     for (name, number) in &mut devices[1].counters {
         match *name {
-            "flash.times_out" | "flash.times_back" => *number = 1,
+            "flash.outages" | "flash.recoveries" => *number = 1,
             STATE => *number = 2,
             _ => {}
         }
