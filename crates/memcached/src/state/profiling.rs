@@ -17,13 +17,13 @@ struct ProfilingObserver(Arc<Curves>);
 impl AccessObserver for ProfilingObserver {
     fn on_access(&self, tenant: usize, hash: u64, now_s: u32, sight: Access) {
         let left_ms = |deadline: Deadline| Some(u64::from(deadline.left_s(now_s)?) * 1_000);
-        let deed = match sight {
+        let kind = match sight {
             Access::Hit { bytes, deadline } => AccessKind::Hit(bytes, left_ms(deadline)),
             Access::Miss => AccessKind::Miss,
             Access::Stored { bytes, deadline } => AccessKind::Store(bytes, left_ms(deadline)),
             Access::Removed => AccessKind::Remove,
         };
-        self.0.record(tenant, hash, deed, || u64::from(now_s) * 1_000);
+        self.0.record(tenant, hash, kind, || u64::from(now_s) * 1_000);
     }
 
     fn on_clear(&self, tenant: usize) {

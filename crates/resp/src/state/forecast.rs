@@ -55,9 +55,9 @@ impl State {
         self.record(space, hash_of(space, key), AccessKind::Remove);
     }
 
-    fn record(&self, space: Space, hash: u64, deed: AccessKind) {
+    fn record(&self, space: Space, hash: u64, kind: AccessKind) {
         if let Some(curves) = &self.curves {
-            curves.record(space as usize, hash, deed, || self.now_ms());
+            curves.record(space as usize, hash, kind, || self.now_ms());
         }
     }
 }
