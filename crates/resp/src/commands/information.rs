@@ -1,5 +1,5 @@
-//! `INFO`: sections of lines, under Redis's names where Redis has the thing,
-//! and all counters of the store under `# TideKV`.
+//! `INFO`: sections of lines, with Redis's names where Redis has the field, and all counters of the
+//! store under `# TideKV`.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ use crate::state::forecast;
 use crate::state::keyspaces::Space;
 use crate::state::server_state::State;
 
-/// A section: its name and what writes its lines.
+/// A section: its name and the function that writes its lines.
 type Section = (&'static str, fn(&State, &mut Lines));
 
 static SECTIONS: [Section; 8] = [
@@ -28,7 +28,7 @@ static SECTIONS: [Section; 8] = [
     ("TideKV", tidekv),
 ];
 
-/// Long, so it is told only to who asks for it by name.
+/// Long, so it is returned only if requested by name.
 const CURVES: Section = ("Mrc", curves);
 
 #[derive(Default)]

@@ -11,12 +11,12 @@ use tidekv_net::password::{PASSWORD_BYTES_MAX, Password};
 
 use crate::options::ServerOptions;
 
-/// The settings as they are now.
+/// The current settings.
 #[derive(Debug)]
 pub(crate) struct Settings {
     password: RwLock<Option<Password>>,
     connections_max: AtomicUsize,
-    /// 0: never.
+    /// 0: no timeout.
     idle_timeout_ms: AtomicU64,
     is_synced: AtomicBool,
     pub(crate) write_timeout: Duration,
@@ -45,7 +45,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// What clients must know; `None`: nothing.
+    /// The password of clients; `None`: no password.
     pub(crate) fn password(&self) -> Option<Password> {
         self.password.read().clone()
     }
