@@ -122,7 +122,7 @@ fn garbage_ends_at_most_its_own_connection() {
 }
 
 #[test]
-fn what_does_not_fit_into_memory_is_found_on_flash() {
+fn objects_evicted_from_memory_are_found_on_flash() {
     let flash = vec![FlashOptions { path: "/flash".into(), bytes: 128 << 20 }];
     let cache_options = Options { dram_bytes: 16 << 20, flash, ..Options::default() };
     let cache = open_with(&cache_options, Arc::new(SystemClock::new()));
@@ -270,7 +270,7 @@ fn a_thousand_idle_clients_do_not_matter() {
 }
 
 #[test]
-fn one_connection_too_many_is_told_so() {
+fn connections_over_the_limit_get_an_error() {
     let server = start_with(CacheServerOptions { connections_max: 2, ..options() });
     let mut first = CacheClient::connect(&server);
     let second = CacheClient::connect(&server);
@@ -284,7 +284,7 @@ fn one_connection_too_many_is_told_so() {
 }
 
 #[test]
-fn strangers_say_who_they_are() {
+fn unknown_clients_must_authenticate() {
     let users = Some(Users::parse("me:secret\nyou:other").unwrap());
     let server = start_with(CacheServerOptions { users, ..options() });
     let unauthenticated = "CLIENT_ERROR unauthenticated\r\n";
@@ -352,7 +352,7 @@ fn unix_sockets_serve_and_clean_up() {
 }
 
 #[test]
-fn silence_is_timed_out() {
+fn idle_connections_are_closed_by_the_timeout() {
     let idle_timeout = Some(Duration::from_millis(1000));
     let server = start_with(CacheServerOptions { idle_timeout, ..options() });
     let mut busy = CacheClient::connect(&server);
@@ -391,7 +391,7 @@ fn shutting_down_finishes_what_was_received() {
 }
 
 #[test]
-fn clients_may_move_the_clock_only_if_they_are_let() {
+fn clients_may_move_the_clock_only_if_allowed() {
     assert_eq!(CacheClient::connect(&start()).ask("debugtime 5\r\n"), "ERROR\r\n");
     let clock = Arc::new(OffsetClock::new(Arc::new(ManualClock::new(1_700_000_000_000))));
     let cache = open_with(&Options::default(), clock.clone());
@@ -409,7 +409,7 @@ fn clients_may_move_the_clock_only_if_they_are_let() {
 }
 
 #[test]
-fn flags_of_later_versions_are_heeded() {
+fn flags_of_later_versions_are_supported() {
     let server = start();
     let mut client = CacheClient::connect(&server);
     let asked = client.ask(
@@ -426,7 +426,7 @@ fn flags_of_later_versions_are_heeded() {
 static SHUTDOWNS: AtomicUsize = AtomicUsize::new(0);
 
 #[test]
-fn clients_may_end_the_server_only_if_they_are_let() {
+fn clients_may_stop_the_server_only_if_allowed() {
     let refused = "ERROR: shutdown not enabled\r\n";
     assert_eq!(CacheClient::connect(&start()).ask("shutdown\r\n"), refused);
     let on_shutdown: Option<fn()> = Some(|| {
@@ -476,7 +476,7 @@ fn keys_can_be_listed() {
 }
 
 #[test]
-fn figures_are_those_of_what_was_done() {
+fn statistics_count_the_requests() {
     let server = start();
     let mut client = CacheClient::connect(&server);
     let requests = "set a 0 0 2\r\n10\r\nget a b\r\nincr a 1\r\nincr b 1\r\ndecr a 1\r\ndecr b 1\r\n\
@@ -527,7 +527,7 @@ fn figures_are_those_of_what_was_done() {
 }
 
 #[test]
-fn memory_can_be_taken_away_and_given() {
+fn the_dram_budget_can_shrink_and_grow() {
     let server = start();
     let mut client = CacheClient::connect(&server);
     let value = "x".repeat(100_000);
@@ -549,7 +549,7 @@ fn memory_can_be_taken_away_and_given() {
 }
 
 #[test]
-fn curves_say_what_caches_of_other_sizes_would_miss() {
+fn curves_give_the_miss_ratios_of_other_sizes() {
     let options = CacheServerOptions {
         http: Some("127.0.0.1:0".parse().unwrap()),
         profile_window: Some(Duration::from_millis(300)),
@@ -608,7 +608,7 @@ fn curves_say_what_caches_of_other_sizes_would_miss() {
 }
 
 #[test]
-fn what_is_forgotten_all_caches_miss() {
+fn every_cache_misses_flushed_objects() {
     let window = Some(Duration::from_millis(300));
     let server = start_with(CacheServerOptions { profile_window: window, ..options() });
     let mut client = CacheClient::connect(&server);
@@ -700,7 +700,7 @@ fn of_default(stats: &str, name: &str) -> Option<u64> {
 }
 
 #[test]
-fn who_is_not_there_is_promised_nothing() {
+fn a_target_for_an_unknown_tenant_is_rejected() {
     let goal = ElasticGoal::Latency { all: None, of: vec![("nobody".into(), 1.0)] };
     let options = elastic_options(goal, GivenLatencies::default());
     let refused = CacheServer::start(open(), options).map(drop).unwrap_err();
@@ -708,7 +708,7 @@ fn who_is_not_there_is_promised_nothing() {
 }
 
 #[test]
-fn a_cache_takes_what_keeps_a_latency_and_no_more() {
+fn elastic_sizes_meet_a_latency_at_the_least_cost() {
     let flash = vec![FlashOptions { path: "/flash".into(), bytes: 128 << 20 }];
     let latencies =
         GivenLatencies { memory_us: Some(10.0), flash_us: Some(100.0), backend_us: Some(1_000.0) };
@@ -733,10 +733,11 @@ fn a_cache_takes_what_keeps_a_latency_and_no_more() {
     assert!(last.contains("latency by the curves") && last.contains("default"), "{last}");
 }
 
-/// A cache in front of a database of 10 ms missed nothing, a miss was taken for the usual millisecond, and
-/// `--elastic` left it 8 MiB: 79 % were missed. Now nothing is taken before misses have been measured.
+/// A cache in front of a database of 10 ms missed nothing, the latency of a miss was assumed to be
+/// the default millisecond, and `--elastic` shrank the cache to 8 MiB: 79 % of requests missed. Now
+/// it does not shrink before misses have been measured.
 #[test]
-fn nothing_is_taken_until_it_is_known_what_a_miss_takes() {
+fn elastic_sizes_do_not_shrink_before_misses_are_measured() {
     let server = elastic_server(Vec::new(), 50_000.0, GivenLatencies::default());
     let mut client = CacheClient::connect(&server);
     let value = "x".repeat(4_000);
@@ -779,7 +780,7 @@ fn tls_serves_those_who_speak_it() {
 }
 
 #[test]
-fn what_clients_do_is_seen_over_http() {
+fn requests_are_counted_over_http() {
     let http = Some("127.0.0.1:0".parse().unwrap());
     let server = start_with(CacheServerOptions { http, ..options() });
     let mut client = CacheClient::connect(&server);
@@ -807,7 +808,7 @@ fn what_clients_do_is_seen_over_http() {
 }
 
 #[test]
-fn metrics_are_for_those_who_are_known() {
+fn metrics_need_authentication() {
     let http = Some("127.0.0.1:0".parse().unwrap());
     let users = Some(Users::parse("me:secret").unwrap());
     let server = start_with(CacheServerOptions { http, users, ..options() });
@@ -821,7 +822,7 @@ fn metrics_are_for_those_who_are_known() {
 }
 
 #[test]
-fn what_is_due_happens_also_while_nobody_asks() {
+fn scheduled_work_runs_without_requests() {
     let clock = Arc::new(ManualClock::new(1_700_000_000_000));
     let cache = open_with(&Options::default(), Arc::clone(&clock) as Arc<dyn Clock>);
     let server = CacheServer::start(cache.clone(), options()).unwrap();

@@ -87,12 +87,13 @@ impl Server {
             Address::Unix(_) => None,
         });
         let state = Arc::new(State::new(db, &options, port.unwrap_or(0))?);
-        let rounds = Arc::new(GroupCommit::new(Arc::clone(&state)));
+        let group_commit = Arc::new(GroupCommit::new(Arc::clone(&state)));
         let (stop, stopped) = watch::channel(false);
         forecast::start(&state, &stopped)?;
         let (guard, alive) = mpsc::channel(1);
         for listener in listeners {
-            let host = Acceptor { state: Arc::clone(&state), rounds: Arc::clone(&rounds) };
+            let host =
+                Acceptor { state: Arc::clone(&state), group_commit: Arc::clone(&group_commit) };
             runtime.spawn(listener.run(host, tls.clone(), stopped.clone(), guard.clone()));
         }
         if let Some(Address::Tcp(host, _)) = &options.http {

@@ -40,7 +40,7 @@ fn open() -> Db {
 fn what_clients_get_from_storage_is_kept_as_values_and_pointers() {
     let server = Server::start(open(), options()).unwrap();
     let mut client = Client::connect(&server);
-    let counted = |client: &mut Client, name: &str| client.info("tide", name);
+    let counted = |client: &mut Client, name: &str| client.info("tidekv", name);
     for _ in 0..3 {
         for pair in (0..PAIRS).step_by(20) {
             assert_eq!(client.ask(&format!("STRLEN a{pair:08}")), 1001);

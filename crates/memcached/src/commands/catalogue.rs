@@ -1,4 +1,4 @@
-//! All commands: one flat list, from which come their lookup, their errors and the table in
+//! All commands: one flat list that produces their lookup, their errors and the table in
 //! `docs/reference/memcached.md`.
 
 use bytes::Bytes;
@@ -20,10 +20,10 @@ use crate::protocol::request::{BAD_CHUNK, LINE_END_BYTES, Mode, NO_COMMAND, NO_M
 use crate::protocol::words::{Line, words_of};
 use crate::state::counters::Count;
 
-/// Whether a key and a value of these lengths can be kept together.
+/// Whether a key and a value of these lengths fit into the cache.
 pub(crate) type Fits<'a> = &'a dyn Fn(usize, usize) -> bool;
 
-/// A request that can run.
+/// A request that can be executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Request {
     Get(Get),
@@ -44,22 +44,22 @@ pub(crate) enum Request {
     Service(Service, bool),
 }
 
-/// What comes of a line.
+/// The result of parsing a line.
 #[derive(Debug)]
 pub(crate) enum Parsed {
-    /// A request that is whole.
+    /// A complete request.
     Whole(Request),
-    /// One of which a value of so many bytes comes behind.
+    /// A request followed by a value of this many bytes.
     Value(Request, u32),
-    /// One that is answered at once, and behind which so many bytes are passed over.
+    /// A request that is answered at once, and followed by this many bytes to skip.
     Skip(Request, u64),
-    /// A web page has made a browser talk to us: it is not spoken to.
+    /// An HTTP request, perhaps sent by a browser for a web page: it gets no reply.
     Stranger,
 }
 
 type Read = fn(&Line, Fits<'_>) -> Result<Parsed, &'static str>;
 
-/// What a command is about.
+/// The group of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
     Reading,
@@ -73,9 +73,9 @@ pub(crate) struct Command {
     pub(crate) name: &'static str,
     #[cfg_attr(not(test), expect(dead_code, reason = "for the documentation, which a test makes"))]
     pub(crate) group: Group,
-    /// Fewest and most words, the name among them.
+    /// Minimum and maximum number of words, the name included.
     words: (usize, usize),
-    /// Its arguments, as memcached's documentation has them.
+    /// Its arguments, as in memcached's documentation.
     pub(crate) syntax: &'static str,
     #[cfg_attr(not(test), expect(dead_code, reason = "for the documentation, which a test makes"))]
     pub(crate) summary: &'static str,
@@ -135,7 +135,7 @@ pub(crate) static COMMANDS: [Command; 33] = [
     command(Server, "quit", (1, ANY), "", "Closes the connection.", |_, _| Ok(Parsed::Whole(Request::Service(Service::Quit, true)))),
 ];
 
-/// What comes of a line.
+/// The result of parsing a line.
 pub(crate) fn read(line: &Line, fits: Fits<'_>) -> Parsed {
     let name = line.word(0);
     let Some(command) = COMMANDS.iter().find(|command| command.name.as_bytes() == name) else {
@@ -212,23 +212,23 @@ fn version(_: &Line, _: Fits<'_>) -> Result<Parsed, &'static str> {
 }
 
 impl Request {
-    /// One that is answered with a line.
+    /// A request that is answered with a line.
     pub(crate) fn say(line: &'static str) -> Self {
         Self::Service(Service::Say(line), false)
     }
 
-    /// The keys of which it is going to ask what is under them, in their order.
+    /// The keys that it will look up, in order.
     pub(crate) fn fetches(&self) -> impl Iterator<Item = &[u8]> {
         let (keys, key) = match self {
             Self::Get(get) => (get.keys(), None),
-            // It may have spaces.
+            // The key may contain spaces.
             Self::MetaGet(get) => (&b""[..], Some(get.key())),
             _ => (&b""[..], None),
         };
         words_of(keys).chain(key)
     }
 
-    /// Runs it, or goes on with it.
+    /// Executes or continues it.
     pub(crate) fn run(&mut self, execution: &mut Execution<'_>) -> Progress {
         match self {
             Self::Get(get) => get.run(execution),
@@ -249,7 +249,7 @@ impl Request {
         }
     }
 
-    /// The value that came behind it.
+    /// Sets the value that followed it.
     pub(crate) fn put_value(&mut self, value: Bytes) {
         match self {
             Self::Set(set) => set.store.value = value,
@@ -258,10 +258,11 @@ impl Request {
         }
     }
 
-    /// What is left of it when its value is not taken.
+    /// The request that remains if its value is rejected.
     pub(crate) fn refused(self, message: &'static str, count: Count) -> Self {
         let (store, is_quiet, removes) = match self {
-            // What is there is to go only if the value would have come whatever it is.
+            // The existing object is removed only if the value would have replaced it
+            // unconditionally.
             Self::Set(set) => {
                 let removes = set.store.mode == Mode::Set;
                 (set.store, set.is_quiet, removes)
@@ -272,26 +273,26 @@ impl Request {
         Self::Refused(Refused { key: store.key, message, count, removes, is_quiet })
     }
 
-    /// The same when no value is refused by its length, but for want of room.
+    /// The request that remains if its value is rejected for lack of room.
     pub(crate) fn without_room(self) -> Self {
         self.refused(NO_MEMORY, Count::NoMemory)
     }
 
-    /// What is left of it when something else than a line end comes behind its value.
+    /// The request that remains if no line end follows its value.
     pub(crate) fn with_bad_value(self) -> Self {
         let is_quiet = matches!(&self, Self::Set(set) if set.is_quiet);
         Self::Service(Service::Say(BAD_CHUNK), is_quiet)
     }
 }
 
-/// The version of memcached whose protocol this is, as `version` says it.
+/// The reply of `version`: the version of memcached whose protocol is implemented.
 const VERSION: &str = "VERSION 1.6.18";
 /// The error of a line that is too long.
 pub(crate) const LINE_TOO_LONG: &str = "CLIENT_ERROR line too long";
-/// The error of an opening that is none of a line.
+/// The error of the binary protocol.
 pub(crate) const NO_BINARY: &str =
-    "CLIENT_ERROR the binary protocol is not spoken here, only the text and the meta protocol";
-/// What is no request yet.
+    "CLIENT_ERROR the binary protocol is not supported, only the text and the meta protocol";
+/// The error of an unauthenticated request.
 pub(crate) const UNAUTHENTICATED: &str = "CLIENT_ERROR unauthenticated";
 
 #[cfg(test)]

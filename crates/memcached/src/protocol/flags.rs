@@ -15,9 +15,9 @@ use crate::protocol::numerals::{unsigned_32, unsigned_64};
 use crate::protocol::request::{Asked, BAD_FORMAT};
 use crate::protocol::words::Line;
 
-/// Words of a meta command, its name and what ends the line included.
+/// Maximum words of a meta command, its name and the line end included.
 const WORDS_MAX: usize = 20;
-/// Bytes of an opaque token, its letter included.
+/// Maximum bytes of an opaque token, its letter included.
 const OPAQUE_BYTES_MAX: usize = 32;
 
 const OPAQUE_TOO_LONG: &str = "CLIENT_ERROR opaque token too long";
@@ -28,7 +28,7 @@ const BAD_TOKEN: &str = "CLIENT_ERROR bad token in command line format";
 #[cfg_attr(not(test), expect(dead_code, reason = "for the documentation, which a test makes"))]
 pub(crate) struct Flag {
     pub(crate) letter: u8,
-    /// What follows the letter; empty when nothing does.
+    /// The token after the letter; empty if there is none.
     pub(crate) token: &'static str,
     /// The second letters of the commands that use it; the others accept and ignore it.
     pub(crate) commands: &'static str,
@@ -86,7 +86,7 @@ pub(crate) struct Flags {
     pub(crate) has_binary_key: bool,
     pub(crate) wants_value: bool,
     pub(crate) is_quiet: bool,
-    /// Fetching does not count.
+    /// The access does not count.
     pub(crate) is_unseen: bool,
     pub(crate) invalidates: bool,
     pub(crate) drops_value: bool,
@@ -99,11 +99,11 @@ pub(crate) struct Flags {
     pub(crate) explicit: Option<u64>,
     pub(crate) delta: Option<u64>,
     pub(crate) initial: u64,
-    /// Those that make a part of the reply, or change what the next ones say, in their order.
+    /// The flags that add to the reply, or change later ones, in order.
     pub(crate) asked: SmallVec<[Asked; 4]>,
 }
 
-/// The key and the flags of a line, of which the flags start at the word `first`.
+/// Parses the key and the flags of a line; the flags start at the word `first`.
 pub(crate) fn read(line: &Line, first: usize) -> Result<(Bytes, Flags), &'static str> {
     let mut flags = Flags::default();
     let mut seen = [false; 128];
@@ -137,7 +137,7 @@ pub(crate) fn read(line: &Line, first: usize) -> Result<(Bytes, Flags), &'static
     }
 }
 
-/// The same for a command that tells no more of what is wrong.
+/// Like [`read`], with the general errors of some commands.
 pub(crate) fn read_simply(line: &Line) -> Result<(Bytes, Flags), &'static str> {
     check(line, "CLIENT_ERROR options flags too long")?;
     read(line, 2).map_err(|message| match message {
@@ -146,7 +146,7 @@ pub(crate) fn read_simply(line: &Line) -> Result<(Bytes, Flags), &'static str> {
     })
 }
 
-/// What all meta commands want of their lines.
+/// The checks of all meta commands.
 pub(crate) fn check(line: &Line, too_many: &'static str) -> Result<(), &'static str> {
     if line.word(1).len() > KEY_BYTES_MAX {
         return Err(BAD_FORMAT);
@@ -193,7 +193,7 @@ impl Flags {
     }
 }
 
-/// What stands in base64; bytes that are no part of it are passed over, as memcached does.
+/// Decodes base64; skips other bytes, as in memcached.
 pub(crate) fn decode(text: &[u8]) -> Option<Bytes> {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=".contains(byte);
     let clean: SmallVec<[u8; KEY_BYTES_MAX]> = text.iter().copied().filter(is_part).collect();
@@ -206,7 +206,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     BASE64.encode(bytes)
 }
 
-/// Bits that are left over at the end may be anything.
+/// Trailing bits may be set.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_read_with_their_tokens() {
+    fn flags_are_parsed_with_their_tokens() {
         let (key, found) = flags("mg YWJj b v q T60 N30 R5 C7 Oabc k t").unwrap();
         assert_eq!(key, "abc");
         assert!(found.has_binary_key && found.wants_value && found.is_quiet);

@@ -18,7 +18,7 @@ use crate::state::session::Session;
 #[derive(Debug, Clone)]
 pub(crate) struct Acceptor {
     pub(crate) state: Arc<State>,
-    pub(crate) rounds: Arc<GroupCommit>,
+    pub(crate) group_commit: Arc<GroupCommit>,
 }
 
 impl Host for Acceptor {
@@ -43,6 +43,6 @@ impl Host for Acceptor {
         session: Session,
         shutdown: watch::Receiver<bool>,
     ) {
-        Connection::new(self.state, self.rounds, stream, session).serve(shutdown).await;
+        Connection::new(self.state, self.group_commit, stream, session).serve(shutdown).await;
     }
 }

@@ -82,7 +82,7 @@ enum Step {
 /// One connection.
 pub(crate) struct Connection {
     state: Arc<State>,
-    rounds: Arc<GroupCommit>,
+    group_commit: Arc<GroupCommit>,
     stream: Box<dyn Stream>,
     /// Moves with the work to an I/O thread and returns with its outcome; `None` meanwhile.
     session: Option<Box<Session>>,
@@ -97,12 +97,12 @@ pub(crate) struct Connection {
 impl Connection {
     pub(crate) fn new(
         state: Arc<State>,
-        rounds: Arc<GroupCommit>,
+        group_commit: Arc<GroupCommit>,
         stream: Box<dyn Stream>,
         session: Session,
     ) -> Self {
         Self {
-            rounds,
+            group_commit,
             stream,
             session: Some(Box::new(session)),
             input: Input::new(state.budget.reservation()),
@@ -399,7 +399,7 @@ impl Connection {
     async fn write_together(&mut self, calls: &mut Vec<Call>) -> Option<Tried> {
         let session = self.session.take().expect(ONE_PIECE);
         let part = Part { calls: std::mem::take(calls), session };
-        let (part, outcome) = self.rounds.write(part).await;
+        let (part, outcome) = self.group_commit.write(part).await;
         *calls = part.calls;
         self.session = Some(part.session);
         match outcome {

@@ -219,8 +219,8 @@ pub(crate) fn way_of(state: &State, calls: &[Call]) -> Way {
     match state.settings.durability() {
         Durability::Sync if is_small(calls) => Way::Batch,
         Durability::Buffered if is_small(on_loop(calls)) => {
-            let is_detoured = state.detour.is_on(|| state.monotonic_ns());
-            if is_detoured { Way::Thread } else { Way::Loop }
+            let is_breaker_open = state.slow_disk_breaker.is_on(|| state.monotonic_ns());
+            if is_breaker_open { Way::Thread } else { Way::Loop }
         }
         _ => Way::Thread,
     }
@@ -269,7 +269,7 @@ pub(crate) fn try_writes(state: &State, session: &mut Session, calls: &[Call]) -
     let attempt = execution.try_commit();
     drop(mark);
     drop(gate);
-    state.detour.note(began_ns, state.monotonic_ns());
+    state.slow_disk_breaker.note(began_ns, state.monotonic_ns());
     match attempt {
         Ok(Attempt::Done) => {
             state.counters.loop_commands.add(replies.len());

@@ -29,7 +29,7 @@ pub(crate) struct State {
     pub(crate) budget: Budget,
     pub(crate) cursors: Cursors,
     pub(crate) stripes: Stripes,
-    pub(crate) detour: SlowDiskBreaker,
+    pub(crate) slow_disk_breaker: SlowDiskBreaker,
     clock: SystemClock,
     /// Permits of walks over many keys: one I/O thread always remains free for other work.
     pub(crate) walks: Arc<Semaphore>,
@@ -53,7 +53,7 @@ impl State {
             budget: Budget::new(options.buffered_bytes_max.max(options.request_bytes_max)),
             cursors: Cursors::new(SystemRandom::new().next_u64()),
             stripes: Stripes::new(),
-            detour: SlowDiskBreaker::default(),
+            slow_disk_breaker: SlowDiskBreaker::default(),
             clock: SystemClock::new(),
             walks: Arc::new(Semaphore::new(settings.io_threads.saturating_sub(1).max(1))),
             counters: Counters::default(),

@@ -63,21 +63,21 @@ mod tests {
 
     #[test]
     fn a_slow_write_opens_the_breaker_for_a_while() {
-        let detour = SlowDiskBreaker::default();
-        detour.note(0, 9 * MS);
-        assert!(!detour.is_on(|| 0) && !detour.is_on(|| 9 * MS));
-        detour.note(10 * MS, 30 * MS);
-        assert!(detour.is_on(|| 30 * MS) && detour.is_on(|| 129 * MS));
-        assert!(!detour.is_on(|| 130 * MS));
+        let breaker = SlowDiskBreaker::default();
+        breaker.note(0, 9 * MS);
+        assert!(!breaker.is_on(|| 0) && !breaker.is_on(|| 9 * MS));
+        breaker.note(10 * MS, 30 * MS);
+        assert!(breaker.is_on(|| 30 * MS) && breaker.is_on(|| 129 * MS));
+        assert!(!breaker.is_on(|| 130 * MS));
     }
 
     #[test]
     fn a_disk_that_stays_slow_is_tried_less_and_less_often() {
-        let detour = SlowDiskBreaker::default();
+        let breaker = SlowDiskBreaker::default();
         let (mut now, mut slow) = (0, 0);
         while now < 60_000 * MS {
-            if !detour.is_on(|| now) {
-                detour.note(now, now + 50 * MS);
+            if !breaker.is_on(|| now) {
+                breaker.note(now, now + 50 * MS);
                 slow += 1;
             }
             now += MS;
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(slow, 11, "0.1, 0.2, … 12.8, 12.8, 12.8 seconds apart");
         // After a time of fast writes, one slow write opens it only briefly again.
         let later = now + 20_000 * MS;
-        detour.note(later, later + 25 * MS);
-        assert!(detour.is_on(|| later + 124 * MS) && !detour.is_on(|| later + 126 * MS));
+        breaker.note(later, later + 25 * MS);
+        assert!(breaker.is_on(|| later + 124 * MS) && !breaker.is_on(|| later + 126 * MS));
     }
 }

@@ -1,4 +1,4 @@
-//! Everything that is counted is a metric, and the text is that of Prometheus.
+//! Every counter is a metric, and the text follows the Prometheus format.
 
 #[path = "../../../../observe/tests/support/exposition.rs"]
 mod exposition;
@@ -24,7 +24,7 @@ fn everything_that_is_counted_is_a_metric() {
     let sources: Vec<&str> =
         CACHE_METRICS.iter().flat_map(|metric| metric.series).map(|(_, source)| *source).collect();
     for (name, _) in &numbers {
-        // Of those who said who they are, both parts are shown.
+        // Authentications are shown by outcome.
         let is_shown = sources.contains(name) || *name == "server.authentications";
         assert!(is_shown, "{name} is no metric");
     }
@@ -32,7 +32,7 @@ fn everything_that_is_counted_is_a_metric() {
         let is_there = numbers.iter().any(|(name, _)| *name == source);
         assert!(is_there || source == "server.latency", "{source} is not counted");
     }
-    // Sums of others are not shown by themselves.
+    // Sums of other counters have no metric.
     let sums = [Count::Gets, Count::Touches];
     for index in 0..=Count::Panics as usize {
         let is_counted = COUNTED.iter().any(|(count, _)| *count as usize == index)

@@ -68,13 +68,13 @@ fn a_part_waits_for_the_turn_of_its_key() {
 #[test]
 fn parts_of_a_batch_that_cannot_start_are_answered_and_the_next_starts() {
     let state = Arc::new(state());
-    let rounds = Arc::new(GroupCommit::new(Arc::clone(&state)));
+    let group_commit = Arc::new(GroupCommit::new(Arc::clone(&state)));
     let (answer, mut answered) = oneshot::channel();
     let waiting = Waiting { part: part(&state, &["SET a 1"]), answer };
-    *rounds.gathering.lock() = Gathering { waiting: vec![waiting], is_running: true };
-    drop(BailOut(&rounds));
+    *group_commit.gathering.lock() = Gathering { waiting: vec![waiting], is_running: true };
+    drop(BailOut(&group_commit));
     assert_eq!(answered.try_recv().unwrap().1, Outcome::Panicked);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let (_, outcome) = runtime.block_on(rounds.write(part(&state, &["SET a 1"])));
+    let (_, outcome) = runtime.block_on(group_commit.write(part(&state, &["SET a 1"])));
     assert_eq!(outcome, Outcome::Done(vec![Reply::OK]));
 }
