@@ -145,7 +145,7 @@ impl Loop {
     /// If a target names an unknown tenant, or curves are off.
     pub(crate) fn new(state: &Arc<State>, options: ElasticOptions) -> Result<Self> {
         let Some(curves) = &state.curves else {
-            return Err(Error::invalid("a cache that changes its sizes by itself needs curves"));
+            return Err(Error::invalid("automatic resizing (--elastic) needs curves"));
         };
         let tenants = state.objects.cache.tenant_stats();
         if let ElasticGoal::Latency { of, .. } = &options.goal {

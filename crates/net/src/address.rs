@@ -39,7 +39,7 @@ impl Address {
     pub fn with_port(text: &str, port: u16) -> Result<Self> {
         if let Some(path) = text.strip_prefix("unix:") {
             if path.is_empty() {
-                return Err(Error::invalid("the address unix: names no path"));
+                return Err(Error::invalid("the address unix: has no path"));
             }
             return Ok(Self::Unix(path.into()));
         }
@@ -50,7 +50,7 @@ impl Address {
         let port = match named {
             None => port,
             Some(port) => port.parse().map_err(|_| {
-                Error::invalid(format!("the address {text} ends with no port (0 to 65535)"))
+                Error::invalid(format!("the address {text} does not end with a port (0 to 65535)"))
             })?,
         };
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);

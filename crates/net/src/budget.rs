@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_one_holds_another_waits_for_and_is_refused() {
+    async fn a_connection_waits_for_the_budget_and_is_then_rejected() {
         let budget = Budget::new(1 << 20);
         let mut one = budget.reservation();
         let mut other = budget.reservation();

@@ -72,7 +72,7 @@ impl Exposure {
 /// Binds all addresses.
 pub async fn bind_all(listen: &[Address], exposure: Exposure) -> Result<Vec<Listener>> {
     if listen.is_empty() {
-        return Err(Error::invalid("there is no address to listen on"));
+        return Err(Error::invalid("no listen address"));
     }
     let mut listeners = Vec::new();
     for address in listen {
@@ -116,7 +116,7 @@ fn check_exposure(address: SocketAddr, exposure: Exposure) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "{address} can be reached from other machines: set a password, or ask for it to be insecure"
+        "{address} can be reached from other machines: set a password, or allow it with --insecure"
     )))
 }
 
@@ -125,9 +125,7 @@ pub async fn bind_page(http: Option<&Address>, exposure: Exposure) -> Result<Vec
     match http {
         None => Ok(Vec::new()),
         Some(Address::Tcp(host, port)) => bind_host(host, *port, exposure).await,
-        Some(Address::Unix(_)) => {
-            Err(Error::invalid("the page is for browsers: give it a host and a port"))
-        }
+        Some(Address::Unix(_)) => Err(Error::invalid("the HTTP address must be a host and a port")),
     }
 }
 

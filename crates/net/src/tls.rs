@@ -45,7 +45,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
         .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>)
         .map_err(unavailable)?;
     if certificates.is_empty() {
-        return Err(Error::invalid(format!("{} holds no certificate", path.display())));
+        return Err(Error::invalid(format!("{} contains no certificate", path.display())));
     }
     Ok(certificates)
 }

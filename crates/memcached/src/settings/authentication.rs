@@ -36,7 +36,7 @@ impl Users {
             })?);
         }
         if known.is_empty() {
-            return Err(Error::invalid("there is no user:password"));
+            return Err(Error::invalid("the file contains no user:password line"));
         }
         Ok(Self { known })
     }

@@ -29,7 +29,7 @@ impl Queue {
         self.bytes += call.bytes_len();
         if self.bytes > self.bytes_max || !self.reservation.grow_to(self.bytes).await {
             self.abort();
-            return Err(CommandError::text("ERR the transaction has grown too large"));
+            return Err(CommandError::text("ERR the transaction is too large"));
         }
         // The words are slices of a buffer that contains other requests too.
         for word in &mut call.words {

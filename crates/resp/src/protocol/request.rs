@@ -143,7 +143,7 @@ impl Parser {
                 self.searched = self.at;
                 Ok(true)
             }
-            Some(_) => Err(ProtocolError::new("expected '\\r\\n' behind a bulk string")),
+            Some(_) => Err(ProtocolError::new("expected '\\r\\n' after a bulk string")),
         }
     }
 
@@ -192,7 +192,7 @@ impl Parser {
                 self.searched = self.at;
                 Ok(Some(line))
             }
-            Some(_) => Err(ProtocolError::new("expected '\\n' behind '\\r'")),
+            Some(_) => Err(ProtocolError::new("expected '\\n' after '\\r'")),
         }
     }
 

@@ -38,7 +38,7 @@ impl Settings {
         settings.set_idle_timeout(options.idle_timeout);
         if let Some(password) = &options.password {
             let password = Password::new(password).ok_or_else(|| {
-                Error::invalid(format!("a password has 1 to {PASSWORD_BYTES_MAX} bytes"))
+                Error::invalid(format!("a password must have 1 to {PASSWORD_BYTES_MAX} bytes"))
             })?;
             settings.set_password(Some(password));
         }

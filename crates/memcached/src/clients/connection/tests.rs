@@ -178,7 +178,7 @@ fn state_with_curves(directory: &Path, curves: Option<Arc<Curves>>) -> Arc<State
 
 /// Most objects are on flash, some of them in parts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_on_flash_is_answered_by_the_event_loop_when_it_has_been_read() {
+async fn the_event_loop_answers_from_flash_after_an_asynchronous_read() {
     let directory = tempfile::tempdir().unwrap();
     let state = state_with_flash(directory.path());
     let value =
@@ -298,7 +298,7 @@ async fn flash_is_not_blamed_for_a_client_who_takes_no_reply() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_comes_behind_is_read_along() {
+async fn keys_of_later_requests_are_prefetched() {
     let directory = tempfile::tempdir().unwrap();
     let state = state_with_flash(directory.path());
     if state.reads.is_empty() {
@@ -382,7 +382,7 @@ async fn requests_run_in_their_order_whatever_was_read_along() {
 
 /// Many clients request the same keys while others change them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_changes_while_it_is_read_is_read_again() {
+async fn keys_changed_during_a_read_are_read_again() {
     let directory = tempfile::tempdir().unwrap();
     let state = state_with_flash(directory.path());
     let set = |i: usize, n: usize| {
