@@ -158,8 +158,8 @@ fn the_page_shows_a_device_failing_and_returning() {
     let states: Vec<String> = states.collect();
     assert!(has_in_order(&states, &["ok", "out", "warming", "ok"]), "{states:?}");
     assert!(!states_of(&stats, 1).contains(&3), "the other one was not touched");
-    assert_eq!(stats["devices"][0]["times_out"], 1);
-    assert_eq!(stats["devices"][0]["times_back"], 1);
+    assert_eq!(stats["devices"][0]["outages"], 1);
+    assert_eq!(stats["devices"][0]["recoveries"], 1);
     let times = &stats["devices"][0]["read_times"];
     assert!(times["count"].as_u64() > Some(200) && times["p99_ns"].as_u64() > Some(0), "{times}");
 
@@ -173,7 +173,7 @@ fn the_page_shows_a_device_failing_and_returning() {
     assert!(has_in_order(&bar, &["ok", "out", "warming", "ok"]), "{bar:?}");
     assert!(!bar_of(&shown, 1).iter().any(|state| state == "out"));
     let text = shown.text();
-    for words in ["Both flash devices work", "was out from", "DRAM", "Not there", "once"] {
+    for words in ["Both flash devices work", "was out of service from", "DRAM", "Misses", "once"] {
         assert!(text.contains(words), "{words:?} is not in {text}");
     }
     browser.take_pictures(server.url(), "cache-");
@@ -192,7 +192,7 @@ fn the_page_says_that_a_cache_has_no_flash_and_no_clients() {
     std::thread::sleep(Duration::from_millis(2500));
     let shown = browser.open(server.url());
     shown.is_alive();
-    for words in ["Nothing has been asked of this cache yet.", "There is no flash behind it"] {
+    for words in ["No requests received yet.", "No flash tier"] {
         assert!(shown.text().contains(words), "{words:?} is not in {}", shown.text());
     }
 }

@@ -70,10 +70,10 @@ fn the_page_shows_how_the_boundary_moves() {
     let scans_again = phase(&server, Load::Scans, |share| share < 0.1);
 
     let metrics = server.get("/metrics");
-    assert!(metrics.contains("tidekv_cache_saved_reads_total{component=\"kv\"} "), "{metrics}");
+    assert!(metrics.contains("tidekv_caches_saved_reads_total{cache=\"kv\"} "), "{metrics}");
     let stats = server.stats();
-    let reads = |name: &str| stats["outlook"][name].as_f64().unwrap();
-    assert!(reads("reads_half") >= reads("reads_now"), "{}", stats["outlook"]);
+    let reads = |name: &str| stats["estimate"][name].as_f64().unwrap();
+    assert!(reads("reads_half") >= reads("reads_now"), "{}", stats["estimate"]);
 
     let Some(browser) = Browser::from_environment() else {
         println!("no browser: TIDEKV_CHROMIUM names none");
@@ -93,13 +93,13 @@ fn the_page_shows_how_the_boundary_moves() {
 fn the_page_explains_an_empty_server_and_other_policies() {
     let Some(browser) = Browser::from_environment() else { return };
     for (policy, says) in [
-        ("adaptive", "Nothing has been asked of this server yet."),
-        ("ac-key", "The policy ac-key moves the lines by ghosts of its own."),
-        ("ac-key", "the policy’s own ghosts say where the lines go"),
-        ("block-only", "The policy block-only gives the caches’ memory to blocks alone"),
-        ("block-clock", "The policy block-clock gives the caches’ memory to blocks alone"),
-        ("block-clock", "Blocks have all of a budget of"),
-        ("fixed:30,10,60", "The policy fixed:30,10,60 keeps the lines where they are."),
+        ("adaptive", "No commands received yet."),
+        ("ac-key", "The policy ac-key moves the boundaries by its own ghost caches."),
+        ("ac-key", "the policy’s own ghost caches set the boundaries"),
+        ("block-only", "The policy block-only gives all cache memory to blocks."),
+        ("block-clock", "The policy block-clock gives all cache memory to blocks."),
+        ("block-clock", "Blocks use all of a budget of"),
+        ("fixed:30,10,60", "The policy fixed:30,10,60 does not move the boundaries."),
     ] {
         let server = Server::start_with(policy);
         // Until the first sample.

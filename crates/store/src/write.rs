@@ -370,6 +370,15 @@ impl Engine {
         self.schedule_compactions();
     }
 
+    /// Reports a failure of background work, and starts the work again.
+    pub(crate) fn check_background_work(self: &Arc<Self>) -> Result<()> {
+        let outcome = self.jobs.background_failure();
+        if outcome.is_err() {
+            self.push_background_work();
+        }
+        outcome
+    }
+
     /// The keyspaces whose memtables are to be put aside: those that are full,
     /// or the largest where all of them together take too much.
     fn full_trees(&self) -> Vec<Arc<Tree>> {

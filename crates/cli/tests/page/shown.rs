@@ -4,14 +4,14 @@ use serde_json::Value;
 
 use crate::browser::{Document, attribute};
 
-/// The columns of the table of cache partitions, from the bottom up, and their fields.
+/// The fields of the columns of the first table, that of the caches' memory.
 const COLUMNS: [&str; 4] = ["block_bytes_max", "kv_bytes_max", "kp_bytes_max", "measuring_bytes"];
 
 /// The rendered page.
 #[derive(Debug)]
 pub struct Shown {
     document: Document,
-    /// Times and numbers of the table of cache partitions.
+    /// Times and numbers of the rows of that table.
     moments: Vec<(u64, [f64; 4])>,
 }
 
@@ -54,8 +54,8 @@ impl Shown {
         {
             assert!(text.contains(words), "{words:?} is not in {text}");
         }
-        for outlook in ["half", "now", "twice"] {
-            assert!(document.contains(&format!("data-outlook=\"{outlook}\"")), "{outlook}");
+        for size in ["half", "now", "twice"] {
+            assert!(document.contains(&format!("data-estimate=\"{size}\"")), "{size}");
         }
     }
 
@@ -86,7 +86,7 @@ impl Shown {
     }
 }
 
-/// The rows of the first table, that of cache partitions.
+/// The rows of the first table, that of the caches' memory.
 fn moments_of(document: &str) -> Vec<(u64, [f64; 4])> {
     let table = document.split("<tbody>").nth(1).unwrap_or_default();
     let table = table.split("</tbody>").next().unwrap_or_default();

@@ -342,6 +342,17 @@ impl Db {
         self.engine().statistics()
     }
 
+    /// Reports whether writes can continue: an error if the last flush or compaction failed, which
+    /// stops writes as soon as the memtables are full. It also starts the failed work again, so a
+    /// later call succeeds once the cause, for example a full disk, is gone. It does not block.
+    ///
+    /// # Errors
+    ///
+    /// The error of the flush or compaction.
+    pub fn health(&self) -> Result<()> {
+        self.engine().check_background_work()
+    }
+
     /// The memory budget in bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.engine().memory.total_bytes()

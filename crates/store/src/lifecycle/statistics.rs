@@ -69,15 +69,14 @@ impl Engine {
             counters.push((tables, versions.iter().map(|v| v.level(level).len() as u64).sum()));
             counters.push((bytes, versions.iter().map(|v| v.level_bytes(level)).sum()));
         }
-        Statistics {
-            counters,
-            latencies: vec![
-                ("get", stats.get_ns.summary()),
-                ("write", stats.write_ns.summary()),
-                ("flush", stats.flush_ns.summary()),
-                ("compaction", stats.compaction_ns.summary()),
-            ],
-        }
+        let histograms = vec![
+            ("get", stats.get_ns.counts()),
+            ("write", stats.write_ns.counts()),
+            ("flush", stats.flush_ns.counts()),
+            ("compaction", stats.compaction_ns.counts()),
+        ];
+        let latencies = histograms.iter().map(|(name, counts)| (*name, counts.summary())).collect();
+        Statistics { counters, latencies, histograms }
     }
 }
 

@@ -529,11 +529,11 @@ pub const MUTATIONS: &[Mutation] = &[
         package: "tidekv-resp",
         target: "rounds",
         ..race(
-            "a round is answered before it is on stable storage",
+            "a group commit is answered before it is on stable storage",
             "crates/resp/src/dispatch/batch.rs",
             "self.transaction.commit(Durability::Sync)",
             "self.transaction.commit(Durability::Buffered)",
-            "what_was_answered_survives_a_power_cut",
+            "acknowledged_writes_survive_a_power_cut",
         )
     },
     stale(
