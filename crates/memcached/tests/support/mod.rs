@@ -35,6 +35,11 @@ pub fn options() -> CacheServerOptions {
     }
 }
 
+/// The request that stores `value` under `key`.
+pub fn set(key: &str, value: &str) -> String {
+    format!("set {key} 0 0 {}\r\n{value}\r\n", value.len())
+}
+
 pub fn start_with(options: CacheServerOptions) -> CacheServer {
     CacheServer::start(open(), options).unwrap()
 }
