@@ -16,9 +16,9 @@ fn start(storage: &MemoryStorage) -> AppendFile {
 
 /// Drops all jobs, like an executor after shutdown.
 #[derive(Debug)]
-struct Nobody;
+struct DroppingExecutor;
 
-impl Executor for Nobody {
+impl Executor for DroppingExecutor {
     fn execute(&self, _: Priority, _: Job) {}
 
     fn parallelism(&self) -> usize {
@@ -33,7 +33,11 @@ impl Executor for Nobody {
 }
 
 fn helpers() -> [Arc<dyn Executor>; 3] {
-    [Arc::new(ThreadPool::new("helper", 1)), Arc::new(InlineExecutor::new()), Arc::new(Nobody)]
+    [
+        Arc::new(ThreadPool::new("helper", 1)),
+        Arc::new(InlineExecutor::new()),
+        Arc::new(DroppingExecutor),
+    ]
 }
 
 #[test]
@@ -118,15 +122,15 @@ fn with_a_helper_every_failure_reaches_the_caller() {
 
 /// Keeps jobs until the test runs them.
 #[derive(Default)]
-struct Later(std::sync::Mutex<Vec<Job>>);
+struct DeferredExecutor(std::sync::Mutex<Vec<Job>>);
 
-impl std::fmt::Debug for Later {
+impl std::fmt::Debug for DeferredExecutor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Later")
+        f.write_str("DeferredExecutor")
     }
 }
 
-impl Executor for Later {
+impl Executor for DeferredExecutor {
     fn execute(&self, _: Priority, job: Job) {
         self.0.lock().unwrap().push(job);
     }
@@ -144,7 +148,7 @@ impl Executor for Later {
 
 #[test]
 fn dropped_file_is_not_written_later() {
-    let (storage, helper) = (MemoryStorage::new(), Arc::new(Later::default()));
+    let (storage, helper) = (MemoryStorage::new(), Arc::new(DeferredExecutor::default()));
     let mut append = start(&storage).with_helper(helper.clone());
     append.append(&[7; 8192]).unwrap();
     drop(append);

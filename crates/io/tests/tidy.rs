@@ -153,8 +153,8 @@ fn sources_and_documents_use_plain_words() {
 fn documents_name_only_existing_things() {
     let sources = sources();
     let mut paths = files("docs", "md");
-    let beside = ["README.md", "CHANGELOG.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md"];
-    paths.extend(beside.map(str::to_owned));
+    let others = ["README.md", "CHANGELOG.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md"];
+    paths.extend(others.map(str::to_owned));
     assert!(paths.len() > 8, "there are documents");
     let is_there = |target: &str| root().join(target).exists();
     let mut complaints: Vec<String> =

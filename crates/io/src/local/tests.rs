@@ -85,7 +85,7 @@ fn queued_reads_end_once_with_existing_bytes() {
     let bytes: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
     fs::write(&path, &bytes).unwrap();
     let Some(queue) = storage.read_queue() else {
-        assert!(!storage.uses_uring(), "what the kernel lends is used");
+        assert!(!storage.uses_uring(), "a ring of the kernel must be used");
         return;
     };
     for access in [Access::Buffered, Access::Direct] {
@@ -133,7 +133,7 @@ fn queue_returns_rejected_reads_and_reports_failures() {
     }
     ended.sort_by_key(|(tag, _)| *tag);
     let is_there: Vec<_> = ended.iter().map(|(_, read)| read.is_some()).collect();
-    assert_eq!(is_there, [false, false, true], "whoever asked reads the others himself");
+    assert_eq!(is_there, [false, false, true], "the caller reads the others itself");
     let elsewhere = crate::MemoryStorage::new();
     let other = elsewhere.create(Path::new("/b"), Access::Buffered).unwrap();
     assert!(queue.begin(4, request(&other, 10)).is_err());

@@ -224,7 +224,7 @@ fn aftermath_is_independent() {
     file.write_at(0, b"new").unwrap();
     file.sync().unwrap();
     let again = after.after_power_loss(Tear::DropUnsynced);
-    assert_eq!(again.read_file("/db/a").unwrap(), b"old", "what survived once is durable");
+    assert_eq!(again.read_file("/db/a").unwrap(), b"old", "surviving bytes are durable");
     drop(lock);
 }
 

@@ -199,7 +199,7 @@ fn read_entry_is_cached_and_answers() {
         get(&mut shard, b"key", 4.0);
     });
     let PointCacheLookup::Pointer(entry) = get(&mut shard, b"key", 4.0) else {
-        panic!("the place is not known")
+        panic!("the location is not cached")
     };
     let saved = 2_000.0 * f64::from(shard.reads(4) - 1.0);
     assert!((shard.saved().kp - saved).abs() < 0.05 * saved, "{:?}", shard.saved());
@@ -288,5 +288,5 @@ fn pointer_is_cached_only_if_it_saves_a_read() {
     assert!(matches!(get(&mut shard, b"two reads", 2.0), PointCacheLookup::Pointer(_)));
     shard.set_ablations(Ablations::NONE.and(Ablation::Admission), [1.0; LEVELS]);
     assert_eq!(get(&mut shard, b"one read", 1.0), PointCacheLookup::Miss);
-    assert_eq!(shard.len(), (0, 2), "without admission all come in");
+    assert_eq!(shard.len(), (0, 2), "without admission all are cached");
 }
