@@ -9,6 +9,7 @@
 
 use tidekv::{Db, Options, check};
 
+/// Runs the example.
 pub fn run() -> Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir()?;
     let (data, backup) = (directory.path().join("data"), directory.path().join("backup"));
