@@ -42,16 +42,16 @@ pub fn run() -> Result<(), Failure> {
     accounts.put("alice", "1000")?;
     accounts.put("bob", "1000")?;
 
+    let work = |thread: i64| {
+        let mut conflicts = 0;
+        for _ in 0..ROUNDS {
+            counters.increment("visits", 1)?;
+            let (from, to) = if thread % 2 == 0 { ("alice", "bob") } else { ("bob", "alice") };
+            conflicts += transfer(&db, &accounts, from, to)?;
+        }
+        Ok::<u32, Failure>(conflicts)
+    };
     let conflicts = std::thread::scope(|scope| {
-        let work = |thread: i64| {
-            let mut conflicts = 0;
-            for _ in 0..ROUNDS {
-                counters.increment("visits", 1)?;
-                let (from, to) = if thread % 2 == 0 { ("alice", "bob") } else { ("bob", "alice") };
-                conflicts += transfer(&db, &accounts, from, to)?;
-            }
-            Ok::<u32, Failure>(conflicts)
-        };
         let work = &work;
         let threads: Vec<_> = (0..THREADS).map(|n| scope.spawn(move || work(n))).collect();
         let joined = threads.into_iter().map(|thread| thread.join().expect("no thread panics"));
