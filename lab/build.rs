@@ -1,5 +1,5 @@
-//! Links LevelDB, as the system's packages have it (Debian: `libleveldb-dev`, `libsnappy-dev`). From its archive,
-//! for the library that is loaded hides the door by which tables are read and not mapped
+//! Links LevelDB from the system's packages (Debian: `libleveldb-dev`, `libsnappy-dev`). It links
+//! the static archive, as the shared library hides the symbols for reading tables without mmap
 //! (`src/peers/leveldbs.rs`).
 
 use std::path::Path;
@@ -10,7 +10,7 @@ fn main() {
     if std::env::var_os("CARGO_FEATURE_ENGINES").is_none() {
         return;
     }
-    // Where the compiler would look; the name alone, if it is not there.
+    // The directory in the compiler's search path; the name alone if it is missing.
     let found = Command::new("cc").arg("-print-file-name=libleveldb.a").output();
     let found = found.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
     let found = found.unwrap_or_default();

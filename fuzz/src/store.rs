@@ -65,7 +65,7 @@ pub fn table(data: &[u8]) {
 /// Properties, range tombstones, handles; and the same bytes as a filter.
 pub fn table_parts(data: &[u8]) {
     bounded(FIXED_BYTES + 64 * data.len(), || {
-        assert!(fuzzing::decode_table_parts(data), "what can be decoded comes back");
+        assert!(fuzzing::decode_table_parts(data), "all that decodes round-trips");
         let hash = data.first_chunk().map_or(7, |bytes| u64::from_le_bytes(*bytes));
         fuzzing::passes_filter(data, hash);
     });
@@ -371,7 +371,7 @@ pub fn hot_list(data: &[u8]) {
         disk.write_file(path, if is_hot_list(path) { &list } else { bytes });
     }
     bounded((16 << 20) + 100 * list.len(), || {
-        let db = open_warm(&disk, 1 << 20).expect("a list is of use, but nobody needs it");
+        let db = open_warm(&disk, 1 << 20).expect("a list is optional");
         let used = use_store(&db, !is_list || flags & 4 != 0);
         expect_no_panic(used.and_then(|()| db.close()));
     });

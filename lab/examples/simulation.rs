@@ -4,17 +4,16 @@
 //! cargo run --release -p tidekv-lab --example simulation                    # all loads
 //! cargo run --release -p tidekv-lab --example simulation -- get-zipf-0.99
 //! cargo run --release -p tidekv-lab --example simulation -- get-hot 1 best  # every split
-//! cargo run --release -p tidekv-lab --example simulation -- ablation        # ideas left out
+//!     cargo run --release -p tidekv-lab --example simulation -- ablation        # without mechanisms
 //! cargo run --release -p tidekv-lab --example simulation -- get-hot-keys 1 seeds=3,4,5 \
 //!     tide fixed:50,30,20                                    # policies by name, and seeds
 //! ```
 //!
-//! Arguments: the beginning of a load's name, the budget in per cent of the data, and
-//! `best` to look for the best fixed split in tenths (66 runs); or, behind `seeds=`, seeds and
-//! the policies to run with each of them. Prints a table and
-//! leaves a row for each run (`TIDEKV_ROWS`). `ablation`: ten loads, by `adaptive`, by `adaptive`
-//! without each of its ideas, and by other policies, those that follow as well. (The tree
-//! does not change, so that two ideas about its changes are not there.)
+//! Arguments: a prefix of a load's name, the budget in percent of the data, and `best` to search
+//! for the best fixed split in tenths (66 runs); or, after `seeds=`, seeds and the policies to run
+//! with each of them. Prints a table and writes a row for each run (`TIDEKV_ROWS`). `ablation`: ten
+//! loads under `adaptive`, under `adaptive` without each of its mechanisms, and under other
+//! policies. (The tree does not change, so two mechanisms for tree changes are not included.)
 
 use tidekv_cache::{Ablation, Ablations, CachePolicy};
 use tidekv_lab::load::keys::Choice;
@@ -24,7 +23,7 @@ use tidekv_testkit::evidence::Row;
 const ENTRIES: u64 = 1_000_000;
 const OPERATIONS: u64 = 1_000_000;
 const SEED: u64 = 3;
-/// Blocks alone: by last use, CLOCK, S3-FIFO, and by last use with admission.
+/// Block caches alone: LRU, CLOCK, S3-FIFO, and LRU with admission.
 const OF_BLOCKS: [CachePolicy; 4] = [
     CachePolicy::BlockOnly,
     CachePolicy::BlockClock,
@@ -53,7 +52,7 @@ fn loads() -> Vec<Load> {
     ]
 }
 
-/// What ideas are left out of: loads, and the caches in hundredths of the data.
+/// The ablation: loads, and the caches in percent of the data.
 const ABLATION: [(&str, f64); 10] = [
     ("get-zipf-0.99", 1.0),
     ("mixed-zipf-0.99", 1.0),
@@ -66,7 +65,7 @@ const ABLATION: [(&str, f64); 10] = [
     ("mixed-zipf-0.99", 0.1),
     ("scan-hot-ranges", 1.0),
 ];
-/// What else `adaptive` is held against.
+/// Other policies to compare `adaptive` with.
 const OTHERS: [CachePolicy; 5] = [
     CachePolicy::AC_KEY,
     CachePolicy::Fixed { kv: 0, kp: 100 },
@@ -105,14 +104,14 @@ fn best(load: &Load, percent: f64) -> (CachePolicy, f64) {
     runs.min_by(|a, b| a.1.total_cmp(&b.1)).expect("there are splits")
 }
 
-/// What each component has of the whole, in words.
+/// The share of each component, as text.
 fn parts(outcome: &Outcome) -> String {
     let total: usize = outcome.split.iter().sum();
     let [kv, kp, block] = outcome.split.map(|bytes| bytes * 100 / total.max(1));
     format!("{kv}, {kp}, {block} %")
 }
 
-/// Prints what each idea saves, and what is left under `others`.
+/// Prints the effect of each mechanism, and that of the policies in `others`.
 fn ablation(others: impl Iterator<Item = CachePolicy>) {
     let loads = loads();
     let cells = ABLATION.map(|(name, percent)| {
@@ -134,7 +133,7 @@ fn ablation(others: impl Iterator<Item = CachePolicy>) {
     }
 }
 
-/// Prints what policies read with each of the seeds, as `seeds=3,4,5` gives them, and on average.
+/// Prints the reads of policies with each of the seeds, as in `seeds=3,4,5`, and their mean.
 fn with_seeds(load: &Load, percent: f64, seeds: &str, policies: &[String]) {
     let seeds: Vec<u64> =
         seeds.split(',').map(|seed| seed.parse().expect("a seed is a number")).collect();

@@ -1,5 +1,4 @@
-//! What an experiment is: points to measure, and targets to hold the result
-//! against.
+//! An experiment: points to measure, and targets for the results.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -14,71 +13,70 @@ use crate::load::keys::{Choice, KEY_BYTES};
 use crate::scale::Scale;
 use crate::subject::{Choices, FlashSettings};
 
-/// The axes that subjects share, by name.
+/// The parameters that all subjects share, by name.
 pub(crate) type Params = BTreeMap<String, Value>;
 
 /// One entry of the catalogue.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Experiment {
     pub(crate) name: &'static str,
-    /// What is done, in one sentence.
+    /// The measurement, in one sentence.
     pub(crate) about: &'static str,
-    /// What the paper that it is from has found, in one sentence with its numbers; empty
-    /// where there is none.
+    /// The finding of the paper, in one sentence with its numbers; empty if there is no paper.
     pub(crate) paper: &'static str,
-    /// What we expect, in one sentence.
+    /// Our expectation, in one sentence.
     pub(crate) claim: &'static str,
     pub(crate) subjects: Subjects,
     pub(crate) points: fn(&Scale) -> Vec<Point>,
     pub(crate) targets: &'static [Target],
-    /// Pictures of all points together, in place of pictures of each.
+    /// Figures over all points, instead of one for each point.
     pub(crate) figures: &'static [Figure<'static>],
-    /// What the paper says of its pictures and tables, each held against all rows.
+    /// The paper's statements about its figures and tables, each checked against all rows.
     pub(crate) statements: &'static [Statement],
 }
 
-/// A sentence of a paper, and whether it holds here.
+/// A sentence of a paper, and a check of it on our rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Statement {
-    /// With its figure or table.
+    /// The sentence, with its figure or table.
     pub(crate) says: &'static str,
-    /// `None`: what it speaks of was not measured.
+    /// Checks the sentence; `None`: its subject was not measured.
     pub(crate) ask: fn(&[&Row]) -> Option<Answer>,
 }
 
-/// What rows say of a [`Statement`].
+/// The result of a [`Statement`].
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) holds: bool,
-    /// What was found, in a sentence with its numbers.
+    /// The measurement, in a sentence with its numbers.
     pub(crate) found: String,
 }
 
-/// A picture of all points of an experiment that differ by one or two parameters.
+/// A figure over all points of an experiment that differ by one or two parameters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figure<'a> {
     pub(crate) title: &'a str,
     pub(crate) metric: &'a str,
-    /// The parameter from left to right.
+    /// The parameter on the horizontal axis.
     pub(crate) x: &'a str,
-    /// The parameter that tells lines apart, or the lines of a map; empty: there is none.
+    /// The parameter that distinguishes lines, or the rows of a map; empty: none.
     pub(crate) y: &'a str,
     pub(crate) shape: Shape,
 }
 
-/// How points are drawn.
+/// The kind of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// A picture for each subject, with a line for each value of the second parameter.
+    /// One figure per subject, with one line per value of the second parameter.
     Lines,
-    /// One picture with a line for each subject.
+    /// One figure with one line per subject.
     Subjects,
-    /// A picture for each subject, with a cell for each pair of values.
+    /// One figure per subject, with one cell per pair of values.
     Map,
 }
 
 impl Experiment {
-    /// What is usual: the default subjects, and no paper.
+    /// The defaults: the default subjects, and no paper.
     pub(crate) const USUAL: Self = Self {
         name: "",
         about: "",
@@ -92,19 +90,19 @@ impl Experiment {
     };
 }
 
-/// Who takes part when nobody is named.
+/// The subjects of an experiment if the user names none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Subjects {
-    /// Those that are marked as defaults.
+    /// The default subjects.
     Default,
-    /// These as well.
+    /// The default subjects and these.
     Also(&'static [&'static str]),
-    /// Nobody else, also when others are named.
+    /// Only these, even if the user names others.
     Only(&'static [&'static str]),
 }
 
 impl Answer {
-    /// How reports say it.
+    /// The text in reports.
     pub(crate) fn here(&self) -> &'static str {
         if self.holds { "the same" } else { "otherwise" }
     }
@@ -115,58 +113,58 @@ impl Answer {
 pub(crate) struct Point {
     pub(crate) params: Params,
     pub(crate) memory_bytes: u64,
-    /// Of it, what caches may take; `None`: what the rest leaves.
+    /// The part of it for caches; `None`: the remainder.
     pub(crate) cache_bytes: Option<u64>,
-    /// What the process may take in all, and the kernel for its files, where a subject reads
-    /// through the kernel's cache of files; `None`: what there is.
+    /// The total memory of the process, with the kernel's page cache for its files if a subject
+    /// reads through it; `None`: no limit.
     pub(crate) process_bytes: Option<u64>,
     pub(crate) value_bytes: u64,
     pub(crate) is_compressed: bool,
-    /// Reads go through the kernel's cache of files.
+    /// Reads go through the kernel's page cache.
     pub(crate) is_buffered: bool,
-    /// What is chosen of what a subject leaves to choose.
+    /// The choices for a subject's settings.
     pub(crate) choices: Choices,
-    /// The store that is there beforehand; `None`: an empty directory.
+    /// The initial store; `None`: an empty directory.
     pub(crate) store: Option<StorePlan>,
     /// The store changes, so each turn has a copy.
     pub(crate) changes_store: bool,
     pub(crate) drive: Option<Drive>,
-    /// A workload of a user's own, in place of a drive and of what a store is filled with.
+    /// A user's workload, which replaces the drive and the initial store.
     pub(crate) replay: Option<ReplayPlan>,
-    /// Real files, in place of either.
+    /// Real files, which replace either.
     pub(crate) corpus: Option<CorpusJob>,
     pub(crate) ending: Ending,
-    /// How caches share their memory, in place of what the subject says.
+    /// The cache policy, which replaces the subject's own.
     pub(crate) policy: Option<String>,
-    /// Subjects count all they can, also where that costs time.
+    /// Subjects maintain all counters, even if that costs time.
     pub(crate) counts_everything: bool,
-    /// Operations arrive at this share of what the slowest subject bears.
+    /// Operations arrive at this fraction of the slowest subject's throughput.
     pub(crate) share_of_slowest: Option<f64>,
     pub(crate) alternations: u64,
-    /// If there are any here, nobody else takes part.
+    /// If not empty, only these subjects take part.
     pub(crate) only: &'static [&'static str],
-    /// No store is measured, but a model, as often as there are alternations.
+    /// A model instead of a store, run once per turn.
     pub(crate) model: Option<Arc<dyn Model>>,
-    /// Flash behind memory, where subjects are caches of objects.
+    /// The flash tier, if subjects are object caches.
     pub(crate) flash: Option<FlashSettings>,
-    /// Nothing is measured but the drive itself.
+    /// Only the device is measured.
     pub(crate) is_of_drive: bool,
 }
 
 impl Point {
-    /// With one more parameter, or another value of it.
+    /// Adds or replaces a parameter.
     pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.params.insert(name.to_owned(), value.into());
         self
     }
 
-    /// Without some of the parameters.
+    /// Removes some of the parameters.
     pub(crate) fn without(mut self, names: &[&str]) -> Self {
         names.iter().for_each(|name| drop(self.params.remove(*name)));
         self
     }
 
-    /// With a drive that is changed so, if it has one.
+    /// Changes the drive, if there is one.
     pub(crate) fn driven(mut self, change: impl FnOnce(&mut Drive)) -> Self {
         if let Some(drive) = &mut self.drive {
             change(drive);
@@ -174,7 +172,7 @@ impl Point {
         self
     }
 
-    /// Measured once, if it is of a quick run.
+    /// One turn in a quick run.
     pub(crate) fn once_if_quick(mut self, scale: &Scale) -> Self {
         if scale.is_quick {
             self.alternations = 1;
@@ -183,11 +181,11 @@ impl Point {
     }
 }
 
-/// A [`crate::harness::replay::Replay`] and how it is asked.
+/// A [`crate::harness::replay::Replay`] and its threads.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ReplayPlan {
     pub(crate) file: PathBuf,
-    /// Tells it from others.
+    /// Distinguishes it from others.
     pub(crate) fingerprint: u64,
     pub(crate) threads: u64,
 }
@@ -198,34 +196,34 @@ impl ReplayPlan {
     }
 }
 
-/// What is found without a worker's turn: by a model of a subject, or of what is around it.
+/// A measurement without a worker process: a model of a subject, or of its environment.
 pub(crate) trait Model: Debug + Send + Sync {
-    /// What it finds with that seed, subject by subject.
+    /// The results with this seed, subject by subject.
     fn run(&self, seed: u64) -> Result<Vec<Found>>;
 }
 
-/// What a [`Model`] found of a subject.
+/// The result of a [`Model`] for one subject.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Found {
     pub(crate) subject: &'static str,
-    /// Beside those of the point, such as `t` or `phase`.
+    /// In addition to those of the point, such as `t` or `phase`.
     pub(crate) params: Params,
     /// By their fixed names.
     pub(crate) metrics: Vec<(&'static str, f64)>,
 }
 
-/// What is done behind the last write to a store.
+/// The end of building a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StoreEnd {
-    /// Background work is waited for.
+    /// Waits for background work.
     Settled,
-    /// All is merged into one run.
+    /// Compacts everything into one run.
     Merged,
-    /// The process is killed.
+    /// Kills the process.
     Killed,
 }
 
-/// A store that is built once and then used by many turns.
+/// A store that is built once and then used by several turns.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct StorePlan {
     pub(crate) entries: u64,
@@ -238,7 +236,7 @@ pub(crate) struct StorePlan {
 }
 
 impl StorePlan {
-    /// A name for its directory.
+    /// Its directory name.
     pub(crate) fn name(&self) -> String {
         let Self { entries, value_bytes, memory_bytes, .. } = self;
         let key = match self.key_bytes {
@@ -253,20 +251,20 @@ impl StorePlan {
         };
         let order = match self.choice {
             Choice::Sequential => "sequential",
-            // The second order that had this name: stores of the first were filled by popularity.
+            // The second order with this name: stores of the first one were filled by popularity.
             _ => "shuffled2",
         };
         format!("{entries}x{key}{value_bytes}-{compression}-{order}-{memory_bytes}-{end}")
     }
 }
 
-/// A bound that a metric of TideKV must keep.
+/// A target for a metric of TideKV.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Target {
     /// The metric.
     pub(crate) of: &'static str,
     pub(crate) rule: Rule,
-    /// The phase, or the part of the experiment; empty: what has neither.
+    /// The phase, or the part of the experiment; empty: none.
     pub(crate) phase: &'static str,
 }
 
@@ -280,10 +278,10 @@ impl Target {
     }
 }
 
-/// Kinds of bounds.
+/// The kinds of targets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Rule {
-    /// The ratio of TideKV as it comes to the baseline is at least this.
+    /// The ratio of TideKV with its defaults to the baseline is at least this.
     RatioAtLeast(f64),
     /// The same, at most this.
     RatioAtMost(f64),
@@ -291,27 +289,27 @@ pub(crate) enum Rule {
     AtMost(f64),
     /// The metric itself is at least this.
     AtLeast(f64),
-    /// The ratio to the same subject at the point where the parameter has this value is
-    /// at least this.
+    /// The ratio to the same subject at the point where the parameter has this value is at least
+    /// this.
     RatioToPointAtLeast(&'static str, u64, f64),
     /// The same, at most this.
     RatioToPointAtMost(&'static str, u64, f64),
-    /// The ratio to the same subject at the point where the parameter has this name is at
-    /// least this.
+    /// The ratio to the same subject at the point where the parameter has this name is at least
+    /// this.
     RatioToNamedPointAtLeast(&'static str, &'static str, f64),
     /// The same, at most this.
     RatioToNamedPointAtMost(&'static str, &'static str, f64),
-    /// The ratio to the same subject at the point with the next smaller value of the parameter
-    /// is at most this.
+    /// The ratio to the same subject at the point with the next smaller value of the parameter is
+    /// at most this.
     RatioToNextBelowAtMost(&'static str, f64),
-    /// The ratio of TideKV as it comes to this subject is at least this.
+    /// The ratio of TideKV with its defaults to this subject is at least this.
     RatioToSubjectAtLeast(&'static str, f64),
     /// The same, at most this.
     RatioToSubjectAtMost(&'static str, f64),
 }
 
 impl Rule {
-    /// The bound, and whether it is one from below.
+    /// The bound, and whether it is a lower bound.
     pub(crate) fn bound(&self) -> (f64, bool) {
         match *self {
             Self::AtLeast(bound)
@@ -328,13 +326,13 @@ impl Rule {
         }
     }
 
-    /// Whether `value` keeps the bound.
+    /// Whether `value` meets the target.
     pub(crate) fn is_kept(&self, value: f64) -> bool {
         let (bound, is_from_below) = self.bound();
         if is_from_below { value >= bound } else { value <= bound }
     }
 
-    /// Whether it bounds a ratio.
+    /// Whether the target bounds a ratio.
     pub(crate) fn is_of_ratio(&self) -> bool {
         !matches!(self, Self::AtMost(_) | Self::AtLeast(_))
     }
@@ -345,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_bound_from_their_side() {
+    fn each_rule_limits_its_side() {
         assert!(Rule::RatioAtLeast(1.2).is_kept(1.2) && !Rule::RatioAtLeast(1.2).is_kept(1.19));
         assert!(Rule::AtMost(1.02).is_kept(1.02) && !Rule::AtMost(1.02).is_kept(1.03));
         assert!(Rule::RatioAtMost(1.0).is_kept(0.5) && !Rule::RatioAtMost(1.0).is_kept(1.1));

@@ -1,31 +1,31 @@
-//! Why the lab stops: one sentence, and whether it was called wrongly.
+//! The failure of a command: one sentence, and whether it is a usage error.
 
 use std::fmt::Display;
 
 /// The result of everything in this crate.
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// Why the lab stops.
+/// The failure of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// The sentence, without a full stop.
     pub message: String,
-    /// Called wrongly, rather than something went wrong.
+    /// A usage error.
     pub is_usage: bool,
 }
 
 impl Failure {
-    /// Something went wrong.
+    /// Another error.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), is_usage: false }
     }
 
-    /// The lab was called wrongly.
+    /// A usage error.
     pub fn usage(message: impl Into<String>) -> Self {
         Self { message: message.into(), is_usage: true }
     }
 
-    /// An operation of the system failed; `what` is "could not read X".
+    /// A failed system call; `what` is "could not read X".
     pub fn system(what: impl Display, error: impl Display) -> Self {
         Self::new(format!("{what}: {error}"))
     }

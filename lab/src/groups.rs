@@ -1,4 +1,4 @@
-//! Rows that differ by one parameter alone, put side by side.
+//! Groups of rows that differ in one parameter.
 
 use std::cmp::Ordering;
 
@@ -6,12 +6,12 @@ use tidekv_testkit::evidence::{Row, Value};
 
 use crate::experiment::Params;
 
-/// Rows of one subject that are alike but for one parameter.
+/// Rows of one subject that differ in one parameter.
 #[derive(Debug)]
 pub(crate) struct Group<'a> {
-    /// What they have in common.
+    /// The common parameters.
     pub(crate) params: Params,
-    /// By the parameter in which they differ: numbers first, the smaller before the larger.
+    /// By the differing parameter: numbers first, in ascending order.
     pub(crate) rows: Vec<&'a Row>,
 }
 
@@ -21,7 +21,7 @@ impl Group<'_> {
         self.params.get(name).is_some_and(|it| is_value(it, value))
     }
 
-    /// The metric of each row together with the number that tells it apart.
+    /// The metric of each row together with the differing number.
     pub(crate) fn dots(&self, axis: &str, metric: &str) -> Vec<(f64, f64)> {
         let dot = |row: &&Row| Some((row.params.get(axis)?.as_f64()?, row.number(metric)?));
         self.rows.iter().filter_map(dot).collect()
@@ -34,8 +34,8 @@ impl Group<'_> {
     }
 }
 
-/// Groups of those rows of `subject` that have the parameter `axis`, in the order in which they
-/// come. Rows of turns that failed have no metrics and are left out.
+/// Groups of the rows of `subject` with the parameter `axis`, in their order. Rows of failed turns
+/// have no metrics and are omitted.
 pub(crate) fn along<'a>(rows: &[&'a Row], subject: &str, axis: &str) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     let is_wanted = |row: &&&Row| {
@@ -67,7 +67,7 @@ pub(crate) fn order(one: &Value, other: &Value) -> Ordering {
     }
 }
 
-/// Whether a parameter is what somebody wrote; 5.0 is 5.
+/// Whether a parameter equals a written value; 5.0 is 5.
 pub(crate) fn is_value(value: &Value, written: &str) -> bool {
     match value.as_f64() {
         Some(number) => written.parse() == Ok(number),
@@ -75,7 +75,7 @@ pub(crate) fn is_value(value: &Value, written: &str) -> bool {
     }
 }
 
-/// A parameter as people read it and write it on a command line: 5.0 is 5.
+/// A parameter as text for reports and the command line: 5.0 is 5.
 pub(crate) fn text_of(value: &Value) -> String {
     match (value.as_str(), value.as_f64()) {
         (Some(text), _) => text.to_owned(),
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_that_differ_by_one_parameter_stand_together_in_order() {
+    fn rows_that_differ_in_one_parameter_are_grouped_in_order() {
         let row = |subject: &str, size: f64, io: &str| {
             Row::new("e", subject).param("size", size).param("io", io).metric("hits", size * 10.0)
         };
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_meant_however_it_is_written_and_a_text_as_it_stands() {
+    fn numbers_match_in_any_notation_and_texts_literally() {
         for wanted in ["5", "5.0", "5e0"] {
             assert!(is_value(&Value::from(5), wanted) && is_value(&Value::from(5.0), wanted));
         }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_stand_before_texts() {
+    fn numbers_sort_before_texts() {
         let mut values = [Value::from("auto"), Value::from(10), Value::from(9.5)];
         values.sort_by(order);
         assert_eq!(values, [Value::from(9.5), Value::from(10), Value::from("auto")]);

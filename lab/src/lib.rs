@@ -1,9 +1,9 @@
-//! The lab: is it better, by how much, and why.
+//! The lab: benchmarks and simulations of TideKV and its peers.
 //!
-//! An *experiment* is a list of points, each a *job* that is the same for all
-//! *subjects* (engines with a setting). The runner lets subjects take turns, every
-//! turn in a process of its own, and writes what they did as rows; reports are made
-//! of rows alone. The binary `tidekv-lab` hands the subjects to [`command::Lab::run`].
+//! An *experiment* is a list of points, each a *job* that is the same for all *subjects* (engines
+//! with a configuration). The runner lets subjects take turns, each turn in a separate process, and
+//! writes the results as rows; reports use rows alone. The binary `tidekv-lab` passes the subjects
+//! to [`command::Lab::run`].
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 

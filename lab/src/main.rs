@@ -1,6 +1,6 @@
-//! The binary `tidekv-lab`: experiments on TideKV and its peers. Peers are there if it was built
-//! with their features: `--features peers` for all, `--features foyer` to do without RocksDB, which
-//! takes half an hour to build.
+//! The binary `tidekv-lab`: experiments on TideKV and its peers. Peers are included if it was built
+//! with their features: `--features peers` for all, `--features foyer` to omit RocksDB, which takes
+//! half an hour to build.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -10,12 +10,12 @@ use tidekv_lab::command::Lab;
 use tidekv_lab::peers;
 use tidekv_lab::subjects::own;
 
-/// RocksDB is built to allocate through the same one.
+/// RocksDB is built to use the same allocator.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// The settings of the allocator: those of the binary `tidekv`, for all engines. It looks for them
-/// under another name where it is the allocator of RocksDB as well.
+/// The settings of the allocator: those of the binary `tidekv`, for all engines. The symbol has
+/// another name if it is the allocator of RocksDB too.
 // SAFETY: jemalloc declares this name as `const char *`; a reference to an
 // array is one pointer, and the string ends with a zero byte.
 #[cfg_attr(feature = "engines", unsafe(export_name = "malloc_conf"))]
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     let Err(failure) = Arguments::parse().lab.run(&subjects) else {
         return ExitCode::SUCCESS;
     };
-    // Where even this cannot be said, the exit code says it.
+    // If standard error is closed too, the exit code still reports the failure.
     let _ = writeln!(std::io::stderr(), "tidekv-lab: {failure}");
     ExitCode::from(if failure.is_usage { 2 } else { 1 })
 }
@@ -66,10 +66,10 @@ mod tests {
         }
     }
 
-    /// It looks for them under one name of two.
+    /// The allocator reads them under one of two names.
     #[test]
     fn the_allocator_has_its_settings() {
-        // Off as it comes.
+        // Off by default.
         assert!(tikv_jemalloc_ctl::opt::background_thread::read().expect("it is the allocator"));
     }
 }

@@ -1,35 +1,35 @@
-//! Numbers as people read them.
+//! Numbers as text for people.
 
 const BYTE_UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
 
-/// A quantity as it is shown.
+/// A formatted quantity.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Shown {
     pub(crate) text: String,
-    /// The number that a reader takes from the text, in the unit of what was shown.
+    /// The number that a reader takes from the text, in the unit of the input.
     pub(crate) read: f64,
 }
 
 impl Shown {
-    /// `scaled` is in units of so many.
+    /// `scaled` is in units of this size.
     fn new(scaled: f64, digits: usize, unit: f64, name: &str) -> Self {
         let text = format!("{scaled:.digits$}");
         let read = text.parse::<f64>().unwrap_or(scaled) * unit;
         Self { text: format!("{text}{name}"), read }
     }
 
-    /// With a word behind it, which stands for so many.
+    /// With a suffix for this unit.
     pub(crate) fn of(self, unit: f64, name: &str) -> Self {
         Self { text: format!("{} {name}", self.text), read: self.read * unit }
     }
 }
 
-/// A size with the largest unit that leaves a number of at least 1.
+/// A size with the largest unit that gives a number of at least 1.
 pub(crate) fn show_bytes(bytes: f64) -> String {
     bytes_with(bytes, 0).text
 }
 
-/// The same with so many more digits than usual.
+/// The same with additional digits.
 pub(crate) fn bytes_with(bytes: f64, more: usize) -> Shown {
     let mut value = bytes;
     let mut unit = 0;
@@ -44,12 +44,12 @@ pub(crate) fn bytes_with(bytes: f64, more: usize) -> Shown {
     Shown::new(value, digits, 1024f64.powi(unit as i32), "").of(1.0, BYTE_UNITS[unit])
 }
 
-/// A number with three digits that count, and thousands as `k`, `M`, `G`.
+/// A number with three significant digits, and thousands as `k`, `M`, `G`.
 pub(crate) fn show_number(number: f64) -> String {
     number_with(number, 0).text
 }
 
-/// The same with so many more digits than usual.
+/// The same with additional digits.
 pub(crate) fn number_with(number: f64, more: usize) -> Shown {
     let (unit, name) = match number.abs() {
         m if m >= 1e9 => (1e9, " G"),
@@ -68,7 +68,7 @@ pub(crate) fn number_with(number: f64, more: usize) -> Shown {
     Shown::new(scaled, digits, unit, name)
 }
 
-/// Numbers by the least, the most and the median, as in `0.97 to 1.04 (median 1.0)`.
+/// Minimum, maximum and median of numbers, as in `0.97 to 1.04 (median 1.0)`.
 pub(crate) fn show_range(numbers: &[f64]) -> String {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -85,7 +85,7 @@ pub(crate) fn show_range(numbers: &[f64]) -> String {
     }
 }
 
-/// A time that need not be exact, as `40 s`, `12 min`, `3 h 20 min`.
+/// An approximate time, as `40 s`, `12 min`, `3 h 20 min`.
 pub(crate) fn show_duration(seconds: f64) -> String {
     let minutes = (seconds / 60.0).round() as u64;
     match (seconds, minutes / 60, minutes % 60) {
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_digits_are_shown_of_what_has_them() {
+    fn additional_digits_are_shown_if_present() {
         let texts = |number: f64| [0, 2].map(|more| number_with(number, more).text);
         assert_eq!(texts(0.998), ["1.00", "0.9980"]);
         assert_eq!(texts(3.0), ["3", "3"]);

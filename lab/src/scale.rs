@@ -1,4 +1,4 @@
-//! How large experiments are: entries, seconds, alternations, threads.
+//! The scale of experiments: entries, seconds, alternations, threads.
 
 use std::path::PathBuf;
 
@@ -6,31 +6,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::load::keys::data_bytes;
 
-/// The sizes that have names.
+/// The named scales.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Size {
-    /// Under a minute an experiment, once stores are built.
+    /// Under a minute per experiment, once stores are built.
     Quick,
-    /// What evidence is made of.
+    /// The scale of published results.
     Usual,
     /// The proportions of the papers, at a size that fits a machine.
     Full,
 }
 
-/// How large experiments are.
+/// The scale of experiments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Scale {
-    /// Entries of 16 + 100 bytes; of larger ones there are fewer.
+    /// Entries of 16 + 100 bytes; experiments with larger entries have fewer.
     pub(crate) entries: u64,
-    /// How long one turn is measured.
+    /// The measured time of one turn.
     pub(crate) seconds: f64,
-    /// How often subjects take turns.
+    /// Turns of each subject.
     pub(crate) alternations: u64,
-    /// Numbers of threads.
+    /// Thread counts.
     pub(crate) threads: Vec<u64>,
     /// Fewer points and shorter warm-ups.
     pub(crate) is_quick: bool,
-    /// Directories of files that are a corpus; empty: where systems have many.
+    /// Directories of files for a corpus; empty: the default ones.
     #[serde(default)]
     pub(crate) corpus: Vec<PathBuf>,
 }
@@ -52,18 +52,18 @@ impl Scale {
         }
     }
 
-    /// Operations that make a cache of objects what it is for a load, about.
+    /// Approximate number of operations that warm an object cache up.
     pub(crate) fn warm_up_operations(&self) -> u64 {
         if self.is_quick { 20_000 } else { 200_000 }
     }
 
-    /// Alternations of turns that each take long: those that fill a store.
+    /// Alternations of long turns, which fill a store.
     pub(crate) fn long_alternations(&self) -> u64 {
         self.alternations.min(3)
     }
 }
 
-/// What entries look like.
+/// The shape of entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) entries: u64,
@@ -77,7 +77,7 @@ impl Shape {
         Self { entries: scale.entries, value_bytes: 100, is_compressed: false }
     }
 
-    /// 1 KiB values and LZ4; fewer of them, so that there is about as much data.
+    /// 1 KiB values and LZ4; fewer of them, for about the same amount of data.
     pub(crate) fn large(scale: &Scale) -> Self {
         Self { entries: (scale.entries / 8).max(1), value_bytes: 1024, is_compressed: true }
     }

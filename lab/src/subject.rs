@@ -1,9 +1,9 @@
-//! What is measured: a store, as narrow as an experiment needs it, and the list
-//! entry by which the lab opens one.
+//! The interface of a subject: a store, as narrow as experiments need it, and the record by which
+//! the lab opens it.
 //!
-//! All subjects are used through the same calls, so that what these cost
-//! is the same for all; values are handed to a closure where they lie, so that no
-//! subject pays for a copy that its own interface does not make.
+//! All subjects are used through the same calls, so that the overhead is the same for all; values
+//! are passed to a closure in place, so no subject pays for a copy that its own interface does not
+//! make.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,45 +18,45 @@ use crate::failure::{Failure, Result};
 pub struct Settings {
     /// Memory for everything: write buffers, caches, metadata.
     pub memory_bytes: u64,
-    /// Of it, what caches may take; `None`: what the rest leaves.
+    /// The part of it for caches; `None`: the remainder.
     pub cache_bytes: Option<u64>,
     /// Compress tables with LZ4.
     pub is_compressed: bool,
-    /// Reads go through the kernel's cache of files, which is memory beside the budget.
+    /// Reads go through the kernel's page cache, which is memory in addition to the budget.
     pub is_buffered: bool,
-    /// What the subject leaves to choose, as [`SubjectRecord::choices`] has it, by name; what
-    /// is not here is as usual.
+    /// The subject's choices, of [`SubjectRecord::choices`], by name; missing ones have their
+    /// defaults.
     pub choices: Choices,
     /// Count reads and writes even where counting costs time.
     pub counts_everything: bool,
-    /// How caches share their memory, in place of what the subject says.
+    /// The cache policy, which replaces the subject's own.
     pub policy: Option<String>,
-    /// What was in memory when the store was closed is brought back when it is opened, and
-    /// noted down when it is closed again; otherwise each life begins with empty caches.
+    /// Warm start: the close writes the hot list, and the open restores the caches from it;
+    /// otherwise each run begins with empty caches.
     pub warm_start: bool,
-    /// A store is filled that others will find: its shape counts, and not how soon it is there.
+    /// A store is filled for other turns: its shape matters, not the speed.
     pub is_filling: bool,
-    /// Flash behind memory, for caches of objects.
+    /// The flash tier of object caches.
     #[serde(default)]
     pub flash: Option<FlashSettings>,
 }
 
-/// Flash that a cache of objects has behind its memory.
+/// The flash tier of an object cache.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FlashSettings {
-    /// How much in all.
+    /// The total size.
     pub bytes: u64,
-    /// On so many devices, each a file in the subject's directory.
+    /// The number of devices, each a file in the subject's directory.
     pub devices: u64,
-    /// How large keys and values are on average.
+    /// The mean size of keys and values.
     pub object_bytes: u64,
-    /// Of the memory, what copies of index entries and changes of the index may take; `None`: as
-    /// the subject has it.
+    /// The part of memory for cached index entries and pending index changes; `None`: the subject's
+    /// default.
     pub index_bytes: Option<u64>,
 }
 
 impl Settings {
-    /// So much memory, and nothing that is special.
+    /// Defaults with this memory.
     pub fn usual(memory_bytes: u64) -> Self {
         Self {
             memory_bytes,
@@ -73,15 +73,15 @@ impl Settings {
     }
 }
 
-/// What is chosen of what a subject leaves to choose, by name.
+/// The values of a subject's choices, by name.
 pub type Choices = BTreeMap<String, String>;
 
 /// Lookups of one kind of block in the block cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockLookups {
-    /// Those that found their block.
+    /// Hits.
     pub hits: u64,
-    /// Those that did not, so that it was read.
+    /// Misses, which read the block.
     pub reads: u64,
 }
 
@@ -94,31 +94,31 @@ impl BlockLookups {
 /// Lookups of single keys that read storage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColdLookups {
-    /// How many did one read, two, and so on; the last: so many and more.
+    /// The number of lookups with one read, two, and so on; the last: this number and more.
     pub lookups_of: [u64; Self::READS_MAX],
     /// Their reads.
     pub reads: u64,
-    /// Of these, those of filters.
+    /// Reads of filters among them.
     pub filter_reads: u64,
-    /// Of these, index and data blocks of tables that do not have the key, if told apart.
+    /// Reads of index and data blocks of tables without the key among them, if known.
     pub reads_in_vain: Option<u64>,
-    /// By where they ended, if told apart: on levels 0 to 6, or nowhere.
+    /// By the place where they ended, if known: on levels 0 to 6, or nowhere.
     pub ends: Option<[ColdEnd; Self::ENDS]>,
 }
 
 /// Cold lookups that ended in one place.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColdEnd {
-    /// How many there were.
+    /// Their number.
     pub lookups: u64,
     /// Their reads.
     pub reads: u64,
 }
 
 impl ColdLookups {
-    /// Where lookups end.
+    /// The number of places where lookups end.
     pub const ENDS: usize = 8;
-    /// Lookups of so many reads and more are counted together.
+    /// Lookups of this number of reads and more are counted together.
     pub const READS_MAX: usize = 8;
 
     fn with_each(&self, earlier: &Self, both: fn(u64, u64) -> u64) -> Self {
@@ -140,32 +140,32 @@ impl ColdLookups {
     }
 }
 
-/// What a cache of objects with flash behind it has counted.
+/// The counters of an object cache with flash.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObjectCounts {
-    /// Gets answered from memory.
+    /// Gets that hit memory.
     pub memory_hits: u64,
-    /// Gets answered from flash.
+    /// Gets that hit flash.
     pub flash_hits: u64,
-    /// Gets of what is not there.
+    /// Gets that missed.
     pub misses: u64,
-    /// Reads of the index on flash for gets that found something.
+    /// Reads of the index on flash for hits.
     pub index_reads_of_hits: u64,
     /// Reads of objects on flash for them.
     pub object_reads_of_hits: u64,
-    /// Reads of the index on flash for gets that found nothing.
+    /// Reads of the index on flash for misses.
     pub index_reads_of_misses: u64,
     /// Reads of objects on flash for them.
     pub object_reads_of_misses: u64,
-    /// Bytes of keys and values that were handed to flash.
+    /// Bytes of keys and values submitted to flash.
     pub object_bytes_written: u64,
-    /// Bytes written to flash in all.
+    /// Bytes written to flash, total.
     pub flash_bytes_written: u64,
     /// Objects on flash now.
     pub flash_objects: u64,
-    /// Memory that there is for each of them now, in all.
+    /// Total memory per object now.
     pub index_bytes: u64,
-    /// Flash that they take now with all that is there for them, if that is counted.
+    /// The current flash space of the objects with all their metadata, if counted.
     #[serde(default)]
     pub flash_bytes_taken: u64,
 }
@@ -190,14 +190,14 @@ impl ObjectCounts {
     }
 }
 
-/// What a subject has counted since it was opened; `None`: it does not count that.
+/// The counters of a subject since its open; `None`: not counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Reads from storage for the sake of answers.
+    /// Foreground reads from storage.
     pub reads: Option<u64>,
     /// Bytes of them.
     pub read_bytes: Option<u64>,
-    /// Reads from storage in the background, if told apart.
+    /// Background reads from storage, if known.
     pub background_reads: Option<u64>,
     /// Bytes of them.
     pub background_read_bytes: Option<u64>,
@@ -205,67 +205,67 @@ pub struct Counts {
     pub table_written_bytes: Option<u64>,
     /// Bytes of the log written.
     pub log_bytes: Option<u64>,
-    /// Lookups in the block cache that found their block.
+    /// Hits in the block cache.
     pub cache_hits: Option<u64>,
-    /// Lookups in the block cache that did not.
+    /// Misses in the block cache.
     pub cache_misses: Option<u64>,
     /// Lookups in the block cache by kind of block.
     #[serde(default)]
     pub data_blocks: Option<BlockLookups>,
-    /// Of indexes, and of their parts.
+    /// Of indexes, and of their partitions.
     #[serde(default)]
     pub index_blocks: Option<BlockLookups>,
-    /// Of filters, and of their parts.
+    /// Of filters, and of their partitions.
     #[serde(default)]
     pub filter_blocks: Option<BlockLookups>,
     /// Lookups of single keys that read storage.
     #[serde(default)]
     pub cold: Option<ColdLookups>,
-    /// Lookups of single keys that passed a filter for nothing.
+    /// Lookups of single keys with a false positive of a filter.
     #[serde(default)]
     pub false_positives: Option<u64>,
-    /// Of the reads, those that repaired filters.
+    /// The reads of filter repairs among them.
     #[serde(default)]
     pub repair_reads: Option<u64>,
-    /// Bytes of all filters, and of what is kept beside them, that are there now.
+    /// Current bytes of all filters, including their repairs.
     #[serde(default)]
     pub filter_bytes: Option<u64>,
-    /// Lookups of single keys that the cache of values and pointers was asked for.
+    /// Lookups of single keys in the cache of values and pointers.
     pub point_lookups: Option<u64>,
-    /// Of these, those that a value answered.
+    /// Hits of a value.
     pub kv_hits: Option<u64>,
-    /// Of these, those that a pointer helped.
+    /// Hits of a pointer.
     pub kp_hits: Option<u64>,
-    /// What values may take of the cache now.
+    /// The current size limit of values in the cache.
     pub kv_bytes: Option<u64>,
-    /// What pointers may take of it.
+    /// The current size limit of pointers.
     pub kp_bytes: Option<u64>,
-    /// What blocks may take of it.
+    /// The current size limit of blocks.
     pub block_bytes: Option<u64>,
-    /// Bytes of tables that are there now.
+    /// Current bytes of tables.
     pub table_bytes: Option<u64>,
-    /// Bytes of the list of what was hot, which an earlier life has left.
+    /// Bytes of the hot list of the previous run.
     #[serde(default)]
     pub hot_list_bytes: Option<u64>,
-    /// What a cache of objects counts.
+    /// The counters of an object cache.
     #[serde(default)]
     pub objects: Option<ObjectCounts>,
     /// Processor time of other processes that work for it, in nanoseconds.
     #[serde(default)]
     pub beside_cpu_ns: Option<u64>,
-    /// The most memory that they had resident, in bytes.
+    /// Their maximum resident memory, in bytes.
     #[serde(default)]
     pub beside_bytes_max: Option<u64>,
 }
 
 impl Counts {
-    /// What has come on top since `earlier`; bytes that are there now as they are.
+    /// The difference from `earlier`; current sizes unchanged.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         self.with_each(earlier, u64::saturating_sub)
     }
 
-    /// Together with what came `earlier`; bytes that are there now as they are.
+    /// The sum with `earlier`; current sizes unchanged.
     #[must_use]
     pub fn and(&self, earlier: &Self) -> Self {
         self.with_each(earlier, u64::saturating_add)
@@ -304,142 +304,137 @@ impl Counts {
     }
 }
 
-/// Something that an open subject keeps for us, such as a snapshot.
+/// A resource that an open subject keeps for the caller, such as a snapshot.
 pub trait Hold: Send {}
 
 impl<T: Send> Hold for T {}
 
-/// An open store. Writes are acknowledged once the operating system has them: the
-/// log is on and not synced.
+/// An open store. Writes are acknowledged once the operating system has them: the log is on and not
+/// synced.
 pub trait Subject: Send + Sync {
     /// Sets `key` to `value`.
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
 
-    /// Removes `key`.
+    /// Deletes `key`.
     fn delete(&self, key: &[u8]) -> Result<()>;
 
-    /// Shows the value of `key` to `see`; whether there is one.
+    /// Passes the value of `key` to `see`; whether it exists.
     fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool>;
 
-    /// Sets `key` to `value` with the flags of a client; whether it was taken.
+    /// Sets `key` to `value` with the flags of a client; whether it was accepted.
     fn put_with_flags(&self, _key: &[u8], _flags: u32, _value: &[u8]) -> Result<bool> {
         Err(Failure::usage("this subject keeps no flags with a value"))
     }
 
-    /// Shows flags and value of `key` to `see`; whether there is one.
+    /// Passes flags and value of `key` to `see`; whether it exists.
     fn get_with_flags(&self, _key: &[u8], _see: &mut dyn FnMut(u32, &[u8])) -> Result<bool> {
         Err(Failure::usage("this subject keeps no flags with a value"))
     }
 
-    /// Shows the values of many keys with their positions; how many there are.
+    /// Passes the values of many keys with their positions; returns the number of existing ones.
     fn multi_get(&self, keys: &[&[u8]], see: &mut dyn FnMut(usize, &[u8])) -> Result<u64>;
 
-    /// Shows up to `limit` entries from `start` on; how many there were.
+    /// Passes up to `limit` entries from `start` on; returns their number.
     fn scan(&self, start: &[u8], limit: u64, see: &mut dyn FnMut(&[u8], &[u8])) -> Result<u64>;
 
-    /// Takes a snapshot and an iterator on it that has read the entry at `start`,
-    /// and keeps both until the answer is dropped.
+    /// Takes a snapshot and an iterator on it that has read the entry at `start`, and keeps both
+    /// until the result is dropped.
     fn hold(&self, start: &[u8]) -> Result<Box<dyn Hold + '_>>;
 
-    /// Brings everything written into tables and waits until no background work
-    /// is left. Returns how long ago the last of it ended, for subjects that can
-    /// only be watched.
+    /// Flushes all writes to tables and waits for all background work. Returns the time since the
+    /// last of it ended, for subjects that can only be polled.
     fn settle(&self) -> Result<Duration>;
 
-    /// Merges everything into one sorted run, as far as it can be told to: no chance of how
-    /// merges went is left in it. To be followed by [`Subject::settle`].
+    /// Compacts everything into one sorted run, as far as it can be controlled, so that the result
+    /// does not depend on the order of compactions. To be followed by [`Subject::settle`].
     fn merge(&self) -> Result<()> {
         Ok(())
     }
 
-    /// From now on the caches share their memory by this policy. Subjects that know no
-    /// policies go on as they are.
+    /// Changes the cache policy. Subjects without policies ignore it.
     fn turn_to(&self, policy: &str) -> Result<()> {
         let _ = policy;
         Ok(())
     }
 
-    /// Bytes that its caches take now, with what it keeps of open tables beside them;
-    /// `None`: it cannot say.
+    /// Current bytes of its caches, including metadata of open tables outside them; `None`:
+    /// unknown.
     fn cache_bytes_taken(&self) -> Result<Option<u64>> {
         Ok(None)
     }
 
-    /// What it has counted.
+    /// Its counters.
     fn counts(&self) -> Result<Counts>;
 
-    /// Closes the store in order.
+    /// Closes the store cleanly.
     fn close(self: Box<Self>) -> Result<()>;
 }
 
 /// Caches that share a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Caches {
-    /// TideKV's; [`Settings::policy`] is `fixed:` with the hundredths of each.
+    /// TideKV's; [`Settings::policy`] is `fixed:` with the percentage of each.
     ValuesPointersBlocks,
-    /// AC-Key's; [`Settings::policy`] is `ac-key-fixed:` with the hundredths of each.
+    /// AC-Key's; [`Settings::policy`] is `ac-key-fixed:` with the percentage of each.
     AcKeys,
-    /// RocksDB's; [`Settings::policy`] is [`ROWS_POLICY`] with the hundredths of rows.
+    /// RocksDB's; [`Settings::policy`] is [`ROWS_POLICY`] with the percentage of rows.
     RowsBlocks,
 }
 
-/// How [`Settings::policy`] begins where rows and blocks share a budget.
+/// The prefix of [`Settings::policy`] if rows and blocks share a budget.
 pub const ROWS_POLICY: &str = "rows:";
 
-/// What is looked for before a subject is measured.
+/// The search before a subject is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Search {
-    /// Nothing.
+    /// None.
     Nothing,
-    /// The boundaries that read the least.
+    /// For the boundaries with the fewest reads.
     Split(Caches),
-    /// Those of each phase.
+    /// For those of each phase.
     SplitOfPhase(Caches),
 }
 
-/// One thing that a subject leaves to choose.
+/// A choice of a subject.
 #[derive(Debug, Clone, Copy)]
 pub struct Choosable {
-    /// As `--vary` and rows have it.
+    /// The name in `--vary` and rows.
     pub name: &'static str,
-    /// The values that there are, as people read them.
+    /// The possible values, as text.
     pub values: &'static str,
-    /// Where nothing is chosen.
+    /// The default.
     pub usual: &'static str,
-    /// Values that are worth a try for whoever looks for the best; none where a user would not
-    /// choose.
+    /// Values to try in a search for the best; empty if a user would not choose.
     pub tries: &'static [&'static str],
-    /// Whether stores that were written with this value, which is not the usual one, are other
-    /// stores.
+    /// Whether stores written with a non-default value differ from others.
     pub is_of_tables: fn(&str) -> bool,
-    /// What a user of the engine sets to choose a value, in the engine's own words.
+    /// The setting of the engine that selects a value, in the engine's own terms.
     pub to_set: fn(&str) -> String,
 }
 
-/// How the lab knows a subject.
+/// The record of a subject in the lab.
 #[derive(Debug, Clone, Copy)]
 pub struct SubjectRecord {
     /// The engine, then the setting, as in `rocksdb:lru`.
     pub name: &'static str,
-    /// What is set, and why that is fair; and what is not.
+    /// The configuration, and its fairness.
     pub about: &'static str,
-    /// Runs when no subjects are named.
+    /// Runs if no subjects are named.
     pub is_default: bool,
-    /// Subjects with the same one can open each other's stores.
+    /// Subjects with the same format can open each other's stores.
     pub format: &'static str,
-    /// It reads through the kernel's cache of files, which is memory beside its budget.
+    /// It reads through the kernel's page cache, which is memory in addition to its budget.
     pub uses_kernel_cache: bool,
-    /// What is looked for before it is measured.
+    /// The search before it is measured.
     pub search: Search,
-    /// What it leaves to choose.
+    /// Its choices.
     pub choices: &'static [Choosable],
     /// Opens or creates a store in a directory.
     pub open: fn(&Path, &Settings) -> Result<Box<dyn Subject>>,
 }
 
-/// What the subjects that ratios are to begin with. There may be several in a run,
-/// so that nobody is compared with a setting that suits an experiment badly: a
-/// target holds against each.
+/// The prefixes of the baselines of ratios. There may be several in a run, so that no comparison
+/// uses a setting that suits an experiment badly: a target must hold against each.
 pub const BASELINES: &str = "rocksdb:";
 
 #[cfg(test)]
@@ -447,7 +442,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_taken_apart_by_name() {
+    fn counters_subtract_and_add_by_field() {
         let earlier = Counts { reads: Some(3), table_bytes: Some(5), ..Counts::default() };
         let later = Counts {
             reads: Some(10),

@@ -1,5 +1,4 @@
-//! The real binary, run as a user runs it: the rows and reports that it leaves, exit codes and
-//! messages.
+//! End-to-end tests of the binary: rows and reports, exit codes and messages.
 
 #![allow(
     clippy::disallowed_methods,

@@ -51,21 +51,21 @@ def share(part, whole, match=""):
 OF_ALL = "on () group_left ()"
 
 
-HITS = summed("tidekv_keys_found_total")
-KEYS = f"({HITS} + {summed('tidekv_keys_missing_total')})"
+HITS = summed("tidekv_keyspace_hits_total")
+KEYS = f"({HITS} + {summed('tidekv_keyspace_misses_total')})"
 BLOCK_HITS = summed("tidekv_block_cache_hits_total", "kind")
 BLOCKS = f"({BLOCK_HITS} + {summed('tidekv_block_cache_misses_total', 'kind')})"
-POINT_HITS = summed("tidekv_point_cache_hits_total", "component")
+POINT_HITS = summed("tidekv_point_cache_hits_total", "cache")
 POINTS = f"({summed('tidekv_point_cache_hits_total')} + {summed('tidekv_point_cache_misses_total')})"
 COMPACTION_WRITTEN = summed("tidekv_compaction_bytes_total", labels='direction="write"')
-WRITTEN = f"({summed('tidekv_log_bytes_total')} + {summed('tidekv_flush_bytes_total')} + {COMPACTION_WRITTEN})"
+WRITTEN = f"({summed('tidekv_wal_bytes_total')} + {summed('tidekv_flush_bytes_total')} + {COMPACTION_WRITTEN})"
 
 STORE = [
     # title, expression, unit, description, legend (optional)
     ("Overview",),
     ("Up for", "time() - max(tidekv_start_time_seconds{})", "s", "Time since the start of the server."),
-    ("Commands", summed("tidekv_commands_total"), "ops", "Commands of clients."),
-    ("Connections", "sum(tidekv_connected_clients{})", "short", "Connections at this moment."),
+    ("Commands", summed("tidekv_commands_total"), "ops", "Commands received from clients."),
+    ("Connections", "sum(tidekv_connected_clients{})", "short", "Client connections open now."),
     ("Key hit ratio", share(HITS, KEYS), "percentunit", "Of the keys that commands read, the share that exists."),
     ("Stored", "sum(tidekv_level_bytes{})", "bytes", "Bytes of all tables of the tree."),
     ("Write stalls", summed("tidekv_write_stall_seconds_total"), "percentunit", "Share of the time in which writers waited for flushes or compactions. Sustained values above 5 % mean that the disk does not keep up."),
@@ -78,10 +78,10 @@ STORE = [
     ("Connections by second", summed("tidekv_connections_total"), "ops", "Connections accepted, and rejected because of the connection limit.", "accepted"),
     ("Connections by second", summed("tidekv_connections_rejected_total"), "ops", "", "rejected"),
     ("Caches",),
-    ("Cache memory", "sum by (component) (tidekv_cache_bytes{})", "bytes", "Memory of values (kv), pointers (kp) and blocks. Under the policy `tide` the boundaries move to where memory saves the most reads."),
-    ("Cache targets", "sum by (component) (tidekv_cache_target_bytes{})", "bytes", "Memory that each component may take: the boundaries."),
-    ("Reads saved", summed("tidekv_cache_saved_reads_total", "component"), "ops", "Storage reads that hits have saved."),
-    ("Reads saved by one more window", summed("tidekv_cache_wanted_reads_total", "component"), "ops", "Storage reads that a component would have saved with one more window of memory. Moving boundaries make the components equal per byte."),
+    ("Cache memory", "sum by (cache) (tidekv_caches_bytes{})", "bytes", "Memory of values (kv), pointers (kp) and blocks. Under the policy `adaptive` the targets move to where memory saves the most reads."),
+    ("Cache targets", "sum by (cache) (tidekv_caches_target_bytes{})", "bytes", "Memory target of each cache."),
+    ("Reads saved", summed("tidekv_caches_saved_reads_total", "cache"), "ops", "Storage reads saved by cache hits."),
+    ("Reads saved by one more window", summed("tidekv_caches_ghost_saved_reads_total", "cache"), "ops", "Storage reads that each cache would also have saved with one more ghost window of memory. The adaptive policy moves memory until the caches are equal per byte."),
     ("Point cache hit ratio", share(POINT_HITS, POINTS, OF_ALL), "percentunit", "Of the lookups in the point cache, the share that a value (kv) or a pointer (kp) answered."),
     ("Block cache hit ratio", share(BLOCK_HITS, BLOCKS), "percentunit", "Of the block accesses, the share found in memory, by kind of block."),
     ("Block evictions", summed("tidekv_block_cache_evictions_total", "kind"), "ops", "Blocks evicted from the block cache."),
@@ -99,11 +99,11 @@ STORE = [
     ("Writes and background work",),
     ("Writes", summed("tidekv_writes_total"), "ops", "Entries written or deleted, and commits (writers at the same time share one).", "entries"),
     ("Writes", summed("tidekv_write_groups_total"), "ops", "", "commits"),
-    *quantiles("Commit latency", "tidekv_commit_duration_seconds", "", "Duration of commits that waited for their turn (sampled)."),
+    *quantiles("Commit latency", "tidekv_commit_duration_seconds", "", "Duration of commits that waited in the write queue (sampled)."),
     ("Write stall share", summed("tidekv_write_stall_seconds_total"), "percentunit", "Share of the time in which writers waited.", "stalled"),
     ("Write amplification", share(WRITTEN, summed("tidekv_write_bytes_total")), "short", "Bytes written to the log, by flushes and by compactions, for each byte of keys and values written.", "bytes per byte"),
-    ("Log", summed("tidekv_log_bytes_total"), "Bps", "Bytes written to the log.", "bytes"),
-    ("Log syncs", summed("tidekv_log_syncs_total"), "ops", "Syncs of the log to stable storage.", "syncs"),
+    ("Write-ahead log", summed("tidekv_wal_bytes_total"), "Bps", "Bytes written to the write-ahead log.", "bytes"),
+    ("Write-ahead log syncs", summed("tidekv_wal_syncs_total"), "ops", "Syncs of the write-ahead log to stable storage.", "syncs"),
     ("Background jobs", summed("tidekv_background_jobs_total", "job"), "ops", "Flushes and compactions done."),
     *quantiles("Background job duration", "tidekv_background_duration_seconds", "job", "Duration of flushes and compactions."),
     ("Flush and compaction bytes", summed("tidekv_flush_bytes_total"), "Bps", "Bytes written by flushes; bytes read and written by compactions.", "flush write"),
@@ -123,8 +123,8 @@ CACHE = [
     # title, expression, unit, description, legend (optional)
     ("Overview",),
     ("Up for", "time() - max(tidekv_cache_start_time_seconds{})", "s", "Time since the start of the server."),
-    ("Requests", summed("tidekv_cache_requests_total"), "ops", "Requests of clients."),
-    ("Connections", "sum(tidekv_cache_connected_clients{})", "short", "Connections at this moment."),
+    ("Requests", summed("tidekv_cache_requests_total"), "ops", "Requests received from clients."),
+    ("Connections", "sum(tidekv_cache_connected_clients{})", "short", "Client connections open now."),
     ("Hit ratio of gets", share(GET_HITS, GETS), "percentunit", "Of the keys that gets read, the share found."),
     ("Objects in DRAM", "sum(tidekv_cache_dram_objects{})", "short", "Objects in DRAM."),
     ("Devices out", "sum(tidekv_cache_device_state{} == bool 3)", "short", "Flash devices that are out of service. Their keys go to the other devices."),
@@ -133,20 +133,20 @@ CACHE = [
     ("Requests by second", summed("tidekv_cache_requests_offloaded_total"), "ops", "", "on an I/O thread"),
     *quantiles("Request latency", "tidekv_cache_request_duration_seconds", "", "From whole requests to their replies; requests that arrive together are measured together."),
     ("Gets", summed("tidekv_cache_gets_total", "outcome"), "ops", "Keys of gets, by outcome."),
-    ("Sets and deletes", summed("tidekv_cache_sets_total"), "ops", "Sets, deletes, and sets refused because the value was too large or found no memory.", "sets"),
+    ("Sets and deletes", summed("tidekv_cache_sets_total"), "ops", "Sets, deletes, and sets rejected because the value was too large or found no memory.", "sets"),
     ("Sets and deletes", summed("tidekv_cache_deletes_total"), "ops", "", "deletes"),
-    ("Sets and deletes", summed("tidekv_cache_sets_refused_total", "why"), "ops", "", "refused: {{why}}"),
+    ("Sets and deletes", summed("tidekv_cache_sets_rejected_total", "reason"), "ops", "", "rejected: {{reason}}"),
     ("Network", summed("tidekv_cache_network_bytes_total", "direction"), "Bps", "Bytes from clients (in) and to clients (out)."),
     ("Connections by second", summed("tidekv_cache_connections_total"), "ops", "Connections accepted, rejected because of the connection limit, and closed by the idle timeout.", "accepted"),
     ("Connections by second", summed("tidekv_cache_connections_rejected_total"), "ops", "", "rejected"),
-    ("Connections by second", summed("tidekv_cache_connections_idle_total"), "ops", "", "idle timeout"),
+    ("Connections by second", summed("tidekv_cache_connections_idle_closed_total"), "ops", "", "idle timeout"),
     ("Cache",),
     ("Hit ratio by tier", share(summed("tidekv_cache_hits_total", "tier"), LOOKUPS, OF_ALL), "percentunit", "Of all lookups, the share found in DRAM and on flash."),
     ("Misses", summed("tidekv_cache_misses_total"), "ops", "Lookups that found no object.", "misses"),
     ("DRAM", "sum(tidekv_cache_dram_bytes{})", "bytes", "DRAM that objects take, and the budget (--dram).", "used"),
     ("DRAM", "sum(tidekv_cache_dram_budget_bytes{})", "bytes", "", "budget"),
-    ("Evictions", summed("tidekv_cache_evicted_total"), "ops", "Objects evicted from DRAM, those of them never read, and objects found expired.", "evicted"),
-    ("Evictions", summed("tidekv_cache_evicted_unfetched_total"), "ops", "", "evicted, never read"),
+    ("Evictions", summed("tidekv_cache_evictions_total"), "ops", "Objects evicted from DRAM, those of them never read, and objects found expired.", "evicted"),
+    ("Evictions", summed("tidekv_cache_evictions_unfetched_total"), "ops", "", "evicted, never read"),
     ("Evictions", summed("tidekv_cache_expired_total"), "ops", "", "expired"),
     ("Flash",),
     ("State", "max by (device) (tidekv_cache_device_state{})", "short", "0: in service; 1: suspect; 2: warming; 3: out."),

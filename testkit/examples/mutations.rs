@@ -108,7 +108,7 @@ impl Copy {
         let path = self.root.join(mutation.file);
         let sound = fs::read_to_string(&path)?;
         let places = sound.matches(mutation.find).count();
-        assert_eq!(places, 1, "how often the text stands in {}", mutation.file);
+        assert_eq!(places, 1, "number of occurrences of the text in {}", mutation.file);
         fs::write(&path, sound.replace(mutation.find, mutation.replace))?;
         let outcome = self.test(mutation);
         fs::write(&path, sound)?;

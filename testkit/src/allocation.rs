@@ -55,7 +55,7 @@ pub fn bounded<T>(bytes_max: usize, decode: impl FnOnce() -> T) -> T {
     PEAK.set(before);
     let result = decode();
     let peak = (PEAK.get() - before) as usize;
-    assert!(peak <= bytes_max, "");
+    assert!(peak <= bytes_max, "{peak} bytes were allocated, and the input justifies {bytes_max}");
     result
 }
 

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_come_back_as_they_were_written() {
+    fn rows_round_trip() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("rows.jsonl");
         let rows: Vec<_> = (0..3u64)
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_says_where_and_when() {
+    fn row_has_host_commit_and_time() {
         let row = Row::new("a", "b");
         assert!(!row.host.is_empty() && !row.commit.is_empty());
         assert!(row.date.len() == 20 && row.date.starts_with(row.day()), "{}", row.date);

@@ -1,7 +1,7 @@
 //! Golden bytes for tests: released files as annotated hex dumps that are read in review.
 //!
 //! ```text
-//! What it is.
+//! A description.
 //!
 //! ## name of a file                    (left out where there is one file only)
 //!
@@ -12,7 +12,7 @@
 //!
 //! With `TIDEKV_BLESS=1` in the environment dumps are rewritten, for a new version of a format;
 //! otherwise they must equal the bytes that the code writes.
-#![allow(clippy::disallowed_methods, reason = "golden files stand in the source tree")]
+#![allow(clippy::disallowed_methods, reason = "golden files are in the source tree")]
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -139,7 +139,7 @@ fn parse(text: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn dumps_are_read_back() {
+fn dumps_round_trip() {
     let zeros = [&[7; 16][..], &[0; 100], &[1; 37]].concat();
     let mut dump = Dump::new("Two files.");
     dump.file("a");

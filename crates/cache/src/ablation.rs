@@ -37,7 +37,7 @@ pub enum Ablation {
     /// its level. Without: the sketch counts the I/Os of that key's lookups (SpotKV's weighted
     /// Count-Min sketch).
     CostByLevel,
-    /// Entries are compact. Without: they are charged as in AC-Key ([`Ablations::entry_bytes`]).
+    /// Entries are compact. Without: they are charged as in AC-Key (`Ablations::entry_bytes`).
     CompactEntries,
 }
 

@@ -179,7 +179,7 @@ impl<V: Clone> Caches<V> {
         self.point.measuring_bytes() + self.blocks.measuring_bytes()
     }
 
-    /// Storage reads saved by hits, per component in the order of [`COMPONENTS`]. KV and KP count
+    /// Storage reads saved by hits, per component in the order of `COMPONENTS`. KV and KP count
     /// the average reads of lookups that end on the same level, even where cached blocks would have
     /// answered as well; a block hit saves one.
     pub fn saved_reads(&self) -> [f64; 3] {
@@ -208,7 +208,7 @@ impl<V: Clone> Caches<V> {
     }
 
     /// The capacity of each component in bytes, in the order of
-    /// [`COMPONENTS`](crate::partition::controller::COMPONENTS).
+    /// `COMPONENTS`.
     pub fn split(&self) -> Split {
         let control = self.control.lock();
         self.split_of(&control)

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_read_as_it_was_written() {
+    fn name_encoding_round_trips() {
         for keyspace in [0, 1, 127, 128, 16_383, 16_384, u32::MAX - 1, u32::MAX] {
             for key in [&b"k"[..], &[0xFF; 300]] {
                 let name = Name { keyspace, key };
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_has_another_hash_in_another_keyspace() {
+    fn hash_depends_on_the_keyspace() {
         let hash = |keyspace| Name { keyspace, key: b"k" }.hash(77);
         assert_eq!(hash(0), 77);
         assert_ne!(hash(1) as u32, hash(2) as u32);

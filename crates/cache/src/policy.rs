@@ -9,7 +9,7 @@ use crate::eviction::order::Eviction;
 /// How KV entries, KP entries and blocks share the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CachePolicy {
-    /// Boundaries move by marginal utility ([`crate::partition::controller`]).
+    /// Boundaries move by marginal utility (`crate::partition::controller`).
     #[default]
     Adaptive,
     /// The same without some of its mechanisms, for the lab. The set is never empty.
@@ -22,7 +22,7 @@ pub enum CachePolicy {
         /// Percentage of KP.
         kp: u8,
     },
-    /// AC-Key as published ([`crate::ac_key::shard`]): the baseline of `adaptive`.
+    /// AC-Key as published (`crate::ac_key::shard`): the baseline of `adaptive`.
     AcKey {
         /// Its learning rate `k`: bytes by which the boundary moves for a ghost hit that would have
         /// saved one I/O per byte.
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_is_read_as_it_is_written() {
+    fn policy_text_round_trips() {
         let names = "adaptive ac-key ac-key:1000,30 block-only block-clock block-s3-fifo kv-only kp-only \
                      fixed:30,20,50 fixed:0,0,100 ac-key-fixed:100,0,0 ac-key-fixed:30,20,50 \
                      adaptive-without:sync adaptive-without:repair,sync";
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn every_idea_can_be_left_out_and_no_other() {
+    fn every_mechanism_can_be_ablated_and_no_other() {
         for (ablation, name) in Ablations::all() {
             let text = format!("adaptive-without:{name}");
             let policy: CachePolicy = text.parse().unwrap();

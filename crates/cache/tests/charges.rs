@@ -107,8 +107,8 @@ impl Scene {
 }
 
 #[test]
-fn what_is_charged_is_what_is_allocated() {
-    assert!(allocation::is_counting(), "");
+fn charged_bytes_match_allocated_bytes() {
+    assert!(allocation::is_counting(), "the allocator must count");
     for policy in [
         "adaptive",
         "adaptive-without:admission,controller",

@@ -258,7 +258,7 @@ const HIT_BYTES: usize = 1;
 const COST_US: usize = 4;
 
 #[test]
-fn where_sizes_differ_what_saves_little_for_its_bytes_had_better_leave() {
+fn greedy_dual_costs_less_for_mixed_sizes() {
     for (sizes, [lru, s3_fifo, greedy_dual, by_copy]) in table(Load::Mixed) {
         let best = lru[COST_US].min(s3_fifo[COST_US]);
         assert!(greedy_dual[COST_US] < 0.9 * best, "{sizes:?}");
@@ -270,7 +270,7 @@ fn where_sizes_differ_what_saves_little_for_its_bytes_had_better_leave() {
 }
 
 #[test]
-fn what_nobody_asks_for_does_no_more_harm() {
+fn greedy_dual_tolerates_objects_that_are_never_read() {
     for (sizes, [lru, s3_fifo, greedy_dual, by_copy]) in table(Load::Stream) {
         let best = lru[COST_US].min(s3_fifo[COST_US]);
         assert!(greedy_dual[COST_US].max(by_copy[COST_US]) < best, "{sizes:?}");
@@ -278,7 +278,7 @@ fn what_nobody_asks_for_does_no_more_harm() {
 }
 
 #[test]
-fn where_all_sizes_are_the_same_it_is_about_as_good() {
+fn greedy_dual_matches_others_for_equal_sizes() {
     for (sizes, [lru, s3_fifo, greedy_dual, by_copy]) in table(Load::Equal) {
         assert!(greedy_dual[COST_US] < 1.05 * s3_fifo[COST_US], "{sizes:?}");
         assert!(greedy_dual[COST_US] < lru[COST_US], "{sizes:?}");

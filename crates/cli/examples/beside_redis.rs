@@ -1,4 +1,4 @@
-//! TideKV beside Redis: both servers under `redis-benchmark`, by turns.
+//! TideKV compared with Redis: both servers under `redis-benchmark`, in turns.
 //!
 //! ```sh
 //! cargo build --release
@@ -7,26 +7,26 @@
 //! ```
 //!
 //! Takes `redis-server` and `redis-benchmark` from the path (Debian: packages
-//! `redis-server` and `redis-tools`), and `tidekv` from beside the example's own
-//! folder. All servers run all the time; in each of the rounds (three, or as many as
-//! are asked for) every one (or only the TideKV that is named and what stands against
-//! it) gets the same requests: SET and GET of 3 bytes by 50
-//! clients, one request at a time and 16 in a row, all of one key (what
-//! `redis-benchmark` does by default) and of a million. How safe an acknowledged write
-//! is differs, so like is set against like:
+//! `redis-server` and `redis-tools`), and `tidekv` from the parent of the example's
+//! folder. All servers run all the time; in each round (three by default) every
+//! server (or only the named TideKV and its counterpart)
+//! gets the same requests: SET and GET of 3 bytes by 50
+//! clients, one request at a time and pipelines of 16, all on one key (the default of
+//! `redis-benchmark`) and on a million. The durability of an acknowledged write
+//! differs, so each pair has comparable durability:
 //!
 //! | TideKV | Redis | an acknowledged write survives |
 //! |---|---|---|
-//! | `--durability buffered` | `appendonly no` | the server's death; with Redis nothing |
-//! | `--durability buffered` | `appendfsync everysec` | the server's death |
+//! | `--durability buffered` | `appendonly no` | a crash of the server; with Redis nothing |
+//! | `--durability buffered` | `appendfsync everysec` | a crash of the server |
 //! | `--durability sync` | `appendfsync always` | a power cut |
 //!
-//! Prints a table of ratios, round by round and from the same minute, and leaves a row
+//! Prints a table of ratios, each from the same round, and writes a row
 //! of evidence for every run (`TIDEKV_ROWS`).
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "a tool of the workshop: runs servers and clients"
+    reason = "a benchmark tool: runs servers and clients"
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,16 +40,16 @@ use tidekv_testkit::evidence::Row;
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const CLIENTS: &str = "50";
-const PATIENCE: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Which subject stands against which.
+/// The compared pairs of subjects.
 const PAIRS: [(&str, &str); 3] = [
     ("tidekv:buffered", "redis:no"),
     ("tidekv:buffered", "redis:everysec"),
     ("tidekv:sync", "redis:always"),
 ];
 
-/// What is asked of all servers.
+/// The requests of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Load {
     command: &'static str,
@@ -74,7 +74,7 @@ impl Load {
     }
 }
 
-/// A server that dies with its owner.
+/// A server process; killed on drop.
 struct Server {
     process: Child,
     port: u16,
@@ -90,7 +90,7 @@ impl Drop for Server {
 
 impl Server {
     fn start(subject: &str) -> Result<Self> {
-        // Beside the target directory, which is on a disk where `/tmp` may not be.
+        // In the target directory, which is on a disk; `/tmp` may not be.
         let data = tempfile::tempdir_in(binary()?.parent().ok_or("a binary has a folder")?)?;
         let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let (engine, setting) = subject.split_once(':').ok_or("a subject has a setting")?;
@@ -103,7 +103,7 @@ impl Server {
         let server = Self { process, port, _data: data };
         let begun = Instant::now();
         while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > START_TIMEOUT {
                 return Err(format!("{subject} does not listen").into());
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -111,7 +111,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Seconds of processor that the server has used.
+    /// CPU seconds of the server.
     fn cpu_s(&self) -> Result<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
@@ -124,8 +124,9 @@ impl Server {
 
 fn binary() -> Result<PathBuf> {
     let example = std::env::current_exe()?;
-    let beside = example.ancestors().nth(2).ok_or("an example lies in a folder of the binary's")?;
-    Ok(beside.join("tidekv"))
+    let folder =
+        example.ancestors().nth(2).ok_or("the example is not in a folder of the target")?;
+    Ok(folder.join("tidekv"))
 }
 
 fn redis(setting: &str, port: u16, data: &Path) -> Command {
@@ -145,7 +146,7 @@ fn tidekv(setting: &str, port: u16, data: &Path) -> Result<Command> {
     Ok(command)
 }
 
-/// Requests per second, as `redis-benchmark` counts them.
+/// Requests per second, as `redis-benchmark` reports them.
 fn measure(subject: &str, server: &Server, load: Load) -> Result<f64> {
     let requests = load.requests(subject);
     let cpu_before = server.cpu_s()?;
@@ -184,7 +185,7 @@ fn measure(subject: &str, server: &Server, load: Load) -> Result<f64> {
     Ok(ops_per_s)
 }
 
-/// The middle, the least and the largest of `numbers`.
+/// The median, the minimum and the maximum of `numbers`.
 fn spread(mut numbers: Vec<f64>) -> (f64, f64, f64) {
     numbers.sort_by(f64::total_cmp);
     (numbers[numbers.len() / 2], numbers[0], numbers[numbers.len() - 1])
@@ -223,7 +224,7 @@ fn main() -> Result<()> {
         entry.map(|(_, _, rates)| rates.clone()).ok_or("every subject has every load")
     };
     println!(
-        "| TideKV | Redis | command | keys | in a row | TideKV/s | Redis/s | ratio (spread) |"
+        "| TideKV | Redis | command | keys | pipeline | TideKV/s | Redis/s | ratio (spread) |"
     );
     println!("|---|---|---|---|---|---|---|---|");
     for (ours, theirs) in pairs {

@@ -1,4 +1,4 @@
-//! The commands, each with its arguments and what it does.
+//! The commands, each with its arguments and its implementation.
 
 pub mod store_args;
 pub mod point;

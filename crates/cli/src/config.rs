@@ -1,9 +1,9 @@
-//! The config file: TOML, a table for each command, in it the same names as
-//! the command's flags. Flags win.
+//! The config file: TOML, one table per command, whose keys are the names of the
+//! command's flags. Flags on the command line override it.
 //!
-//! What the file says is put in front of the command's own arguments, so that
-//! both are read, checked and explained by the same declarations. A name that
-//! no flag has is refused, in every table of the file.
+//! The settings of the file are inserted before the command's own arguments, so
+//! the same declarations parse and check both. An unknown name in any table of the
+//! file is an error.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,14 +18,14 @@ use crate::files;
 /// Arguments that only make sense on a command line.
 const NEVER_IN_A_FILE: [&str; 3] = ["config", "help", "version"];
 
-/// Environment variables that stand between flags and file, with the names of
-/// the file that they replace.
+/// Environment variables that override the file, but not the flags, with the names
+/// in the file that they replace.
 const ENVIRONMENT: [(&str, &[&str]); 1] = [(environment::PASSWORD, &["password", "password-file"])];
 
-/// `arguments` (the program's name first) with what the file says that they
-/// name by `--config`.
+/// `arguments` (the program's name first) with the settings of the file that
+/// `--config` names.
 pub fn merge(root: &Command, arguments: Vec<OsString>) -> Result<Vec<OsString>> {
-    // Only to find out what was given; real errors come from the real reading.
+    // Only to find the arguments that are present; the real parse reports errors.
     let lenient = root.clone().ignore_errors(true);
     let Ok(matches) = lenient.try_get_matches_from(&arguments) else { return Ok(arguments) };
     let Some((name, given)) = matches.subcommand() else { return Ok(arguments) };
@@ -51,7 +51,7 @@ fn read(path: &Path) -> Result<toml::Table> {
     text.parse().map_err(|error: toml::de::Error| {
         let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
         let what = error.message();
-        Failure::usage(format!("{} is no TOML: line {line}: {what}", path.display()))
+        Failure::usage(format!("{} is not valid TOML: line {line}: {what}", path.display()))
     })
 }
 
@@ -61,16 +61,18 @@ fn check(root: &Command, path: &Path, file: &toml::Table) -> Result<()> {
         let commands = || root.get_subcommands().map(Command::get_name).collect::<Vec<_>>();
         let Some(command) = root.find_subcommand(name) else {
             let known = commands().join(", ");
-            return refused(format!("there is no command {name:?} to set; there are {known}"));
+            return refused(format!("unknown command {name:?}; the commands are {known}"));
         };
         let toml::Value::Table(table) = table else {
-            return refused(format!("{name:?} is no table: write [{name}], then its flags"));
+            return refused(format!("{name:?} must be a table: write [{name}], then its flags"));
         };
         for key in table.keys() {
             if find(command, key).is_none() {
                 let known: Vec<_> = settable(command).filter_map(Arg::get_long).collect();
                 let known = known.join(", ");
-                return refused(format!("[{name}] knows no {key:?}; it knows {known}"));
+                return refused(format!(
+                    "[{name}]: unknown setting {key:?}; the settings are {known}"
+                ));
             }
         }
     }
@@ -88,11 +90,11 @@ fn find<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
     settable(command).find(|argument| argument.get_long() == Some(&name))
 }
 
-/// Whether the command line or the environment says this, or what excludes it.
+/// Whether the command line or the environment sets this argument, or one that conflicts with it.
 fn is_replaced(command: &Command, argument: &Arg, given: &ArgMatches) -> bool {
     let is_given = |argument: &Arg| {
         let id = argument.get_id().as_str();
-        // Arguments that a lenient reading never came to are unknown to it.
+        // The lenient parse does not contain the arguments that it did not reach.
         given.try_contains_id(id).unwrap_or(false)
             && given.value_source(id) == Some(ValueSource::CommandLine)
     };
@@ -108,7 +110,7 @@ fn add(path: &Path, argument: &Arg, value: &toml::Value, out: &mut Vec<OsString>
     let name = argument.get_long().unwrap_or_default();
     let refused = |wanted: &str| {
         let path = path.display();
-        Failure::usage(format!("{path}: {name} is {wanted}, not a {}", value.type_str()))
+        Failure::usage(format!("{path}: {name} must be {wanted}, not a {}", value.type_str()))
     };
     let takes_values = matches!(argument.get_action(), ArgAction::Set | ArgAction::Append);
     if !takes_values {
@@ -134,8 +136,8 @@ fn add(path: &Path, argument: &Arg, value: &toml::Value, out: &mut Vec<OsString>
     Ok(())
 }
 
-/// Where the command's name stands: the first argument that is it, as only
-/// `--config FILE` can stand before.
+/// The position of the command's name: its first occurrence, as only `--config FILE`
+/// can precede it.
 fn position_of(name: &str, arguments: &[OsString]) -> usize {
     let mut skip = false;
     for (at, argument) in arguments.iter().enumerate().skip(1) {

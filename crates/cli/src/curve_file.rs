@@ -1,8 +1,8 @@
-//! Files with a miss-ratio curve: what `profile` writes and `plan` reads.
+//! Files with a miss-ratio curve: the output of `profile` and the input of `plan`.
 //!
-//! As JSON with all that is known of the requests, or as CSV: a line `size,miss_ratio`, then one for
-//! each point. Sizes are in bytes, or in objects where the first word is `objects`. A third column, `byte_miss_ratio`, is
-//! what is missed of the bytes that are asked for; nobody plans by it.
+//! JSON with statistics of the requests, or CSV: a line `size,miss_ratio`, then one line per
+//! point. Sizes are in bytes, or in objects if the first word is `objects`. An optional third column, `byte_miss_ratio`, is
+//! the missed part of the requested bytes; `plan` ignores it.
 
 use serde::{Deserialize, Serialize};
 use tidekv_plan::{Curve, Point};
@@ -15,34 +15,34 @@ pub const BYTES: &str = "bytes";
 pub const OBJECTS: &str = "objects";
 /// The first lines of curves in CSV, by their units.
 const HEADERS: [(&str, &str); 2] = [(BYTES, "size,miss_ratio"), (OBJECTS, "objects,miss_ratio")];
-/// The column behind these where bytes are told of.
+/// The optional last column.
 const BYTE_MISSES: &str = ",byte_miss_ratio";
 
-/// A curve, and what is known of its requests.
+/// A curve, and statistics of its requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CurveFile {
-    /// In what sizes are: [`BYTES`] or [`OBJECTS`].
+    /// The unit of sizes: [`BYTES`] or [`OBJECTS`].
     pub unit: String,
     /// Gets of the trace.
     pub requests: f64,
-    /// From the first to the last of them, where the trace has times.
+    /// Seconds from the first to the last of them, if the trace has timestamps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// The mean size of an object that was asked for or stored, in bytes.
+    /// The mean size of a requested or stored object, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub object_bytes: Option<f64>,
-    /// How many of the keys were looked at.
+    /// The sampled fraction of the keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled: Option<f64>,
     /// Sizes and miss ratios.
     pub points: Vec<(u64, f64)>,
-    /// At the same sizes, which part is missed of the bytes that are asked for.
+    /// At the same sizes, the missed part of the requested bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub byte_miss_ratios: Option<Vec<f64>>,
 }
 
 impl CurveFile {
-    /// One of a curve of which nothing else is known.
+    /// A file of a curve without further statistics.
     pub fn of(curve: &Curve, unit: &str) -> Self {
         let points = curve.points().iter().map(|point| (point.size, point.miss_ratio)).collect();
         let requests = curve.requests();
@@ -61,7 +61,7 @@ impl CurveFile {
         }
     }
 
-    /// The same with what is missed of bytes.
+    /// The same file with byte miss ratios.
     pub fn with_bytes(self, curve: &Curve) -> Self {
         let ratios = self.points.iter().map(|(size, _)| curve.miss_ratio(*size)).collect();
         Self { byte_miss_ratios: Some(ratios), ..self }
@@ -70,7 +70,7 @@ impl CurveFile {
     /// The curve.
     ///
     /// # Errors
-    /// Points that are none.
+    /// Invalid points.
     pub fn curve(&self) -> std::result::Result<Curve, String> {
         let points = self.points.iter().map(|&(size, miss_ratio)| Point { size, miss_ratio });
         Curve::new(points, self.requests).map_err(|error| error.to_string())
@@ -88,10 +88,10 @@ impl CurveFile {
         format!("{header}{of_bytes}\n{}", lines.collect::<String>())
     }
 
-    /// Reads either form.
+    /// Reads either format.
     ///
     /// # Errors
-    /// What is neither, with its line.
+    /// Text in neither format, with the line number.
     pub fn read(text: &str) -> Result<Self> {
         if text.trim_start().starts_with('{') {
             return serde_json::from_str(text).map_err(|error| Failure::new(error.to_string()));
@@ -100,12 +100,13 @@ impl CurveFile {
         let first = lines.next().map_or("", |(_, line)| line);
         let of_requests = first.strip_suffix(BYTE_MISSES).unwrap_or(first);
         let Some((unit, _)) = HEADERS.iter().find(|(_, header)| *header == of_requests) else {
-            return Err(Failure::new(format!("line 1 is not `{}`", HEADERS[0].1)));
+            return Err(Failure::new(format!("line 1 must be `{}`", HEADERS[0].1)));
         };
         let mut file = Self::empty(unit);
         let mut byte_miss_ratios = (of_requests != first).then(Vec::new);
         for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
-            let broken = || Failure::new(format!("line {number} has not the columns of line 1"));
+            let broken =
+                || Failure::new(format!("line {number} does not have the columns of line 1"));
             let (size, ratios) = line.split_once(',').ok_or_else(broken)?;
             let (ratio, bytes) = match &byte_miss_ratios {
                 Some(_) => ratios.split_once(',').ok_or_else(broken)?,
@@ -127,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_files_are_read_back() {
         let curve = Curve::new([Point { size: 100, miss_ratio: 0.5 }], 7.0).unwrap();
         let file = CurveFile { seconds: Some(2.5), ..CurveFile::of(&curve, BYTES) };
         let json = serde_json::to_string(&file).unwrap();
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_curve_says_where() {
+    fn errors_name_the_line_that_is_not_part_of_a_curve() {
         for (text, what) in [
             ("", "line 1"),
             ("size,miss_ratio\n100,0.5\n200", "line 3"),

@@ -1,4 +1,4 @@
-//! Pictures of miss-ratio curves, and of sizes that are chosen by them: an SVG that stands alone.
+//! Pictures of miss-ratio curves and of the sizes of a plan: a standalone SVG.
 
 use std::fmt::Write;
 
@@ -11,12 +11,12 @@ const LEFT: f64 = 60.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 36.0;
 const BOTTOM: f64 = 48.0;
-/// Labels of sizes, at most.
+/// Maximum number of size labels.
 const LABELS_MAX: u32 = 8;
 /// Writing to a string does not fail.
-const FINE: &str = "a string takes everything";
+const FINE: &str = "a write to a string succeeds";
 
-/// How a curve is drawn, and what stands at the right where there are two.
+/// The style of a curve, and its label at the right if there are two.
 struct Line {
     colour: &'static str,
     dashes: &'static str,
@@ -33,35 +33,35 @@ const BYTES_LINE: Line = Line {
     label_y: TOP + 30.0,
 };
 
-/// A size that is marked in a curve.
+/// A marked size in a curve.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
     /// The size, in the unit of the curve.
     pub size: u64,
     /// Its label.
     pub text: String,
-    /// A colour of SVG.
+    /// An SVG colour.
     pub colour: &'static str,
-    /// Whether it is only there to compare with.
+    /// Whether it is only a comparison.
     pub is_compared: bool,
 }
 
-/// A curve in a frame of its own.
+/// A curve in a separate frame.
 #[derive(Debug, Clone)]
 pub struct Panel<'c> {
-    /// What stands above it.
+    /// The title above it.
     pub title: String,
-    /// The curve: sizes, and what caches of each miss.
+    /// The curve: sizes and miss ratios.
     pub points: &'c [(u64, f64)],
-    /// At the same sizes, what they miss of bytes; nothing where that is not known.
+    /// Byte miss ratios at the same sizes; empty if unknown.
     pub byte_miss_ratios: &'c [f64],
     /// Whether sizes are in bytes.
     pub is_in_bytes: bool,
-    /// Sizes that are marked, a few.
+    /// Marked sizes, a few.
     pub marks: Vec<Mark>,
 }
 
-/// Where sizes and ratios are in a panel; sizes by their logarithm.
+/// The coordinates of sizes and ratios in a panel; sizes are on a logarithmic axis.
 struct Frame {
     first: f64,
     last: f64,
@@ -90,7 +90,7 @@ impl Frame {
 
 /// The picture of a profile.
 pub fn of_file(file: &CurveFile) -> String {
-    let title = format!("Misses of {:.0} requests, by the size of the cache", file.requests);
+    let title = format!("Miss ratio of {:.0} requests by cache size", file.requests);
     let is_in_bytes = file.unit == BYTES;
     let byte_miss_ratios = file.byte_miss_ratios.as_deref().unwrap_or_default();
     let points = &file.points;
@@ -164,7 +164,7 @@ fn draw_curve(
     let mut path = String::new();
     for (number, (size, ratio)) in points.enumerate() {
         let (x, y) = (frame.x(size as f64), Frame::y(ratio));
-        // A cache misses as much until it is as large as the next point.
+        // The miss ratio is constant up to the size of the next point.
         match number {
             0 => write!(path, "M{LEFT} {y:.1}"),
             _ => write!(path, "H{x:.1}V{y:.1}"),
@@ -179,7 +179,7 @@ fn draw_curve(
     .expect(FINE);
 }
 
-/// A line from top to bottom, and what it is; each a little lower than the one before.
+/// A line from top to bottom with its label; each label is a little lower than the previous one.
 fn draw_mark(out: &mut String, frame: &Frame, number: usize, mark: &Mark) {
     let (x, bottom, colour) = (frame.x(mark.size as f64), HEIGHT - BOTTOM, mark.colour);
     let dashes = if mark.is_compared { " stroke-dasharray=\"4 4\" opacity=\"0.6\"" } else { "" };
@@ -193,13 +193,13 @@ fn draw_mark(out: &mut String, frame: &Frame, number: usize, mark: &Mark) {
     .expect(FINE);
 }
 
-/// Text as it stands in XML, in which some characters have no place at all.
+/// Text with the escapes of XML, without the characters that XML does not allow.
 fn escaped(text: &str) -> String {
     let text = text.replace(char::is_control, "\u{fffd}");
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Powers of two to be named, not too many.
+/// Powers of two for the size labels, at most about [`LABELS_MAX`].
 fn labels(first: f64, last: f64) -> impl Iterator<Item = u64> {
     let (from, to) = (first.log2().ceil() as u32, last.log2().floor() as u32);
     let step = (to.saturating_sub(from) / LABELS_MAX + 1) as usize;
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn points_are_where_they_belong() {
+    fn points_have_the_coordinates_of_their_sizes_and_ratios() {
         let points = vec![(0, 1.0), (1 << 20, 0.5), (1 << 24, 0.25)];
         let unit = BYTES.to_owned();
         let file = CurveFile {
@@ -231,7 +231,7 @@ mod tests {
             assert!(picture.contains(text), "{text} is not in {picture}");
         }
         assert!(!picture.contains("of bytes"));
-        // Of bytes half as much is missed.
+        // Half the ratio for bytes.
         let byte_miss_ratios = Some(vec![1.0, 0.25, 0.125]);
         let both = of_file(&CurveFile { byte_miss_ratios, ..file.clone() });
         for text in [
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_stand_where_their_sizes_are_and_nothing_is_taken_for_markup() {
+    fn marks_have_the_coordinates_of_their_sizes_and_labels_are_escaped() {
         let mark = |size, text: &str, is_compared| {
             let colour = if is_compared { "#1b7a3d" } else { "#b3261e" };
             Mark { size, text: text.to_owned(), colour, is_compared }
@@ -272,12 +272,12 @@ mod tests {
             "M60.0 36V352\" stroke=\"#b3261e\"/>",
             "M380.0 36V352\" stroke=\"#1b7a3d\" stroke-dasharray",
             ">1 &gt; 4</text>",
-            // What lies behind the curve makes room for itself.
+            // A mark beyond the last point extends the axis.
             "M700.0 36V352\" stroke=\"#b3261e\"/><text x=\"694.0\" y=\"50.0\" text-anchor=\"end\"",
         ] {
             assert!(picture.contains(text), "{text} is not in {picture}");
         }
-        // Nothing but marks, and nothing at all.
+        // Marks without points, and an empty panel.
         for panel in [
             Panel { points: &[], ..panel(vec![mark(7, "x", false)]) },
             panel(vec![mark(0, "x", false)]),

@@ -1,5 +1,5 @@
-//! What commands have in common that run until a signal ends them: signals, the log, and
-//! arguments of sockets.
+//! The common parts of the commands that run until a signal ends them: signals, the log, and
+//! TLS and address arguments.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -13,27 +13,27 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::environment;
 use crate::failure::{Failure, Result};
 
-/// Requests under way get so long when a signal has come.
+/// Time for the requests in progress to finish after a signal.
 pub const DRAIN: Duration = Duration::from_secs(10);
 
 /// The files of TLS.
 #[derive(Debug, clap::Args)]
 pub struct TlsArguments {
-    /// The certificate chain (PEM): all TCP connections are then TLS.
+    /// Certificate chain (PEM); turns on TLS for all TCP connections.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
 
-    /// The certificate's private key (PEM).
+    /// Private key of the certificate (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
-    /// Clients must show a certificate signed by one of these (PEM).
+    /// Certificate authorities (PEM); clients must present a certificate that one of them signed.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
 }
 
 impl TlsArguments {
-    /// The files, if there are to be any.
+    /// The files, if TLS is on.
     pub fn files(&self) -> Option<TlsFiles> {
         Some(TlsFiles {
             certificate: self.tls_cert.clone()?,
@@ -43,21 +43,21 @@ impl TlsArguments {
     }
 }
 
-/// The address of a page, of which the port may be left out.
+/// The address of a status page; its port is optional.
 pub fn page_address(text: &str) -> tidekv_net::Result<Address> {
     Address::with_port(text, DEFAULT_HTTP_PORT)
 }
 
-/// What is logged where nobody has said what is to be: warnings, and changes of size with their reasons.
-const USUALLY_LOGGED: &str = "warn,tidekv_memcached::elastic=info";
+/// The default log filter: warnings, and resizes of elastic mode with their reasons.
+const DEFAULT_LOG_FILTER: &str = "warn,tidekv_memcached::elastic=info";
 
-/// Logs what is worth it.
+/// Starts the log on standard error, with the filter of the environment or the default one.
 pub fn log_to_standard_error() {
-    let said = std::env::var(environment::LOG);
+    let configured = std::env::var(environment::LOG);
     let filter = tracing_subscriber::EnvFilter::builder()
         .with_default_directive(tracing_subscriber::filter::LevelFilter::WARN.into())
-        .parse_lossy(said.as_deref().unwrap_or(USUALLY_LOGGED));
-    // Fails only when there is a subscriber already.
+        .parse_lossy(configured.as_deref().unwrap_or(DEFAULT_LOG_FILTER));
+    // Fails only if a subscriber is already installed.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -73,10 +73,10 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// From now on they are caught.
+    /// Catches the signals from now on.
     pub fn new() -> Result<Self> {
         let failed = |error: std::io::Error| Failure::system("could not wait for signals", &error);
-        // One worker, so that signals are seen while this thread is busy.
+        // One worker, to receive signals while this thread is busy.
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("signals")
@@ -90,7 +90,7 @@ impl Signals {
         Ok(Self { runtime, terminate, interrupt })
     }
 
-    /// Waits until one comes.
+    /// Waits for a signal.
     pub fn wait(&mut self) {
         let Self { runtime, terminate, interrupt } = self;
         runtime.block_on(async {
@@ -101,7 +101,7 @@ impl Signals {
         });
     }
 
-    /// A flag that is raised when one comes; the next one ends the process. Lives as long as
+    /// A flag that the first signal raises; the next one ends the process. Lives as long as
     /// `self`.
     pub fn stop_flag(&mut self) -> Arc<AtomicBool> {
         let stop = Arc::new(AtomicBool::new(false));
@@ -122,7 +122,7 @@ impl Signals {
         stop
     }
 
-    /// Ends the process when another one comes. Dropped with the runtime.
+    /// Makes the next signal end the process. Dropped with the runtime.
     pub fn exit_on_the_next(&mut self) {
         let guard = self.runtime.enter();
         for kind in [SignalKind::terminate(), SignalKind::interrupt()] {

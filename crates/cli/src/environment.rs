@@ -1,8 +1,8 @@
-//! The environment variables that the commands know.
+//! The environment variables of the commands.
 
-/// The password of `serve`, out of sight of other users' `ps`. Stands behind
-/// the flags and before the config file.
+/// The password of `serve`, invisible in other users' `ps`. The flags override it;
+/// it overrides the config file.
 pub const PASSWORD: &str = "TIDEKV_PASSWORD";
 
-/// What `serve` logs on standard error, such as `info` or `tidekv=debug`.
+/// The log filter of `serve` and `cache` on standard error, such as `info` or `tidekv=debug`.
 pub const LOG: &str = "TIDEKV_LOG";

@@ -1,10 +1,10 @@
-//! Why a command fails: one sentence for people, and the exit code. What the
-//! sentence names (a file, key or option) is up to whoever makes it.
+//! The failure of a command: one sentence and the exit code. The caller that
+//! creates it names the file, key or option in the sentence.
 
 /// The exit code of a command that failed, and of `get` for a missing key.
 pub const FAILED: u8 = 1;
 
-/// The exit code of a command that was called wrongly.
+/// The exit code of a usage error.
 pub const USAGE: u8 = 2;
 
 /// The result of everything in this crate.
@@ -13,29 +13,29 @@ pub type Result<T> = std::result::Result<T, Failure>;
 /// Why a command fails.
 #[derive(Debug)]
 pub struct Failure {
-    /// The sentence, without a full stop. Empty: nothing is to be said.
+    /// The sentence, without a full stop. Empty: print nothing.
     pub message: String,
     /// The exit code.
     pub code: u8,
 }
 
 impl Failure {
-    /// The command could not do what it was asked for.
+    /// The command failed.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), code: FAILED }
     }
 
-    /// The command was asked wrongly.
+    /// The arguments are wrong.
     pub fn usage(message: impl Into<String>) -> Self {
         Self { message: message.into(), code: USAGE }
     }
 
-    /// Whoever read the output has gone, as `head` does: nothing went wrong.
+    /// The reader of the output has closed the pipe, as `head` does: not an error.
     pub fn reader_is_gone() -> Self {
         Self { message: String::new(), code: 0 }
     }
 
-    /// The failure of an operation of the system; `what` is "could not read X".
+    /// The failure of a system call; `what` is "could not read X".
     pub fn system(what: impl std::fmt::Display, error: &std::io::Error) -> Self {
         Self::new(format!("{what}: {error}"))
     }
@@ -52,9 +52,9 @@ impl Failure {
 impl From<tidekv::Error> for Failure {
     fn from(error: tidekv::Error) -> Self {
         let advice = match error.kind() {
-            tidekv::ErrorKind::Locked => ": close it there first, or go through its server",
+            tidekv::ErrorKind::Locked => ": close it there first, or connect to its server",
             tidekv::ErrorKind::Full => ": free some space and try again",
-            tidekv::ErrorKind::Corrupt => ": see `tidekv check`, and restore it from a copy",
+            tidekv::ErrorKind::Corrupt => ": run `tidekv check`, and restore it from a backup copy",
             _ => "",
         };
         Self::new(format!("{error}{advice}"))

@@ -1,5 +1,5 @@
-//! The user's own files: config, password, what `import` reads and `export`
-//! writes. (The store's files are the affair of `tidekv-io`.)
+//! The user's own files: config, password, the input of `import` and the output of
+//! `export`. (`tidekv-io` handles the store's files.)
 
 #![allow(
     clippy::disallowed_methods,
@@ -30,12 +30,12 @@ pub fn write_text(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).map_err(|error| could_not("write", path, &error))
 }
 
-/// Makes a directory, and those above it, where they are missing.
+/// Creates a directory and its missing parents.
 pub fn create_directory(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|error| could_not("create", path, &error))
 }
 
-/// A file, or standard input for `-`, and its length if that is known.
+/// A file, or standard input for `-`, and its length if known.
 pub fn open_input(path: &Path) -> Result<(Box<dyn BufRead + Send>, Option<u64>)> {
     if path == Path::new("-") {
         return Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, io::stdin())), None));
@@ -49,12 +49,12 @@ pub fn open_input(path: &Path) -> Result<(Box<dyn BufRead + Send>, Option<u64>)>
     Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, file)), bytes))
 }
 
-/// How files begin that `gzip` has compressed.
+/// The first bytes of a `gzip` file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// The same of `zstd`.
+/// The first bytes of a `zstd` file.
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// What `input` holds, whether it is compressed or not.
+/// The content of `input`, decompressed if it is compressed.
 pub fn decompressed(mut input: impl BufRead + Send + 'static) -> Result<Box<dyn BufRead + Send>> {
     let failed = |error: io::Error| Failure::system("could not read the input", &error);
     let head = input.fill_buf().map_err(failed)?;
@@ -81,18 +81,18 @@ pub fn read_input(bytes_max: usize) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Where an export goes: standard output, or a file that appears under its
-/// name only when it is whole and on stable storage.
+/// The destination of an export: standard output, or a file that appears under its
+/// name only when it is complete and on stable storage.
 pub enum Output {
     /// Standard output.
     Standard(BufWriter<io::Stdout>),
-    /// Written aside, renamed by [`Output::finish`].
+    /// Written to a temporary file, which [`Output::finish`] renames.
     Aside {
-        /// The file, until it is finished.
+        /// The temporary file.
         file: BufWriter<File>,
-        /// Its name until then; removed if that never comes.
+        /// Its name; removed if the export does not finish.
         temporary: Temporary,
-        /// Its name to be.
+        /// Its final name.
         path: PathBuf,
     },
 }
@@ -102,7 +102,7 @@ pub struct Temporary(PathBuf);
 
 impl Drop for Temporary {
     fn drop(&mut self) {
-        // Gone already when it was renamed.
+        // Fails after the rename.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -113,10 +113,10 @@ impl Output {
         Self::Standard(BufWriter::with_capacity(BUFFER_BYTES, io::stdout()))
     }
 
-    /// A file that will be called `path`.
+    /// A file whose final name is `path`.
     pub fn aside(path: &Path) -> Result<Self> {
         let Some(name) = path.file_name() else {
-            return Err(Failure::usage(format!("{} names no file", path.display())));
+            return Err(Failure::usage(format!("{} is not a file name", path.display())));
         };
         let mut aside = name.to_owned();
         aside.push(format!(".{}.tmp", std::process::id()));
@@ -135,8 +135,8 @@ impl Output {
         }
     }
 
-    /// Brings out what is still buffered and gives the file its name; whether
-    /// there is a file.
+    /// Flushes the buffer and gives the file its final name; whether the output is a
+    /// file.
     pub fn finish(mut self) -> Result<bool> {
         self.flush().map_err(|error| self.failure(&error))?;
         if let Self::Aside { file, temporary, path } = &self {

@@ -1,5 +1,5 @@
 //! The file formats of `import`, `export` and `scan`: each a reader and a
-//! writer of records. All keep every byte of keys and values.
+//! writer of records. All preserve every byte of keys and values.
 //!
 //! Modules, bottom-up.
 
@@ -18,18 +18,18 @@ pub use record::{ReadError, Record, RecordReader, RecordWriter};
 /// A file format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// A line `key<TAB>value`; tab, newline, carriage return and backslash as
-    /// \t \n \r \\. Deadlines are left out.
+    /// Lines `key<TAB>value`; tab, newline, carriage return and backslash as
+    /// \t \n \r \\. Without expiry times.
     Tsv,
-    /// A line {"key": …, "value": …}; bytes that are not UTF-8 as key_base64
-    /// and value_base64; expires_at_ms where there is a deadline.
+    /// Lines {"key": …, "value": …}; bytes that are not UTF-8 as key_base64
+    /// and value_base64; expires_at_ms if the entry expires.
     Jsonl,
-    /// Lengths and bytes, with a checksum at the end.
+    /// Length-prefixed bytes, with a checksum at the end.
     Binary,
 }
 
 impl Format {
-    /// Takes records of this format from `input`.
+    /// Reads records of this format from `input`.
     pub fn reader<'a>(self, input: Box<dyn BufRead + 'a>) -> Box<dyn RecordReader + 'a> {
         match self {
             Self::Tsv => Box::new(tsv::TsvReader::new(input)),

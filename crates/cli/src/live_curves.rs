@@ -1,7 +1,7 @@
-//! Miss-ratio curves of a server that runs, as it tells them itself: `stats mrc` of a cache, and `INFO mrc`
-//! of a store's server, which is asked when it turns out not to know the first.
+//! Miss-ratio curves of a running server: `stats mrc` of a cache, or `INFO mrc` of a store's server if it
+//! rejects the former.
 //!
-//! What comes from the network is bounded in time and in size, and nothing of it is trusted.
+//! Responses are limited in time and size and are validated.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -15,81 +15,82 @@ use tidekv_memcached::{Address, DEFAULT_CACHE_PORT};
 use crate::curve_file::{BYTES, CurveFile};
 use crate::failure::{Failure, Result};
 
-/// A server that takes longer is not waited for.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// No answer is longer.
-const ANSWER_BYTES_MAX: usize = 4 << 20;
+/// The timeout of a server.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The maximum length of a response.
+const RESPONSE_BYTES_MAX: usize = 4 << 20;
 
-/// What a server has seen of a tenant.
+/// A server's measurements of a tenant.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LiveTenant {
-    /// What he is called.
+    /// Its name.
     pub name: String,
-    /// What caches of his requests would miss.
+    /// The miss-ratio curve of its requests.
     pub file: CurveFile,
-    /// DRAM for objects, and flash, that he has, in bytes, where that is told.
+    /// Its DRAM for objects and its flash, in bytes, if the server reports them.
     pub has: Option<(u64, u64)>,
-    /// How long it takes to get an object from what is behind the cache, in microseconds.
+    /// The latency of the backend, in microseconds.
     pub backend_us: Option<f64>,
 }
 
-/// What a server has seen.
+/// A server's measurements.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Live {
-    /// Tenants whose keys were asked for.
+    /// Tenants that had requests.
     pub tenants: Vec<LiveTenant>,
-    /// How long DRAM takes to answer, in microseconds.
+    /// The latency of DRAM, in microseconds.
     pub memory_us: Option<f64>,
-    /// How long flash takes beside that.
+    /// The additional latency of flash, in microseconds.
     pub flash_us: Option<f64>,
 }
 
-/// Asks the server at `text`, as a user if `user` says who one is.
+/// Fetches the curves of the server at `text`; authenticates if `user` is set.
 ///
 /// # Errors
-/// When nobody listens there, or what listens makes no curves.
-pub fn ask(text: &str, user: Option<&str>) -> Result<Live> {
+/// If no server listens there, or the server computes no curves.
+pub fn fetch(text: &str, user: Option<&str>) -> Result<Live> {
     let address = Address::with_port(text, DEFAULT_CACHE_PORT);
     let address = address.map_err(|error| Failure::usage(error.to_string()))?;
     let failed =
-        |error: std::io::Error| Failure::system(format!("could not ask {address}"), &error);
-    let mut lines = ask_cache(connect(&address).map_err(failed)?, None).map_err(failed)?;
+        |error: std::io::Error| Failure::system(format!("could not query {address}"), &error);
+    let mut lines = query_cache(connect(&address).map_err(failed)?, None).map_err(failed)?;
     let first = lines.first().map_or("", String::as_str);
-    // Who need not say who it is says nothing: it would be stored under a key.
+    // Authenticate only if the server requires it: otherwise it would store the login under a key.
     if let (Some(user), true) = (user, first.starts_with("CLIENT_ERROR")) {
-        lines = ask_cache(connect(&address).map_err(failed)?, Some(user)).map_err(failed)?;
+        lines = query_cache(connect(&address).map_err(failed)?, Some(user)).map_err(failed)?;
     } else if first.starts_with('-') {
-        // It speaks the other protocol.
-        lines = ask_store(connect(&address).map_err(failed)?, user).map_err(failed)?;
+        // A Redis error reply: it is a store's server.
+        lines = query_store(connect(&address).map_err(failed)?, user).map_err(failed)?;
     }
     let live = read(&lines).map_err(|what| Failure::new(format!("{address} {what}")))?;
     if live.tenants.is_empty() {
-        let what = "has no curves yet: nobody has asked it for anything, or it makes none";
+        let what =
+            "has no curves yet: it had no requests, or profiling is off (--profile-window 0)";
         return Err(Failure::new(format!("{address} {what}")));
     }
     Ok(live)
 }
 
-/// What carries bytes.
-trait Wire: Read + Write {}
+/// A connection.
+trait Stream: Read + Write {}
 
-impl<W: Read + Write> Wire for W {}
+impl<S: Read + Write> Stream for S {}
 
-fn connect(address: &Address) -> std::io::Result<Box<dyn Wire>> {
+fn connect(address: &Address) -> std::io::Result<Box<dyn Stream>> {
     match address {
         Address::Unix(path) => {
             let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+            stream.set_read_timeout(Some(TIMEOUT))?;
+            stream.set_write_timeout(Some(TIMEOUT))?;
             Ok(Box::new(stream))
         }
         Address::Tcp(host, port) => {
             let mut last = std::io::Error::from(std::io::ErrorKind::NotFound);
             for address in (host.trim_matches(['[', ']']), *port).to_socket_addrs()? {
-                match TcpStream::connect_timeout(&address, PATIENCE) {
+                match TcpStream::connect_timeout(&address, TIMEOUT) {
                     Ok(stream) => {
-                        stream.set_read_timeout(Some(PATIENCE))?;
-                        stream.set_write_timeout(Some(PATIENCE))?;
+                        stream.set_read_timeout(Some(TIMEOUT))?;
+                        stream.set_write_timeout(Some(TIMEOUT))?;
                         return Ok(Box::new(stream));
                     }
                     Err(error) => last = error,
@@ -100,8 +101,8 @@ fn connect(address: &Address) -> std::io::Result<Box<dyn Wire>> {
     }
 }
 
-/// The lines that a cache answers, the last one that ends them among them.
-fn ask_cache(mut stream: impl Wire, user: Option<&str>) -> std::io::Result<Vec<String>> {
+/// The lines of a cache's response, with the terminating one.
+fn query_cache(mut stream: impl Stream, user: Option<&str>) -> std::io::Result<Vec<String>> {
     if let Some(user) = user {
         let login = user.replacen(':', " ", 1);
         write!(stream, "set auth 0 0 {}\r\n{login}\r\n", login.len())?;
@@ -122,13 +123,13 @@ fn ask_cache(mut stream: impl Wire, user: Option<&str>) -> std::io::Result<Vec<S
     Ok(lines)
 }
 
-/// The same of the server of a store, told as a cache tells it. It has a password for all.
-fn ask_store(mut stream: impl Wire, password: Option<&str>) -> std::io::Result<Vec<String>> {
+/// The response of a store's server, converted to the lines of a cache. It has one password for all users.
+fn query_store(mut stream: impl Stream, password: Option<&str>) -> std::io::Result<Vec<String>> {
     if let Some(password) = password {
         write!(stream, "*2\r\n$4\r\nAUTH\r\n${}\r\n{password}\r\n", password.len())?;
     }
     stream.write_all(b"*2\r\n$4\r\nINFO\r\n$3\r\nmrc\r\n")?;
-    // `+OK` of the password, `$` with a length, and so many bytes.
+    // `+OK` for the password, `$` with a length, and that number of bytes.
     let text_of = |text: &str| -> Option<(usize, usize)> {
         let head = text.strip_prefix("+OK\r\n").unwrap_or(text);
         let (len, _) = head.strip_prefix('$')?.split_once("\r\n")?;
@@ -143,16 +144,16 @@ fn ask_store(mut stream: impl Wire, password: Option<&str>) -> std::io::Result<V
     let Some((from, len)) = text_of(&text) else {
         return Ok(text.lines().take(1).map(str::to_owned).collect());
     };
-    let told = text.get(from..from + len).unwrap_or_default();
-    let stats = told.lines().filter_map(|line| line.rsplit_once(':'));
+    let info = text.get(from..from + len).unwrap_or_default();
+    let stats = info.lines().filter_map(|line| line.rsplit_once(':'));
     let stats = stats.map(|(name, number)| format!("STAT {} {number}", name.replace('/', ":")));
     Ok(stats.chain(["END".to_owned()]).collect())
 }
 
-/// What comes until `is_end` says that it is all, or the server ends it.
+/// Reads until `is_end` accepts the text or the server closes the connection.
 ///
 /// # Errors
-/// Where it is too long, or takes too long.
+/// If the response is too long or takes too long.
 fn read_until(stream: &mut impl Read, is_end: impl Fn(&str) -> bool) -> std::io::Result<String> {
     let clock = SystemClock::new();
     let began_ns = clock.monotonic_ns();
@@ -164,33 +165,33 @@ fn read_until(stream: &mut impl Read, is_end: impl Fn(&str) -> bool) -> std::io:
         if count == 0 || is_end(&text) {
             return Ok(text.into_owned());
         }
-        if bytes.len() > ANSWER_BYTES_MAX {
-            return Err(std::io::Error::other("its answer is too long"));
+        if bytes.len() > RESPONSE_BYTES_MAX {
+            return Err(std::io::Error::other("the response is too long"));
         }
-        if clock.monotonic_ns() - began_ns > PATIENCE.as_nanos() as u64 {
+        if clock.monotonic_ns() - began_ns > TIMEOUT.as_nanos() as u64 {
             return Err(std::io::ErrorKind::TimedOut.into());
         }
     }
 }
 
-/// What lines say of a tenant.
+/// The statistics of a tenant.
 #[derive(Default)]
 struct Facts {
     numbers: BTreeMap<String, f64>,
     points: Vec<(u64, f64)>,
 }
 
-/// Reads an answer; what is wrong with it, as what follows the server's name.
+/// Parses a response. An error is the end of a sentence that begins with the server's name.
 fn read(lines: &[String]) -> std::result::Result<Live, String> {
     let Some((end, stats)) = lines.split_last() else {
-        return Err("has said nothing".into());
+        return Err("sent an empty response".into());
     };
     if end != "END" {
-        return Err(format!("has no curves to tell: it says {end:?}"));
+        return Err(format!("has no curves: its response is {end:?}"));
     }
     let (mut live, mut tenants) = (Live::default(), BTreeMap::<&str, Facts>::new());
     for line in stats {
-        let broken = || format!("says what was not understood: {line:?}");
+        let broken = || format!("sent an unexpected line: {line:?}");
         let (name, number) = line
             .strip_prefix("STAT ")
             .and_then(|stat| stat.rsplit_once(' '))
@@ -217,7 +218,7 @@ fn read(lines: &[String]) -> std::result::Result<Live, String> {
     Ok(live)
 }
 
-/// A tenant of whom there is a curve.
+/// A tenant with its curve, if it has one.
 fn of_tenant(name: &str, facts: Facts) -> Option<LiveTenant> {
     let Facts { numbers, points } = facts;
     let number = |name: &str| numbers.get(name).copied();
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_has_tenants_with_curves() {
+    fn a_response_has_tenants_with_curves() {
         let live = read(&lines(
             "STAT memory_us 12.5\nSTAT web:requests 1000\nSTAT web:seconds 60.5\n\
              STAT web:dram_bytes_max 4096\nSTAT web:flash_bytes_max 8192\nSTAT web:backend_us 900.0\n\
@@ -267,15 +268,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_said() {
+    fn errors_quote_the_malformed_response() {
         for (text, what) in [
-            ("", "said nothing"),
+            ("", "empty response"),
             ("CLIENT_ERROR unauthenticated", "CLIENT_ERROR unauthenticated"),
             ("-ERR unknown command", "-ERR unknown command"),
             ("STAT web:mr:x 1\nEND", "web:mr:x"),
-            ("STAT web\nEND", "not understood"),
+            ("STAT web\nEND", "unexpected line"),
             ("STAT memory_us NaN\nEND", "NaN"),
-            ("STAT web:requests -1\nEND", "not understood"),
+            ("STAT web:requests -1\nEND", "unexpected line"),
         ] {
             let error = read(&lines(text)).unwrap_err();
             assert!(error.contains(what), "{error}");
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_says_who_it_is_first() {
+    fn the_client_authenticates_before_the_query() {
         struct Fake(std::io::Cursor<Vec<u8>>, Vec<u8>);
         impl Read for Fake {
             fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
@@ -301,16 +302,16 @@ mod tests {
         }
         let answer = b"STORED\r\nSTAT a 1\r\nEND\r\nmore\r\n".to_vec();
         let mut fake = Fake(std::io::Cursor::new(answer), Vec::new());
-        assert_eq!(ask_cache(&mut fake, Some("me:se:cret")).unwrap(), ["STAT a 1", "END"]);
+        assert_eq!(query_cache(&mut fake, Some("me:se:cret")).unwrap(), ["STAT a 1", "END"]);
         assert_eq!(fake.1, b"set auth 0 0 10\r\nme se:cret\r\nstats mrc\r\n");
         let answer = b"+OK\r\n$35\r\n# Mrc\r\na.b/requests:7\r\na.b/mr/0:1\r\nmore\r\n".to_vec();
         let mut fake = Fake(std::io::Cursor::new(answer), Vec::new());
-        let lines = ask_store(&mut fake, Some("se:cret")).unwrap();
+        let lines = query_store(&mut fake, Some("se:cret")).unwrap();
         assert_eq!(lines, ["STAT a.b:requests 7", "STAT a.b:mr:0 1", "END"]);
         let auth = b"*2\r\n$4\r\nAUTH\r\n$7\r\nse:cret\r\n";
         assert!(fake.1.starts_with(auth) && fake.1.ends_with(b"mrc\r\n"));
         let answer = b"-NOAUTH Authentication required.\r\n".to_vec();
-        let lines = ask_store(Fake(std::io::Cursor::new(answer), Vec::new()), None).unwrap();
+        let lines = query_store(Fake(std::io::Cursor::new(answer), Vec::new()), None).unwrap();
         assert_eq!(lines, ["-NOAUTH Authentication required."]);
     }
 }

@@ -1,7 +1,7 @@
 //! The command line of TideKV: arguments, config file, progress, exit codes.
-//! What is worth a unit test lives in the crates below.
+//! The crates below hold the logic that needs unit tests.
 //!
-//! Exit codes: 0 done; 1 failed, and for `get` a missing key; 2 called wrongly.
+//! Exit codes: 0 success; 1 failure, and for `get` a missing key; 2 usage error.
 //! An error is one sentence on standard error that names the file, key or
 //! option.
 //!
@@ -36,26 +36,29 @@ use failure::{Failure, Result};
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Where jemalloc looks for its settings: freed memory goes back to the system
-/// within a tenth of a second, by a thread of the allocator. What is kept for longer stands
-/// beside the budget (`docs/benchmarks/findings/ycsb-vs-leveldb.md`). There is an arena for
-/// each processor and not four: what an object frees goes back to the arena that it came
-/// from, whoever needs memory next, and of a cache of large objects with eight arenas on two
-/// processors 20 MiB more lay idle (`docs/adr/0033-flash-object-cache.md`).
+/// The symbol from which jemalloc reads its settings. A background thread returns freed memory
+/// to the system within a tenth of a second; memory that the allocator keeps longer is not part of
+/// the memory budget (`docs/benchmarks/findings/ycsb-vs-leveldb.md`). There is one arena per
+/// processor, not four: a freed object returns to its own arena, even if another one needs the
+/// memory next, and with eight arenas on two processors a cache of large objects had 20 MiB more
+/// of unused memory (`docs/adr/0033-flash-object-cache.md`).
 // SAFETY: jemalloc declares this name as `const char *`; a reference to an
 // array is one pointer, and the string ends with a zero byte.
 #[unsafe(export_name = "_rjem_malloc_conf")]
 pub static ALLOCATOR_SETTINGS: &[u8; 77] =
     b"narenas_ratio:1,background_thread:true,dirty_decay_ms:100,muzzy_decay_ms:100\0";
 
-/// TideKV: a durable, ordered key-value store.
+/// TideKV: an ordered, durable key-value store, and a cache with a flash tier.
+///
+/// Exit codes: 0 success; 1 failure, and for `get` a missing key; 2 usage error. Sizes are bytes or
+/// have a unit (64K, 512MiB, 4GiB; K is 1024); times are seconds or have a unit (500ms, 30s, 5m, 2h, 1d).
 #[derive(Debug, Parser)]
 #[command(name = "tidekv", version, propagate_version = true)]
 #[command(after_help = "Examples:\n  tidekv serve --data ./data\n  \
     tidekv put --data ./data greeting hello\n  tidekv get --data ./data greeting")]
 struct Arguments {
-    /// A TOML file with a table for each command that has the same names as
-    /// its flags; flags win.
+    /// TOML file with one table per command, such as `[serve]`, and the flag names as keys; flags
+    /// on the command line override it.
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
 
@@ -120,7 +123,7 @@ fn run() -> Result<()> {
 fn main() -> ExitCode {
     let Err(Failure { message, code }) = run() else { return ExitCode::SUCCESS };
     if !message.is_empty() {
-        // Where even this cannot be said, the exit code says it.
+        // If standard error is closed too, the exit code still reports the failure.
         let _ = writeln!(std::io::stderr(), "tidekv: {message}");
     }
     ExitCode::from(code)
@@ -148,10 +151,10 @@ mod tests {
         }
     }
 
-    /// Whose allocator is built otherwise looks for them under another name.
+    /// An allocator with another symbol prefix would read another name.
     #[test]
     fn the_allocator_has_its_settings() {
-        // Off as it comes.
+        // Off by default.
         assert!(tikv_jemalloc_ctl::opt::background_thread::read().expect("it is the allocator"));
     }
 }

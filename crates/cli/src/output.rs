@@ -1,4 +1,4 @@
-//! What commands print: lines, and keys in them.
+//! The output of commands: lines, and keys in them.
 
 use std::io::Write;
 
@@ -11,19 +11,19 @@ pub fn line(text: &str) -> Result<()> {
     writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| Failure::output(&error))
 }
 
-/// Prints `bytes` as they are.
+/// Prints `bytes` unchanged.
 pub fn bytes(bytes: &[u8]) -> Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| Failure::output(&error))
 }
 
-/// Says something beside what is printed, on standard error.
-pub fn remark(text: &str) {
-    // Where even this cannot be said, what is printed counts.
+/// Prints a warning on standard error.
+pub fn warn(text: &str) {
+    // Standard error may be closed; the output is complete without the warning.
     let _ = writeln!(std::io::stderr(), "tidekv: {text}");
 }
 
-/// Adds bytes to an object: as text under `name`, or else as base64 under
+/// Adds bytes to a JSON object: as text under `name`, or as base64 under
 /// `name_base64`.
 pub fn put_bytes(
     object: &mut serde_json::Map<String, serde_json::Value>,
@@ -36,8 +36,8 @@ pub fn put_bytes(
     };
 }
 
-/// Shows a key to people: printable characters as they are, quoted, at most 40
-/// bytes of it.
+/// Formats a key for display: quoted, other than printable characters escaped, at most its first
+/// 40 bytes.
 pub fn show_key(key: &[u8]) -> String {
     const SHOWN_BYTES_MAX: usize = 40;
     let shown = &key[..key.len().min(SHOWN_BYTES_MAX)];

@@ -1,5 +1,5 @@
-//! How far a long command has come: a bar on a terminal, once it has run for
-//! two seconds; nothing when standard error is no terminal.
+//! The progress of a long command: a bar on a terminal, once it has run for
+//! two seconds; no output if standard error is not a terminal.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use tidekv_io::{Clock, SystemClock};
 
 use crate::quantity::show_size;
 
-/// What is done sooner needs no bar.
+/// A shorter command shows no bar.
 const QUIET_NS: u64 = 2_000_000_000;
 
-/// The clock is looked at once in so many steps.
+/// Steps between two reads of the clock.
 const STEPS_PER_LOOK: u64 = 256;
 
-/// How often a spinner turns.
+/// The period of the spinner.
 const TICK: Duration = Duration::from_millis(200);
 
 /// A command's progress in bytes.
@@ -29,7 +29,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of `bytes` in all, if that is known.
+    /// The progress of a command with a total of `bytes`, if known.
     pub fn new(bytes: Option<u64>) -> Self {
         let clock = SystemClock::new();
         let started_ns = clock.monotonic_ns();
@@ -42,7 +42,7 @@ impl Progress {
         self.clock.monotonic_ns().saturating_sub(self.started_ns) as f64 / 1e9
     }
 
-    /// One more record is done, `bytes` in all.
+    /// Counts one more record; `bytes` is the total so far.
     pub fn step(&mut self, bytes: u64) {
         self.steps += 1;
         if self.is_shown && self.steps.is_multiple_of(STEPS_PER_LOOK) {
@@ -51,7 +51,7 @@ impl Progress {
         }
     }
 
-    /// `bytes` are done, and `what` comes next.
+    /// Shows that `bytes` are done and that `what` is in progress.
     pub fn show(&mut self, bytes: u64, what: &str) {
         if !self.is_shown || self.clock.monotonic_ns() < self.started_ns + QUIET_NS {
             return;
@@ -61,7 +61,7 @@ impl Progress {
         bar.set_message(what.to_owned());
     }
 
-    /// A sign of life for work that cannot say how far it is.
+    /// Shows a spinner, for work whose progress is unknown.
     pub fn spin(&mut self, what: &'static str) {
         if self.is_shown {
             let bar = ProgressBar::new_spinner().with_message(what);
@@ -70,7 +70,7 @@ impl Progress {
         }
     }
 
-    /// Makes the bar longer, when there turns out to be more.
+    /// Sets the total.
     pub fn set_bytes(&mut self, bytes: u64) {
         self.bytes = Some(bytes);
         if let Some(bar) = &self.bar {
@@ -98,7 +98,7 @@ fn bar(bytes: Option<u64>) -> ProgressBar {
     bar.with_style(ProgressStyle::with_template(template).expect("the template is fixed"))
 }
 
-/// A rate for a summary: entries and bytes in a second.
+/// A rate for a summary: entries and bytes per second.
 pub fn show_rate(entries: u64, bytes: u64, seconds: f64) -> String {
     let seconds = seconds.max(1e-6);
     let size = show_size((bytes as f64 / seconds) as u64);

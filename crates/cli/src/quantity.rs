@@ -1,13 +1,14 @@
-//! Sizes and times as people write them: `512MiB`, `4GiB`, `64K`, `30s`.
+//! Parses and prints sizes and times: `512MiB`, `4GiB`, `64K`, `30s`.
 
 use std::time::Duration;
 
 const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
 
-/// Reads a size: a number of bytes, or one with a unit (`K`, `KB` and `KiB`
-/// all are 1024 bytes; so on to `T`). `1.5GiB` is fine.
+/// Parses a size: a number of bytes, or a number with a unit (`K`, `KB` and `KiB`
+/// are all 1024 bytes, and so on up to `T`). `1.5GiB` is valid.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    let refused = || format!("{text:?} is no size: write it as 512MiB, 4GiB, 64K or in bytes");
+    let refused =
+        || format!("{text:?} is not a size: write 512MiB, 4GiB, 64K or a number of bytes");
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let unit = unit.trim_start().to_ascii_lowercase();
@@ -31,7 +32,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     Ok(bytes as u64)
 }
 
-/// Writes a size with the largest unit that leaves a number of at least 1.
+/// Formats a size with the largest unit that gives a number of at least 1.
 pub fn show_size(bytes: u64) -> String {
     let power = (63 - bytes.max(1).leading_zeros() as usize) / 10;
     let power = power.min(UNITS.len() - 1);
@@ -42,14 +43,14 @@ pub fn show_size(bytes: u64) -> String {
     format!("{:.1} {}", bytes as f64 / (1u64 << (10 * power)) as f64, UNITS[power])
 }
 
-/// A number of things: `1 table`, `2 tables`.
+/// A number with its noun: `1 table`, `2 tables`.
 pub fn count(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// Reads a time: seconds, or a number with `ms`, `s`, `m`, `h` or `d`.
+/// Parses a time: seconds, or a number with `ms`, `s`, `m`, `h` or `d`.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let refused = || format!("{text:?} is no time: write it as 500ms, 30s, 5m, 2h or 1d");
+    let refused = || format!("{text:?} is not a time: write 500ms, 30s, 5m, 2h or 1d");
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let number: u64 = number.parse().map_err(|_| refused())?;
@@ -64,9 +65,9 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     number.checked_mul(unit_ms).map(Duration::from_millis).ok_or_else(refused)
 }
 
-/// Reads a time as microseconds: a number with `us`, `ms` or `s`.
+/// Parses a time as microseconds: a number with `us`, `ms` or `s`.
 pub fn parse_micros(text: &str) -> Result<f64, String> {
-    let refused = || format!("{text:?} is no time: write it as 700us, 1.5ms or 1s");
+    let refused = || format!("{text:?} is not a time: write 700us, 1.5ms or 1s");
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let number: f64 = number.parse().map_err(|_| refused())?;

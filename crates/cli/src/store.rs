@@ -1,9 +1,8 @@
 //! Opening a data directory for one command.
 //!
-//! Commands that only read take no lock and change nothing, so they work beside
-//! a server that has the directory open: they see what it had acknowledged when
-//! they opened it. If the server removes a file in that very moment, the
-//! opening is tried again.
+//! Commands that only read take no lock and change nothing, so they work while
+//! a server has the directory open: they see the writes that it had acknowledged when
+//! they opened it. If the server removes a file during the open, the open is retried.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,12 +17,12 @@ use crate::failure::{Failure, Result};
 const MEMORY_BYTES: u64 = 64 << 20;
 
 /// Attempts to open a store that changes under the reader. Each takes
-/// milliseconds and needs a compaction or rotation to end within.
+/// milliseconds and fails only if a compaction or log rotation ends within it.
 const ATTEMPTS: u32 = 5;
 
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(50);
 
-/// The keyspace that is there even before anything is written.
+/// The keyspace that exists even before the first write.
 pub const DEFAULT_KEYSPACE: &str = "default";
 
 /// Opens the store in `directory` for reading.
@@ -42,28 +41,28 @@ pub fn open_to_read(directory: &Path) -> Result<Db> {
     }
 }
 
-/// Whether the store may have changed under the reader: there is one, but a
-/// file of it was not there or not as expected.
+/// Whether the store may have changed under the reader: it exists, but one of its
+/// files was missing or not as expected.
 fn may_pass(directory: &Path, error: &tidekv::Error) -> bool {
     matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unavailable)
         && Inspector::new(directory, None).is_ok()
 }
 
-/// Opens the store in `directory` for writing, creating it.
+/// Opens the store in `directory` for writing; creates it if missing.
 pub fn open_to_write(directory: &Path, memory_bytes: Option<u64>) -> Result<Db> {
     let memory_bytes = memory_bytes.unwrap_or(MEMORY_BYTES);
     Ok(Db::open(directory, Options::default().memory_bytes(memory_bytes))?)
 }
 
-/// Opens the store in `directory` for writing, if there is one.
+/// Opens the existing store in `directory` for writing.
 pub fn open_existing(directory: &Path, memory_bytes: Option<u64>) -> Result<Db> {
     let memory_bytes = memory_bytes.unwrap_or(MEMORY_BYTES);
     let options = Options::default().create_if_missing(false).memory_bytes(memory_bytes);
     Ok(Db::open(directory, options)?)
 }
 
-/// The keyspace `name`, which must exist. `None`: the default keyspace, to which
-/// nothing was written yet.
+/// The keyspace `name`, which must exist. `None`: the default keyspace, before its
+/// first write.
 pub fn existing_keyspace(db: &Db, name: &str) -> Result<Option<Keyspace>> {
     let names = db.keyspace_names();
     if names.iter().any(|known| known == name) {

@@ -1,4 +1,4 @@
-//! What DRAM, flash and what is behind them cost and take: arguments that `plan` and `cache` share.
+//! Latencies and prices of DRAM, flash and the backend: arguments that `plan` and `cache` share.
 
 use std::path::PathBuf;
 
@@ -9,20 +9,22 @@ use crate::failure::{Failure, Result};
 use crate::files;
 use crate::quantity::parse_micros;
 
-/// Times and prices.
+/// Latencies and prices.
 #[derive(Debug, clap::Args)]
 pub struct Terms {
-    /// Time of DRAM, of flash, and of what is behind both; one that is left out, such as in `50us,,`, is as
-    /// a running cache has measured it, or as in 10us,100us,1ms where it has not.
-    #[arg(long, value_name = "M,S,DB")]
+    /// Latency of DRAM, of flash, and of the backend (the database behind the cache), such as
+    /// 10us,100us,1ms. For an omitted one, as in `50us,,`: the measurement of the running cache, or
+    /// else 10us, 100us or 1ms.
+    #[arg(long, value_name = "DRAM,FLASH,BACKEND")]
     latencies: Option<String>,
 
-    /// A TOML file with `dram_per_gib` and `flash_per_gib`; else 13 and 1.
+    /// TOML file with the prices of one GiB, `dram_per_gib` and `flash_per_gib`, in any currency
+    /// [default: 13 and 1].
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
 }
 
-/// What a GiB costs, as a file has it.
+/// The price of a GiB, as in the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PriceFile {
@@ -31,7 +33,7 @@ struct PriceFile {
 }
 
 impl Terms {
-    /// The times that are given.
+    /// The latencies on the command line.
     pub fn latencies(&self) -> Result<LatencyOverrides> {
         let Some(text) = &self.latencies else { return Ok(LatencyOverrides::default()) };
         let time = |text: &str| (!text.is_empty()).then(|| parse_micros(text)).transpose();
@@ -41,11 +43,13 @@ impl Terms {
             [memory_us, flash_us, backend_us] => {
                 Ok(LatencyOverrides { memory_us, flash_us, backend_us })
             }
-            _ => Err(Failure::usage("--latencies are three: of DRAM, flash, and what is behind")),
+            _ => Err(Failure::usage(
+                "--latencies needs three times, DRAM,FLASH,BACKEND, such as 10us,100us,1ms",
+            )),
         }
     }
 
-    /// The prices, or usual ones.
+    /// The prices of the file, or the default ones.
     pub fn prices(&self) -> Result<Prices> {
         let Some(path) = &self.prices else { return Ok(Prices::DEFAULT) };
         let in_file = |what: &str| Failure::new(format!("{}: {what}", path.display()));
@@ -53,7 +57,7 @@ impl Terms {
             .map_err(|error| in_file(&error.to_string()))?;
         let is_price = |price: f64| price.is_finite() && price >= 0.0;
         if !(is_price(file.dram_per_gib) && is_price(file.flash_per_gib)) {
-            return Err(in_file("a price is a number from 0 on"));
+            return Err(in_file("a price must be a number of at least 0"));
         }
         let PriceFile { dram_per_gib, flash_per_gib } = file;
         Ok(Prices { dram_per_gib, flash_per_gib })

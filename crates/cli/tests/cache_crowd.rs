@@ -1,6 +1,6 @@
-//! Ten thousand connections to the real server of a cache, some of which send values half and keys
-//! without end: everybody else is served, and neither costs much memory. Nor does garbage that comes
-//! again and again.
+//! Ten thousand connections to the real cache server, some of which send incomplete values and
+//! endless keys: the server serves all other clients, and its memory stays small. The same holds for
+//! repeated garbage.
 #![cfg(unix)]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "drives a real process")]
 
@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 
 use server::{Server, exchange};
 
-/// Of each kind of those who misbehave.
+/// Misbehaving clients of each kind.
 const BAD: usize = 50;
-/// What is sent of a value that is said to be ten times as long.
+/// Bytes sent of a value with ten times this announced length.
 const HALF_BYTES: usize = 100_000;
-/// What is sent of a key, at most.
+/// Maximum number of bytes sent of an endless key.
 const KEY_BYTES: usize = 4 << 20;
-/// Freed memory goes back a little later, and the server does something meanwhile.
+/// Memory for other work, and for freed memory that the allocator has not returned yet.
 const SLACK_BYTES: u64 = 32 << 20;
 
 const HIT: &str = "VALUE here 7 5\r\nvalue\r\nEND\r\n";
@@ -29,14 +29,14 @@ fn get(client: &mut UnixStream) {
     exchange(client, "get here\r\n", HIT);
 }
 
-/// Sends part of a value and stays.
+/// Sends part of a value and keeps the connection open.
 fn send_half(client: &mut UnixStream, number: usize) {
     let line = format!("set half{number} 0 0 {}\r\n", 10 * HALF_BYTES);
     client.write_all(line.as_bytes()).unwrap();
     client.write_all(&vec![b'h'; HALF_BYTES]).unwrap();
 }
 
-/// Sends a key until the server has had enough of it; what it then says.
+/// Sends an endless key until the server closes the connection; returns its last reply.
 fn send_endless_key(client: &mut UnixStream) -> String {
     client.write_all(b"get ").unwrap();
     let part = vec![b'k'; 64 << 10];
@@ -48,12 +48,12 @@ fn send_endless_key(client: &mut UnixStream) -> String {
     }
     let _ = client.shutdown(Shutdown::Write);
     let mut said = Vec::new();
-    // What was not read of the key may end the connection before its last words are.
+    // Unread bytes of the key may reset the connection before the reply arrives.
     let _ = client.read_to_end(&mut said);
     String::from_utf8(said).unwrap()
 }
 
-/// What the server counts under `name`.
+/// The server's statistic `name`.
 fn figure(client: &mut UnixStream, name: &str) -> u64 {
     client.write_all(b"stats\r\n").unwrap();
     let mut said = Vec::new();
@@ -68,16 +68,16 @@ fn figure(client: &mut UnixStream, name: &str) -> u64 {
     line.unwrap().parse().unwrap()
 }
 
-/// What clients send that nobody should: each line ends at most its own connection.
+/// Sends malformed input: each line ends at most its own connection.
 fn send_garbage(server: &Server) {
     send_half(&mut server.connect(), 0);
-    // A line has an end, or its connection has.
+    // The server closes the connection of a line that does not end.
     let mut client = server.connect();
     client.write_all(&[b"get ".to_vec(), vec![b'k'; 100 << 10]].concat()).unwrap_or_default();
     client.shutdown(Shutdown::Write).unwrap_or_default();
     let _ = client.read_to_end(&mut Vec::new());
 
-    // What is told to be too large is passed over, however much it is.
+    // The server skips the data of a value that is too large, whatever its length.
     let mut client = server.connect();
     let large = format!("set large 0 0 2000000\r\n{}\r\n", "x".repeat(2_000_000));
     exchange(&mut client, &large, "SERVER_ERROR object too large for cache\r\n");
@@ -91,7 +91,7 @@ fn send_garbage(server: &Server) {
 }
 
 #[test]
-fn garbage_takes_no_memory_however_often_it_comes() {
+fn repeated_garbage_takes_no_memory() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path(), &["cache", "--dram", "16MiB"]);
     exchange(&mut server.connect(), "set here 7 0 5\r\nvalue\r\n", "STORED\r\n");
@@ -101,12 +101,12 @@ fn garbage_takes_no_memory_however_often_it_comes() {
     (0..rounds).for_each(|_| send_garbage(&server));
     let grown = server.resident_bytes().saturating_sub(before);
     println!("{rounds} times garbage took {} KiB", grown >> 10);
-    // Half values alone have been 30 MB.
+    // The incomplete values alone are 30 MB.
     assert!(grown < 16 << 20, "{grown} bytes");
 }
 
 #[test]
-fn ten_thousand_clients_are_served_beside_some_that_misbehave() {
+fn ten_thousand_clients_are_served_while_others_misbehave() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path(), &["cache", "--dram", "16MiB"]);
     exchange(&mut server.connect(), "set here 7 0 5\r\nvalue\r\n", "STORED\r\n");
@@ -130,7 +130,7 @@ fn ten_thousand_clients_are_served_beside_some_that_misbehave() {
     println!("half values of {} KiB took {} KiB", sent >> 10, grown >> 10);
     assert!(grown < sent + SLACK_BYTES, "{grown} bytes");
 
-    // Who goes with half a value has stored none, and is not kept.
+    // An incomplete value of a closed connection is not stored, and the connection is freed.
     drop((bad, endless));
     let start = Instant::now();
     while figure(&mut busy, "curr_connections") > crowd.len() as u64 + 1 {

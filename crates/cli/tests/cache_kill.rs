@@ -1,11 +1,11 @@
-//! The real server of the cache tier, on real files, killed at random under load (SIGKILL) and
-//! started again: what is found under a key is what was stored there last, or nothing.
+//! The real cache server, on real files, killed at random under load (SIGKILL) and
+//! restarted: a get returns the last stored value of its key, or a miss.
 //!
-//! Four clients store, read, touch and delete keys of their own, some with a deadline, and
-//! remember what was acknowledged and what was only sent. After each kill they read all of
-//! their keys: a value must be the last one that was acknowledged, or the one that was under
-//! way, and not past its deadline. In between a device vanishes for a life of the server,
-//! and comes back with what it had before.
+//! Four clients store, read, touch and delete separate keys, some with an expiry time, and
+//! record the acknowledged and the pending operations. After each kill they read all of
+//! their keys: a value must be the last acknowledged one or the pending one, and must not
+//! have expired. In between a device is missing during one run of the server,
+//! and then returns with its old content.
 //!
 //! `TIDEKV_CACHE_KILL_ROUNDS` sets the number of rounds (3 if unset; evidence: 100 and more),
 //! `TIDEKV_CACHE_KILL_SEED` the seed.
@@ -25,15 +25,15 @@ use tidekv_testkit::evidence::Row;
 const CLIENTS: u64 = 4;
 const KEYS: u64 = 3_000;
 const VALUE_BYTES_MAX: u64 = 40_000;
-/// Clocks of clients and server are the same; a second has to be over to the end.
+/// Clients and server share a clock; a second must have ended completely.
 const GRACE_S: u64 = 1;
 
-/// What a client knows of one of its keys.
+/// A client's record of one of its keys.
 #[derive(Debug, Clone, Default)]
 struct Known {
-    /// The number of the value that was acknowledged last, and its deadline.
+    /// The number of the last acknowledged value, and its expiry time.
     acknowledged: Option<Stored>,
-    /// One that was sent last, and not acknowledged.
+    /// The last value that was sent but not acknowledged.
     sent: Option<Stored>,
 }
 
@@ -73,7 +73,7 @@ fn key(client: u64, n: u64) -> String {
     format!("client{client}:key{n}")
 }
 
-/// The value with a number: so long, and such bytes, as follow from key and number.
+/// The value with a number: key and number determine its length and bytes.
 fn value(key: &str, number: u64) -> Vec<u8> {
     let seed =
         key.bytes().fold(number, |seed, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
@@ -123,7 +123,7 @@ impl Client {
 }
 
 impl Ledger {
-    /// Whether `found` may stand under the key; then it does.
+    /// Checks that `found` is a valid value of the key, and records it.
     fn check(&mut self, key: &str, n: u64, found: Option<&[u8]>, tally: &mut Tally) {
         tally.gets += 1;
         let Some(found) = found else { return };
@@ -169,7 +169,7 @@ impl Ledger {
                 let left_s = 1 + dice.below(3);
                 let known = self.keys.entry(n).or_default();
                 let deadline_s = Some(now_s() + left_s);
-                // Until it is answered the old deadline may hold as well, or the new one.
+                // Until the reply, either the old or the new expiry time is valid.
                 known.sent = known.acknowledged.map(|stored| Stored { deadline_s, ..stored });
                 let reply = connection.ask(format!("touch {key} {left_s}\r\n").as_bytes())?;
                 let known = self.keys.entry(n).or_default();
@@ -257,7 +257,7 @@ impl Drop for Server {
     }
 }
 
-/// Clients work until the server is killed; then they look what is there when it is back.
+/// Clients work until the server is killed; after its restart they check their keys.
 fn round(directory: &Path, ledgers: &mut [Ledger], dice: &SeededRandom, tally: &mut Tally) {
     let server = Server::start(directory);
     for (client, ledger) in ledgers.iter_mut().enumerate() {
@@ -299,7 +299,7 @@ fn round(directory: &Path, ledgers: &mut [Ledger], dice: &SeededRandom, tally: &
 }
 
 #[test]
-fn a_killed_cache_has_nothing_stale() {
+fn a_killed_cache_returns_no_stale_value() {
     let number = |variable: &str, usual: u64| {
         std::env::var(variable).map_or(usual, |text| text.parse().expect("it is a number"))
     };
@@ -311,7 +311,7 @@ fn a_killed_cache_has_nothing_stale() {
     let mut ledgers: Vec<Ledger> = (0..CLIENTS).map(|_| Ledger::default()).collect();
     let (mut tally, mut vanished) = (Tally::default(), 0);
     for number in 0..rounds {
-        // A device is away for a life of the server, or for none, and comes back as it was.
+        // In some rounds a device is missing during one run of the server, and then returns unchanged.
         let device = path.join(["a", "b", "c"][dice.below(3) as usize]);
         let old = path.join("old");
         let vanishes = number % 3 == 2;

@@ -1,11 +1,11 @@
-//! The page of a real cache under load, one of whose two flash devices fails and comes back: what
-//! the server tells and what a real browser shows of it, after the fact.
+//! The status page of a real cache under load, one of whose two flash devices fails and returns: the
+//! test compares the server's statistics with the page in a real browser.
 //!
-//! The device is a file that is cut short again and again until it is out; then nobody touches it
-//! any more, and the server takes it back by itself.
+//! The device is a file that the test truncates repeatedly until the server detaches it; then the test
+//! leaves it alone, and the server attaches it again by itself.
 //!
-//! `TIDEKV_CHROMIUM` names the browser (`chromium`); without it only what the server says is
-//! looked at. `TIDEKV_CHROMIUM_PICTURES` names a directory for pictures of the page.
+//! `TIDEKV_CHROMIUM` names the browser (`chromium`); without it the test checks only the server's
+//! statistics. `TIDEKV_CHROMIUM_PICTURES` names a directory for pictures of the page.
 #![cfg(unix)]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "drives real processes")]
 
@@ -29,15 +29,15 @@ use server::Server;
 use tidekv_io::SeededRandom;
 use tidekv_testkit::evidence::Row;
 
-/// How long a device may take from one state to the next.
+/// The maximum time of a device from one state to the next.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// How long it then goes on, so that it is seen.
+/// Time to continue in the new state, so that samples contain it.
 const HOLD: Duration = Duration::from_secs(4);
-/// Several times the memory, and less than both devices.
+/// Several times the DRAM, and less than both devices.
 const KEYS: u64 = 5_000;
 const VALUE_BYTES: usize = 6_000;
 
-/// A client that goes on until this is dropped.
+/// A client that runs until this is dropped.
 struct Load {
     stop: Arc<AtomicBool>,
     client: Option<JoinHandle<()>>,
@@ -58,7 +58,7 @@ impl Drop for Load {
     }
 }
 
-/// Stores and reads keys, most of them a few, until it is stopped; some are never there.
+/// Stores and reads keys until stopped: a few hot ones most of the time, some that never exist.
 fn work(address: &str, stop: &AtomicBool) {
     let mut stream = BufReader::new(TcpStream::connect(address).unwrap());
     let (dice, value) = (SeededRandom::new(3), "x".repeat(VALUE_BYTES));
@@ -82,7 +82,7 @@ fn work(address: &str, stop: &AtomicBool) {
     }
 }
 
-/// Waits until `is_reached`, and has `meanwhile` done over and over.
+/// Waits until `is_reached`, and calls `meanwhile` repeatedly.
 fn until(
     server: &Server,
     what: &str,
@@ -104,7 +104,7 @@ fn until(
     }
 }
 
-/// The states of a device over time, each once in a row.
+/// The states of a device over time, without consecutive repetitions.
 fn states_of(stats: &Value, device: usize) -> Vec<u64> {
     let states = stats["history"]["fine"]["devices"][device]["state"].as_array().unwrap();
     let mut states: Vec<u64> = states.iter().map(|state| state.as_u64().unwrap()).collect();
@@ -112,13 +112,13 @@ fn states_of(stats: &Value, device: usize) -> Vec<u64> {
     states
 }
 
-/// Whether `states` has `wanted` in that order, whatever lies in between.
+/// Whether `states` contains `wanted` as a subsequence.
 fn has_in_order(states: &[String], wanted: &[&str]) -> bool {
     let mut states = states.iter();
     wanted.iter().all(|wanted| states.any(|state| state == wanted))
 }
 
-/// What the browser shows of a device: its bar, from the left.
+/// The bar of a device in the browser, from the left.
 fn bar_of(document: &Document, device: usize) -> Vec<String> {
     let item = document.0.split(&format!("data-device=\"{device}\"")).nth(1).unwrap();
     let bar = item.split("<svg").nth(1).unwrap().split("</svg>").next().unwrap();
@@ -136,19 +136,19 @@ fn start() -> (Server, std::path::PathBuf) {
     (Server::run("cache", &arguments, directory), path)
 }
 
-fn cut_short(path: &Path) {
+fn truncate(path: &Path) {
     OpenOptions::new().write(true).open(path).unwrap().set_len(0).unwrap();
 }
 
 #[test]
-fn a_device_is_seen_leaving_and_coming_back() {
+fn the_page_shows_a_device_failing_and_returning() {
     let (server, device) = start();
     let state = |stats: &Value| stats["devices"][0]["state"].as_str().unwrap().to_owned();
     let load = Load::start(server.address());
     let reads = |stats: &Value| stats["devices"][0]["object_reads"].as_u64().unwrap();
     until(&server, "read", || {}, |stats| reads(stats) > 200 && state(stats) == "ok");
     std::thread::sleep(HOLD);
-    until(&server, "out", || cut_short(&device), |stats| state(stats) == "out");
+    until(&server, "out", || truncate(&device), |stats| state(stats) == "out");
     until(&server, "warming", || {}, |stats| state(stats) == "warming");
     until(&server, "ok again", || {}, |stats| state(stats) == "ok");
     std::thread::sleep(HOLD);
@@ -158,8 +158,8 @@ fn a_device_is_seen_leaving_and_coming_back() {
     let states: Vec<String> = states.collect();
     assert!(has_in_order(&states, &["ok", "out", "warming", "ok"]), "{states:?}");
     assert!(!states_of(&stats, 1).contains(&3), "the other one was not touched");
-    assert_eq!(stats["devices"][0]["times_out"], 1);
-    assert_eq!(stats["devices"][0]["times_back"], 1);
+    assert_eq!(stats["devices"][0]["outages"], 1);
+    assert_eq!(stats["devices"][0]["recoveries"], 1);
     let times = &stats["devices"][0]["read_times"];
     assert!(times["count"].as_u64() > Some(200) && times["p99_ns"].as_u64() > Some(0), "{times}");
 
@@ -173,7 +173,7 @@ fn a_device_is_seen_leaving_and_coming_back() {
     assert!(has_in_order(&bar, &["ok", "out", "warming", "ok"]), "{bar:?}");
     assert!(!bar_of(&shown, 1).iter().any(|state| state == "out"));
     let text = shown.text();
-    for words in ["Both flash devices work", "was out from", "DRAM", "Not there", "once"] {
+    for words in ["Both flash devices work", "was out of service from", "DRAM", "Misses", "once"] {
         assert!(text.contains(words), "{words:?} is not in {text}");
     }
     browser.take_pictures(server.url(), "cache-");
@@ -186,13 +186,13 @@ fn a_device_is_seen_leaving_and_coming_back() {
 }
 
 #[test]
-fn a_cache_without_flash_or_clients_says_so() {
+fn the_page_says_that_a_cache_has_no_flash_and_no_clients() {
     let Some(browser) = Browser::from_environment() else { return };
     let server = Server::run("cache", &[], tempfile::tempdir().unwrap());
     std::thread::sleep(Duration::from_millis(2500));
     let shown = browser.open(server.url());
     shown.is_alive();
-    for words in ["Nothing has been asked of this cache yet.", "There is no flash behind it"] {
+    for words in ["No requests received yet.", "No flash tier"] {
         assert!(shown.text().contains(words), "{words:?} is not in {}", shown.text());
     }
 }

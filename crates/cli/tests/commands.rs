@@ -1,5 +1,5 @@
-//! The real binary, run as a user runs it: answers, exit codes, messages, and
-//! what is left on the disk.
+//! End-to-end tests of the binary: output, exit codes, messages, and the files
+//! on disk.
 
 #![allow(
     clippy::disallowed_methods,

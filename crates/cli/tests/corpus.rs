@@ -1,5 +1,5 @@
-//! The corpora of the fuzz targets, replayed: what a fuzzer once found stays
-//! mended. The targets themselves are in `fuzz/`, and are included from there.
+//! Replays the corpora of the fuzz targets, so that fixed findings stay fixed.
+//! The targets themselves are in `fuzz/`, and are included from there.
 
 #[path = "../../../fuzz/src/corpus.rs"]
 #[allow(clippy::disallowed_methods, reason = "corpora stand in the source tree")]
@@ -7,7 +7,7 @@ mod corpus;
 #[path = "../../../fuzz/src/import.rs"]
 mod import;
 
-/// The formats are part of a program; with them come their own tests.
+/// The formats are part of a binary; including them includes their tests.
 #[path = "../src"]
 #[allow(dead_code, reason = "the target uses a part of them")]
 mod cli {
@@ -27,7 +27,7 @@ fn targets_accept_their_seeds() {
 
 #[test]
 fn corpora_give_errors_or_correct_data() {
-    assert!(allocation::is_counting(), "else no limit is checked");
+    assert!(allocation::is_counting(), "otherwise no limit is checked");
     for &target in import::TARGETS {
         assert!(corpus::replay(target) > 3, "{} has hardly a corpus", target.0);
     }

@@ -1,4 +1,4 @@
-//! Ten thousand idle connections to the real server: everybody is still served,
+//! Ten thousand idle connections to the real server: it still serves all clients,
 //! and each idle client costs little memory.
 #![cfg(unix)]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "drives a real process")]
@@ -9,7 +9,7 @@ mod server;
 use server::{Server, exchange};
 
 #[test]
-fn ten_thousand_idle_clients_do_not_matter() {
+fn ten_thousand_idle_clients_cost_little_memory_and_are_served() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let arguments = ["serve", "--memory", "16MiB", "--data", data.to_str().unwrap()];

@@ -1,16 +1,16 @@
 //! The real server, on a real disk, killed at random under load (SIGKILL) and
-//! started again with other settings: nothing that was acknowledged is lost,
+//! restarted with other settings: it loses no acknowledged write,
 //! with either durability.
 //!
-//! Four clients write strings, with deadlines and without, counters, hashes and
-//! transactions, each to keys of its own, and remember what was acknowledged
-//! and what was only sent (`kill/expected.rs`). After each kill everything that
-//! a client finds must be what its acknowledged commands have made, and then
-//! some of those that were under way, in their order and each whole. Some lives
-//! end while the store is being opened, some right after the one before. In
+//! Four clients write strings, with and without expiry times, counters, hashes and
+//! transactions, each to separate keys, and record the acknowledged and the
+//! pending commands (`kill/expected.rs`). After each kill the data of
+//! a client must be the result of its acknowledged commands, followed by a prefix
+//! of the pending ones, in their order and each complete. Some runs of the server
+//! end during the open of the store, some right after the previous one. In
 //! between `compact`, `checkpoint` and `import` work on the closed store and are
-//! killed as well (`kill/upkeep.rs`); a checkpoint that is whole takes the place
-//! of the store. `check` must find it sound.
+//! killed too (`kill/upkeep.rs`); a complete checkpoint replaces
+//! the store. `check` must find it sound.
 //!
 //! `TIDEKV_KILL_ROUNDS` sets the number of rounds (4 if unset; evidence: 200 and
 //! more), `TIDEKV_KILL_SEED` the seed.
@@ -41,10 +41,10 @@ use wire::Client;
 
 const CLIENTS: usize = 4;
 
-/// How many rounds between two runs of `check`.
+/// Rounds between two runs of `check`.
 const ROUNDS_PER_CHECK: u64 = 10;
 
-/// What has happened so far.
+/// The state and the counts of the test.
 #[derive(Debug, Default)]
 struct World {
     ledgers: Vec<Ledger>,
@@ -109,7 +109,7 @@ impl World {
 }
 
 #[test]
-fn a_killed_server_loses_nothing_that_was_acknowledged() {
+fn acknowledged_writes_survive_repeated_kills() {
     let number = |variable: &str, otherwise: u64| {
         std::env::var(variable).map_or(otherwise, |text| text.parse().unwrap())
     };
@@ -141,7 +141,7 @@ fn a_killed_server_loses_nothing_that_was_acknowledged() {
          other commands; {acknowledged} commands acknowledged, {checked} values checked, 0 lost",
         upkeep.killed
     );
-    assert!(acknowledged > 100 * rounds, "too few were acknowledged: the test did not bite");
+    assert!(acknowledged > 100 * rounds, "too few acknowledged writes for a meaningful test");
     Row::new("proof-kill", "tidekv")
         .seed(seed)
         .param("clients", CLIENTS as u64)

@@ -1,10 +1,10 @@
-//! The page of the real server under a load that changes: scans, then gets of scattered
-//! hot keys, then scans again. The boundary must move to values and back, and what a real
-//! browser shows must be what the server says.
+//! The status page of the real server under a changing load: scans, then gets of scattered
+//! hot keys, then scans again. The partition boundary must move to values and back, and the page in a
+//! real browser must agree with the server's statistics.
 //!
-//! `TIDEKV_CHROMIUM` names the browser (`chromium`); without it only what the server
-//! says is looked at. `TIDEKV_CHROMIUM_PICTURES` names a directory for pictures of the
-//! page in light, dark and narrow.
+//! `TIDEKV_CHROMIUM` names the browser (`chromium`); without it the test checks only the server's
+//! statistics. `TIDEKV_CHROMIUM_PICTURES` names a directory for pictures of the
+//! page in light, dark and narrow layouts.
 #![cfg(unix)]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "drives real processes")]
 
@@ -26,12 +26,12 @@ use server::Server;
 use shown::Shown;
 use tidekv_testkit::evidence::Row;
 
-/// How long a phase may take until the boundary has moved.
+/// The maximum time until the boundary has moved in a phase.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long it then goes on, so that it is seen.
+/// Time to continue after that, so that samples contain it.
 const HOLD: Duration = Duration::from_secs(3);
 
-/// The share of values in the budget of the caches, in the newest sample.
+/// The share of values in the cache budget, in the newest sample.
 fn share_of_values(stats: &Value) -> f64 {
     let last = |name: &str| last_of(stats, name).unwrap_or(0.0);
     last("kv_bytes_max") / last("cache_bytes_max").max(1.0)
@@ -41,8 +41,8 @@ fn last_of(stats: &Value, field: &str) -> Option<f64> {
     stats["history"]["fine"]["values"][field].as_array()?.last()?.as_f64()
 }
 
-/// Runs `load` until values have a share that `is_reached`, and a while longer. Returns
-/// the moment of the last sample.
+/// Runs `load` until the share of values satisfies `is_reached`, and a while longer. Returns
+/// the time of the last sample.
 fn phase(server: &Server, load: Load, is_reached: impl Fn(f64) -> bool) -> u64 {
     let began = Instant::now();
     let running = load.start(server.address());
@@ -52,11 +52,11 @@ fn phase(server: &Server, load: Load, is_reached: impl Fn(f64) -> bool) -> u64 {
         if is_reached(share) && began.elapsed() > HOLD {
             break;
         }
-        assert!(began.elapsed() < PATIENCE, "{load:?} has left values at {share:.2} of the caches");
+        assert!(began.elapsed() < PATIENCE, "{load:?}: values have {share:.2} of the caches");
     }
     std::thread::sleep(HOLD);
     let stats = server.stats();
-    assert!(is_reached(share_of_values(&stats)), "{load:?}: it did not stay");
+    assert!(is_reached(share_of_values(&stats)), "{load:?}: the boundary moved back");
     running.stop();
     stats["now"]["unix_ms"].as_u64().unwrap()
 }
@@ -70,10 +70,10 @@ fn the_page_shows_how_the_boundary_moves() {
     let scans_again = phase(&server, Load::Scans, |share| share < 0.1);
 
     let metrics = server.get("/metrics");
-    assert!(metrics.contains("tidekv_cache_saved_reads_total{component=\"kv\"} "), "{metrics}");
+    assert!(metrics.contains("tidekv_caches_saved_reads_total{cache=\"kv\"} "), "{metrics}");
     let stats = server.stats();
-    let reads = |name: &str| stats["outlook"][name].as_f64().unwrap();
-    assert!(reads("reads_half") >= reads("reads_now"), "{}", stats["outlook"]);
+    let reads = |name: &str| stats["estimate"][name].as_f64().unwrap();
+    assert!(reads("reads_half") >= reads("reads_now"), "{}", stats["estimate"]);
 
     let Some(browser) = Browser::from_environment() else {
         println!("no browser: TIDEKV_CHROMIUM names none");
@@ -90,19 +90,19 @@ fn the_page_shows_how_the_boundary_moves() {
 }
 
 #[test]
-fn the_page_of_an_empty_server_and_of_other_policies_says_so() {
+fn the_page_explains_an_empty_server_and_other_policies() {
     let Some(browser) = Browser::from_environment() else { return };
     for (policy, says) in [
-        ("adaptive", "Nothing has been asked of this server yet."),
-        ("ac-key", "The policy ac-key moves the lines by ghosts of its own."),
-        ("ac-key", "the policy’s own ghosts say where the lines go"),
-        ("block-only", "The policy block-only gives the caches’ memory to blocks alone"),
-        ("block-clock", "The policy block-clock gives the caches’ memory to blocks alone"),
-        ("block-clock", "Blocks have all of a budget of"),
-        ("fixed:30,10,60", "The policy fixed:30,10,60 keeps the lines where they are."),
+        ("adaptive", "No commands received yet."),
+        ("ac-key", "The policy ac-key moves the boundaries by its own ghost caches."),
+        ("ac-key", "the policy’s own ghost caches set the boundaries"),
+        ("block-only", "The policy block-only gives all cache memory to blocks."),
+        ("block-clock", "The policy block-clock gives all cache memory to blocks."),
+        ("block-clock", "Blocks use all of a budget of"),
+        ("fixed:30,10,60", "The policy fixed:30,10,60 does not move the boundaries."),
     ] {
         let server = Server::start_with(policy);
-        // Until there is something to say.
+        // Until the first sample.
         std::thread::sleep(Duration::from_millis(2500));
         let shown = Shown::new(browser.open(server.url()));
         assert!(shown.text().contains(says), "{says}\n{}", shown.text());

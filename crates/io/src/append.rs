@@ -145,7 +145,7 @@ impl Drop for AppendFile {
 #[derive(Debug)]
 struct Helper {
     executor: Arc<dyn Executor>,
-    piece: Arc<Handed>,
+    piece: Arc<HandOver>,
 }
 
 impl Helper {
@@ -178,12 +178,12 @@ enum Stage {
 
 /// The hand-over of a piece. The thread that takes it first writes it.
 #[derive(Debug, Default)]
-struct Handed {
+struct HandOver {
     stage: Mutex<Stage>,
     written: Condvar,
 }
 
-impl Handed {
+impl HandOver {
     /// Writes the piece, if no thread has taken it yet.
     fn write(&self) {
         let piece = {

@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn reused_memory_shows_zeros_where_zeros_were_asked_for() {
+    fn reused_memory_is_zeroed_on_request() {
         let mut dirty = AlignedVec::with_capacity(ALIGNMENT);
         dirty.resize(ALIGNMENT, 0xAA);
         drop(dirty);

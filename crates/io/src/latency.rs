@@ -64,9 +64,27 @@ impl LatencyCounts {
         Self { counts: counts.collect(), sum_ns }.summary()
     }
 
-    /// A summary of all operations.
+    /// Number of operations.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Sum of their durations, in nanoseconds.
+    pub fn sum_ns(&self) -> u64 {
+        self.sum_ns
+    }
+
+    /// Number of operations in the buckets that end at or before `ns`. Each of them took at most
+    /// `ns`; operations less than 6 % below `ns` may be missing.
+    pub fn at_most(&self, ns: u64) -> u64 {
+        let whole =
+            self.counts.iter().enumerate().take_while(|(bucket, _)| bucket_top(*bucket) <= ns);
+        whole.map(|(_, count)| count).sum()
+    }
+
+    /// All of it, in a few numbers.
     pub fn summary(&self) -> Latency {
-        let count: u64 = self.counts.iter().sum();
+        let count = self.count();
         let quantile = |q: f64| {
             let rank = ((count as f64 * q).ceil() as u64).max(1);
             let mut seen = 0;
@@ -156,6 +174,20 @@ mod tests {
         assert!((500..=540).contains(&latency.p50_ns), "{latency:?}");
         assert!((990..=1060).contains(&latency.p99_ns), "{latency:?}");
         assert_eq!((latency.sum_ns, latency.mean_ns), (500_500, 500));
+    }
+
+    #[test]
+    fn cumulative_counts_end_with_all_operations() {
+        let histogram = Histogram::default();
+        (1..=1000).for_each(|us| histogram.record(us * 1000));
+        let counts = histogram.counts();
+        let at_most = [0, 100_000, 500_000, 1_000_000, u64::MAX].map(|ns| counts.at_most(ns));
+        assert!(at_most.is_sorted(), "{at_most:?}");
+        assert!((94..=100).contains(&at_most[1]), "{at_most:?}");
+        assert!((940..=1000).contains(&at_most[3]), "{at_most:?}");
+        assert_eq!((at_most[0], at_most[4]), (0, counts.count()));
+        assert_eq!((counts.count(), counts.sum_ns()), (1000, 500_500_000));
+        assert_eq!(LatencyCounts::default().at_most(u64::MAX), 0);
     }
 
     #[test]

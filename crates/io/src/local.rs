@@ -302,13 +302,13 @@ fn read_round(ring: &mut Ring, requests: &[ReadRequest], results: &mut Vec<Resul
 }
 
 /// A read under way.
-struct Flying {
+struct RunningRead {
     tag: u64,
     request: ReadRequest,
     span: Span,
 }
 
-impl Flying {
+impl RunningRead {
     /// The request's file, which [`LocalQueue::begin`] has checked.
     fn file(&self) -> &LocalFile {
         let file = self.request.file.as_any().downcast_ref::<LocalFile>();
@@ -316,7 +316,7 @@ impl Flying {
     }
 }
 
-impl AsFd for Flying {
+impl AsFd for RunningRead {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file().file.as_fd()
     }
@@ -324,7 +324,7 @@ impl AsFd for Flying {
 
 /// Reads through their own ring.
 struct LocalQueue {
-    queue: Mutex<RingQueue<Flying>>,
+    queue: Mutex<RingQueue<RunningRead>>,
     event: OwnedFd,
 }
 
@@ -341,14 +341,14 @@ impl ReadQueue for LocalQueue {
         let Some(span) = span.filter(|span| (1..=READ_BYTES_MAX).contains(&span.bytes)) else {
             return Err(request);
         };
-        let (buffer, flying) = (AlignedVec::stale(span.bytes), Flying { tag, request, span });
+        let (buffer, flying) = (AlignedVec::stale(span.bytes), RunningRead { tag, request, span });
         let begun = self.queue.lock().begin(flying, span.start, buffer);
         begun.map_err(|(flying, _)| flying.request)
     }
 
     fn ended(&self) -> Vec<(u64, Option<Buffer>)> {
         let ended = self.queue.lock().ended();
-        let finish = |(Flying { tag, span, .. }, done): (Flying, Option<RingDone>)| {
+        let finish = |(RunningRead { tag, span, .. }, done): (RunningRead, Option<RingDone>)| {
             let whole = done.filter(|done| done.filled >= span.skip + span.len);
             (tag, whole.map(|done| done.buffer.into_buffer().window(span.skip, span.len)))
         };

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spread_counter_has_what_all_threads_have_added() {
+    fn spread_counter_sums_all_threads() {
         let counter = SpreadCounter::default();
         let threads = OWN_PARTS + SHARED_PARTS + 3;
         std::thread::scope(|scope| {

@@ -140,7 +140,7 @@ impl Executor for InlineExecutor {
             }
             state.runner = Some(std::thread::current().id());
         }
-        let turn = InlineTurn(self);
+        let turn = InlineRun(self);
         while let Some(job) = turn.next() {
             job();
         }
@@ -173,9 +173,9 @@ impl Debug for InlineExecutor {
 }
 
 /// The right to run jobs; ends when the queue is empty or a job panics.
-struct InlineTurn<'a>(&'a InlineExecutor);
+struct InlineRun<'a>(&'a InlineExecutor);
 
-impl InlineTurn<'_> {
+impl InlineRun<'_> {
     fn next(&self) -> Option<Job> {
         let mut state = self.0.state.lock();
         let job = state.queues.pop(true);
@@ -189,7 +189,7 @@ impl InlineTurn<'_> {
     }
 }
 
-impl Drop for InlineTurn<'_> {
+impl Drop for InlineRun<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
         if state.runner == Some(std::thread::current().id()) {

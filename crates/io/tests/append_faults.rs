@@ -16,9 +16,9 @@ fn start(storage: &MemoryStorage) -> AppendFile {
 
 /// Drops all jobs, like an executor after shutdown.
 #[derive(Debug)]
-struct Nobody;
+struct DroppingExecutor;
 
-impl Executor for Nobody {
+impl Executor for DroppingExecutor {
     fn execute(&self, _: Priority, _: Job) {}
 
     fn parallelism(&self) -> usize {
@@ -33,11 +33,15 @@ impl Executor for Nobody {
 }
 
 fn helpers() -> [Arc<dyn Executor>; 3] {
-    [Arc::new(ThreadPool::new("helper", 1)), Arc::new(InlineExecutor::new()), Arc::new(Nobody)]
+    [
+        Arc::new(ThreadPool::new("helper", 1)),
+        Arc::new(InlineExecutor::new()),
+        Arc::new(DroppingExecutor),
+    ]
 }
 
 #[test]
-fn what_was_finished_is_durable() {
+fn finished_file_is_durable() {
     let storage = MemoryStorage::new();
     let mut append = start(&storage);
     storage.sync_dir(Path::new("/")).unwrap();
@@ -79,7 +83,7 @@ fn nothing_is_appended_after_a_failure() {
 }
 
 #[test]
-fn with_a_helper_the_same_is_written() {
+fn helper_writes_the_same_bytes() {
     for helper in helpers() {
         for len in [0, 1, 8191, 8192, 8193, 100_000] {
             let storage = MemoryStorage::new();
@@ -118,15 +122,15 @@ fn with_a_helper_every_failure_reaches_the_caller() {
 
 /// Keeps jobs until the test runs them.
 #[derive(Default)]
-struct Later(std::sync::Mutex<Vec<Job>>);
+struct DeferredExecutor(std::sync::Mutex<Vec<Job>>);
 
-impl std::fmt::Debug for Later {
+impl std::fmt::Debug for DeferredExecutor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Later")
+        f.write_str("DeferredExecutor")
     }
 }
 
-impl Executor for Later {
+impl Executor for DeferredExecutor {
     fn execute(&self, _: Priority, job: Job) {
         self.0.lock().unwrap().push(job);
     }
@@ -143,8 +147,8 @@ impl Executor for Later {
 }
 
 #[test]
-fn what_is_given_up_is_not_written_later() {
-    let (storage, helper) = (MemoryStorage::new(), Arc::new(Later::default()));
+fn dropped_file_is_not_written_later() {
+    let (storage, helper) = (MemoryStorage::new(), Arc::new(DeferredExecutor::default()));
     let mut append = start(&storage).with_helper(helper.clone());
     append.append(&[7; 8192]).unwrap();
     drop(append);

@@ -65,7 +65,7 @@ fn kind<T: std::fmt::Debug>(result: Result<T, tidekv_io::Error>) -> ErrorKind {
 }
 
 #[test]
-fn bytes_are_read_at_any_place() {
+fn bytes_are_read_at_any_offset() {
     everywhere(|place| {
         let len = 20_011;
         let file = place.filled("a", len);
@@ -145,7 +145,7 @@ fn writes_come_from_any_address() {
 }
 
 #[test]
-fn a_direct_write_off_the_grid_is_a_bug() {
+fn unaligned_direct_write_panics() {
     everywhere(|place| {
         let file = place.create("a");
         if file.alignment() > 1 {
@@ -177,7 +177,7 @@ fn lengths_can_be_set() {
 }
 
 #[test]
-fn what_was_appended_stands_in_the_file() {
+fn appended_bytes_are_in_the_file() {
     everywhere(|place| {
         for (number, total) in [0, 1, 4095, 4096, 4097, 65_536, 200_003].into_iter().enumerate() {
             let file = place.create(&format!("append-{number}"));
@@ -282,7 +282,7 @@ fn a_batch_may_mix_storages() {
 }
 
 #[test]
-fn names_appear_move_and_go() {
+fn names_are_created_renamed_and_removed() {
     everywhere(|place| {
         let storage = &place.storage;
         let (a, b, c) = (place.path("a"), place.path("b"), place.path("c"));
@@ -388,6 +388,6 @@ fn errors_name_the_file_in_a_sentence() {
 }
 
 #[test]
-fn there_is_room() {
+fn free_space_is_reported() {
     everywhere(|place| assert!(place.storage.free_bytes(&place.root).unwrap() > 1 << 20));
 }

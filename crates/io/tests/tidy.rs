@@ -13,6 +13,8 @@ mod source;
 mod layers;
 #[path = "tidy/modules.rs"]
 mod modules;
+#[path = "tidy/methods.rs"]
+mod methods;
 #[path = "tidy/sizes.rs"]
 mod sizes;
 #[path = "tidy/words.rs"]
@@ -101,32 +103,38 @@ fn modules_name_only_modules_above_them() {
 }
 
 #[test]
+fn modules_call_only_methods_of_modules_above_them() {
+    let sources = sources();
+    accept(methods::check(&sources));
+}
+
+#[test]
 fn files_and_functions_are_short() {
     accept(sources().iter().flat_map(sizes::check).collect());
 }
 
 #[test]
-fn files_open_with_what_they_are() {
+fn files_open_with_a_description() {
     accept(sources().iter().filter_map(words::opening).collect());
 }
 
 #[test]
-fn names_say_something() {
+fn names_are_informative() {
     accept(sources().iter().flat_map(words::names).collect());
 }
 
 #[test]
-fn nothing_is_left_undone() {
+fn no_unfinished_work() {
     accept(sources().iter().flat_map(words::leftovers).collect());
 }
 
 #[test]
-fn waiting_is_plain_below_the_server() {
+fn no_async_below_the_server() {
     accept(sources().iter().flat_map(words::asynchrony).collect());
 }
 
 #[test]
-fn unsafe_stands_where_it_is_expected() {
+fn unsafe_is_only_in_listed_files() {
     accept(words::unsafety(&sources()));
 }
 
@@ -142,11 +150,11 @@ fn sources_and_documents_use_plain_words() {
 }
 
 #[test]
-fn documents_name_what_exists() {
+fn documents_name_only_existing_things() {
     let sources = sources();
     let mut paths = files("docs", "md");
-    let beside = ["README.md", "CHANGELOG.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md"];
-    paths.extend(beside.map(str::to_owned));
+    let others = ["README.md", "CHANGELOG.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md"];
+    paths.extend(others.map(str::to_owned));
     assert!(paths.len() > 8, "there are documents");
     let is_there = |target: &str| root().join(target).exists();
     let mut complaints: Vec<String> =

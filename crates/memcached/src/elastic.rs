@@ -1,15 +1,17 @@
-//! A cache that changes its sizes by itself: after each window of its curves it plans, and resizes
-//! where [`tidekv_plan::Elastic`] says so (ElCached §6).
+//! Automatic resizing of a cache: after each window of its curves it plans, and resizes if
+//! [`tidekv_plan::Elastic`] decides so (ElCached §6).
 //!
-//! What the cache was opened with is the most that it may have, or what somebody has set since
-//! (`cache_memlimit`). What shrinks makes room for what grows. Whoever has not asked for anything yet has
-//! the least that there can be. Who has stopped asking keeps what he has, and so does whom no latency is
-//! promised where others have one. Who is promised one while nobody knows what his misses take keeps at least that.
+//! The sizes at the start, or those set later (`cache_memlimit`), are the maximum. Tenants that
+//! shrink make room for tenants that grow. A tenant without any requests yet has the minimum size.
+//! A tenant without recent requests keeps its size, and so does one without a latency target if
+//! others have one. A tenant with a target keeps at least its size while the latency of its misses
+//! is unknown.
 //!
-//! *Memory* is what there is of DRAM for objects, *DRAM* is all of it, with what flash has
-//! ([`tidekv_tiered::FlashDram`]). A plan, with all [`Sizes`] and [`Observation`], is in bytes of memory, and of flash in as many
-//! as the objects there would take of memory; there they take more ([`OnFlash`]). What flash has of DRAM is in the price of
-//! memory. A [`Change`] is in the bytes of its own tier.
+//! *Memory* is the DRAM for objects, *DRAM* is all of it, including the DRAM of flash
+//! ([`tidekv_tiered::FlashDram`]). A plan, with all [`Sizes`] and [`Observation`], is in bytes of memory,
+//! and for flash in the bytes that its objects would use in memory; on flash they use more
+//! ([`OnFlash`]). The DRAM of flash is part of the price of memory. A [`Change`] is in bytes of its
+//! own tier.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,29 +30,29 @@ use crate::state::forecast;
 use crate::state::server_state::State;
 
 const MIB: f64 = (1_u64 << 20) as f64;
-/// How often it is looked whether a window has ended, as a part of one.
+/// Checks for the end of a window, per window.
 const LOOKS: u32 = 50;
-/// No object takes so many times as much of flash as of DRAM.
+/// Upper bound of an object's size on flash, as a multiple of its size in DRAM.
 const FLASH_FACTOR_MAX: f64 = 8.0;
-/// Fewer segments say nothing of that.
+/// Fewer segments give no measurement of that.
 const SEGMENTS_MIN: u64 = 4;
-/// Then an object is taken for so many times as large on flash, and so many bytes larger: as measured
-/// for objects of 64 B to 1 KiB.
+/// The default without a measurement: the factor and the additional bytes of an object on flash, as
+/// measured for objects of 64 B to 1 KiB.
 const USUALLY_TAKES: (f64, f64) = (1.1, 68.0);
 
-/// DRAM that gets smaller does so by so much at a time, or by one in so many bytes: with each step the hot part
-/// of flash's index is made anew.
+/// DRAM shrinks by this much at a time, or by a fixed share if that is more: each step rebuilds the
+/// hot part of flash's index.
 const DRAM_STEP_BYTES: u64 = 64 << 20;
 const DRAM_STEP_DIVISOR: u64 = 8;
 
-/// What changes its size.
+/// The tier that changes its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tier {
     Dram,
     Flash,
 }
 
-/// A change of what a tenant has, in bytes of the tier.
+/// A change of a tenant's size, in bytes of the tier.
 #[derive(Debug)]
 struct Change {
     tenant: String,
@@ -59,27 +61,27 @@ struct Change {
     to: u64,
 }
 
-/// How much flash a tenant's objects take, beside what they take of DRAM.
+/// The flash that a tenant's objects use, relative to their DRAM.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct OnFlash {
-    /// How many bytes of flash for each byte of DRAM.
+    /// Bytes of flash for each byte of DRAM.
     factor: f64,
-    /// Bytes that are no room for objects, where there is any flash ([`TenantStats::flash_overhead_bytes`]).
+    /// Bytes not available to objects, if there is any flash ([`TenantStats::flash_overhead_bytes`]).
     fixed_bytes: f64,
 }
 
 impl OnFlash {
-    /// Of a tenant, where objects take so many times as much as in DRAM.
+    /// For a tenant whose objects use `factor` times as much as in DRAM.
     fn of(stats: &TenantStats, factor: f64) -> Self {
         Self { factor, fixed_bytes: stats.flash_overhead_bytes as f64 }
     }
 
-    /// What objects take of DRAM that so much flash has room for.
+    /// The DRAM size of the objects that fit into `flash_bytes`.
     fn objects_bytes(self, flash_bytes: u64) -> u64 {
         ((flash_bytes as f64 - self.fixed_bytes).max(0.0) / self.factor) as u64
     }
 
-    /// The flash that has room for objects which take so much of DRAM.
+    /// The flash for objects that use `objects_bytes` of DRAM.
     fn flash_bytes(self, objects_bytes: u64) -> u64 {
         match objects_bytes {
             0 => 0,
@@ -88,7 +90,7 @@ impl OnFlash {
     }
 }
 
-/// What stands on all devices.
+/// The contents of all devices.
 #[derive(Debug, Clone, Copy)]
 struct Stored {
     segments: u64,
@@ -106,8 +108,7 @@ impl Stored {
         }
     }
 
-    /// How many bytes of flash objects take for each byte of DRAM, where they take that much there on
-    /// average.
+    /// Bytes of flash for each byte of DRAM, for objects of this mean size in DRAM.
     fn factor(self, object_bytes: Option<f64>) -> f64 {
         let Some(bytes) = object_bytes.filter(|bytes| *bytes > 0.0) else { return 1.0 };
         let factor = match self.segments >= SEGMENTS_MIN && self.objects > 0 {
@@ -118,33 +119,33 @@ impl Stored {
     }
 }
 
-/// A loop that runs.
+/// The resizing loop.
 pub(crate) struct Loop {
     state: Arc<State>,
     curves: Arc<Curves>,
     options: ElasticOptions,
-    /// DRAM of all tenants, at most.
+    /// Maximum DRAM of all tenants.
     dram_max: u64,
-    /// How much of that was memory when it was set.
+    /// The memory part of it at the time.
     memory_max: u64,
-    /// Flash of each, at most.
+    /// Maximum flash of each tenant.
     flash_max: Vec<u64>,
     elastic: Option<Elastic>,
-    /// As each tenant stood when the window began, and when that was.
+    /// The statistics of each tenant at the start of the window, and its time.
     before: Vec<TenantStats>,
     before_ns: u64,
-    /// DRAM of all tenants, as it was left: with another size somebody else has changed it.
+    /// DRAM of all tenants after the last resize: another size means that it was changed elsewhere.
     dram_bytes: u64,
 }
 
 impl Loop {
-    /// One over the cache of `state`, as large as it is now at most.
+    /// A loop for the cache of `state`, with its current size as the maximum.
     ///
     /// # Errors
-    /// When it is to keep something of a tenant that there is not, or makes no curves.
+    /// If a target names an unknown tenant, or curves are off.
     pub(crate) fn new(state: &Arc<State>, options: ElasticOptions) -> Result<Self> {
         let Some(curves) = &state.curves else {
-            return Err(Error::invalid("a cache that changes its sizes by itself needs curves"));
+            return Err(Error::invalid("automatic resizing (--elastic) needs curves"));
         };
         let tenants = state.objects.cache.tenant_stats();
         if let ElasticGoal::Latency { of, .. } = &options.goal {
@@ -167,7 +168,7 @@ impl Loop {
         })
     }
 
-    /// Goes on until `stopped` turns true.
+    /// Runs until `stopped` becomes true.
     pub(crate) fn run(mut self, stopped: &Receiver<bool>) {
         let pause = (self.curves.window() / LOOKS)
             .clamp(Duration::from_millis(1), Duration::from_millis(200));
@@ -181,12 +182,12 @@ impl Loop {
         }
     }
 
-    /// Looks at the window that has ended.
+    /// Processes a window that has ended.
     fn window(&mut self, number: u64, stopped: &Receiver<bool>) {
         let cache = &self.state.objects.cache;
         let (now, now_ns) = (cache.tenant_stats(), self.state.monotonic_ns());
         if dram_of(&now) != self.dram_bytes {
-            // That is what there is now.
+            // That is the current size.
             self.dram_max = dram_of(&now);
             self.memory_max = now.iter().map(memory_of).sum();
         }
@@ -198,7 +199,7 @@ impl Loop {
             |(tenant, (stats, told))| self.seen(tenant, stats, told, (number, factor, seconds));
         let seen: Vec<Observation> = now.iter().zip(told).enumerate().map(seen).collect();
         (self.before, self.before_ns) = (now, now_ns);
-        // What was cold then says little of what is to come.
+        // The first window is cold and says little about later ones.
         if number > 1 {
             let decision = self.elastic(factor).window(&seen);
             let changes = decision.sizes.as_ref().map(|sizes| self.changes(&seen, sizes, factor));
@@ -208,7 +209,7 @@ impl Loop {
         self.dram_bytes = dram_of(&self.state.objects.cache.tenant_stats());
     }
 
-    /// What has been learnt so far; how much larger objects are on flash may have changed since.
+    /// The planner's state; the factor of objects on flash may have changed since.
     fn elastic(&mut self, factor: f64) -> &mut Elastic {
         let (goal, prices, bounds) = self.terms(factor);
         let elastic = self.elastic.get_or_insert_with(|| Elastic::new(goal, prices, bounds));
@@ -216,8 +217,8 @@ impl Loop {
         elastic
     }
 
-    /// What plans are for: what flash has is in the prices of what is for objects, and what it has anyway is paid
-    /// beforehand.
+    /// The goal, prices and bounds of plans: the DRAM of flash is part of the price of memory, and
+    /// its fixed part is paid in advance.
     fn terms(&self, factor: f64) -> (Goal, Prices, Bounds) {
         let tenants = self.before.iter().zip(&self.flash_max);
         let tenants = tenants.map(|(stats, max)| (OnFlash::of(stats, factor), *max));
@@ -230,7 +231,7 @@ impl Loop {
             ElasticGoal::Latency { .. } => (Goal::Cost, None, flash_bytes),
             ElasticGoal::Cost(cost) => {
                 let cost = (cost - prices.cost(dram_least, 0)).max(0.0);
-                // Who can hardly pay for indexes has none.
+                // A budget that hardly pays for indexes gets no flash.
                 match cost < 2.0 * flash_least {
                     true => (Goal::Latency, Some(cost), 0),
                     false => (Goal::Latency, Some(cost - flash_least), flash_bytes),
@@ -251,7 +252,7 @@ impl Loop {
         (goal, prices, bounds)
     }
 
-    /// What was seen of a tenant in a window.
+    /// The observation of a tenant in a window.
     fn seen(
         &self,
         number: usize,
@@ -260,7 +261,7 @@ impl Loop {
         (window, factor, seconds): (u64, f64, f64),
     ) -> Observation {
         let before = &self.before[number];
-        // What went from DRAM to flash has not gone.
+        // Objects moved from DRAM to flash are not lost.
         let is_full = match stats.flash_bytes_max {
             0 => stats.cache.evicted > before.cache.evicted,
             _ => stats.flash_segments_evicted > before.flash_segments_evicted,
@@ -273,13 +274,13 @@ impl Loop {
         ];
         let requests = dram_hits + flash_hits + misses;
         let share = |part: u64| if requests > 0 { part as f64 / requests as f64 } else { 0.0 };
-        // Another may have ended while this was being looked at.
+        // Another window may have ended meanwhile.
         let is_new = told.as_ref().is_some_and(|told| told.window >= window);
         let on_flash = OnFlash::of(stats, factor);
         let flash = |bytes: u64| on_flash.objects_bytes(bytes);
         let sla_us = self.sla_us(&stats.name);
-        // Who has asked for nothing yet needs nothing. Who has not lately, or whom nobody has promised
-        // anything where promises are kept, keeps what he has.
+        // A tenant without any requests needs nothing. One without recent requests, or without a
+        // target where others have one, keeps its size.
         let is_promised = sla_us.is_some() || matches!(self.options.goal, ElasticGoal::Cost(_));
         let is_guessed = self.is_guessed(&stats.name, told.as_ref());
         let is_fixed = told.is_some() && !(is_new && is_promised);
@@ -305,7 +306,8 @@ impl Loop {
         }
     }
 
-    /// Whether a tenant's latency would be planned by a guess: what his misses take nobody has measured, nor said.
+    /// Whether a tenant's latency would be a guess: the latency of its misses is neither measured
+    /// nor configured.
     fn is_guessed(&self, name: &str, told: Option<&WindowReport>) -> bool {
         let is_known =
             |told: &WindowReport| self.options.latencies.backend_us.or(told.backend_us).is_some();
@@ -326,15 +328,15 @@ impl Loop {
         let (memory_us, flash) = forecast::latencies(&self.state);
         let backend_us = told.and_then(|told| told.backend_us);
         let flash_us = flash.map(|flash| match self.options.goal {
-            // It is promised in each window, also in one in which flash is slow.
+            // The target holds in each window, also with slow flash.
             ElasticGoal::Latency { .. } => flash.slow_us,
             ElasticGoal::Cost(_) => flash.mean_us,
         });
         Latencies::measured(memory_us, flash_us, backend_us).with(self.options.latencies)
     }
 
-    /// What changes where tenants are to be as large as that. Of a tier, what shrinks comes first, and
-    /// makes room for what grows; flash comes before DRAM, so that there is room for what leaves it.
+    /// The changes to reach these sizes. In each tier, shrinking comes first and makes room for
+    /// growth; flash comes before DRAM, so that there is room for objects evicted from DRAM.
     fn changes(&self, seen: &[Observation], sizes: &[Sizes], factor: f64) -> Vec<Change> {
         let dram = self.drams(sizes);
         let mut changes = Vec::new();
@@ -348,7 +350,7 @@ impl Loop {
             if flash != seen.has.1 {
                 let bytes = OnFlash::of(stats, factor).flash_bytes(flash);
                 let bytes = bytes.min(self.flash_max[number]);
-                // What is told in fewer bytes is rounded down.
+                // Sizes in larger units are rounded down.
                 let to = if flash > 0 { bytes.max(stats.flash_bytes_min) } else { 0 };
                 let from = stats.flash_bytes_max;
                 changes.push(Change { tenant: name(), tier: Tier::Flash, from, to });
@@ -358,7 +360,7 @@ impl Loop {
         changes
     }
 
-    /// The DRAM of each tenant where they are to be as large as that; no more than there is.
+    /// The DRAM of each tenant for these sizes, within the maximum.
     fn drams(&self, sizes: &[Sizes]) -> Vec<u64> {
         let of = |(stats, &(memory, _)): (&TenantStats, &Sizes)| {
             let bytes = dram_for(stats, memory);
@@ -370,7 +372,7 @@ impl Loop {
         shared(&wanted, self.dram_max)
     }
 
-    /// Changes sizes, until `stopped` turns true or one cannot be changed; whether any was.
+    /// Applies changes, until `stopped` becomes true or one fails; returns whether any was applied.
     fn resize(&self, changes: &[Change], stopped: &Receiver<bool>) -> bool {
         let cache = &self.state.objects.cache;
         let is_over = || *stopped.borrow() || stopped.has_changed().is_err();
@@ -378,7 +380,7 @@ impl Loop {
         for Change { tenant, tier, from, to } in changes {
             let mut at = *from;
             while at != *to && !is_over() {
-                // What has much to lose loses it by and by, so that it can be stopped.
+                // A large shrink is done in steps, so that it can be stopped.
                 let step_bytes = DRAM_STEP_BYTES.max(at / DRAM_STEP_DIVISOR);
                 at = (*to).max(at.saturating_sub(step_bytes));
                 let done = match tier {
@@ -433,15 +435,15 @@ fn dram_of(tenants: &[TenantStats]) -> u64 {
     tenants.iter().map(|tenant| tenant.cache.dram_bytes_max).sum()
 }
 
-/// What a tenant is to have of DRAM, and how much of that he can do without.
+/// The planned DRAM of a tenant, and the part that it can do without.
 #[derive(Debug, Clone, Copy)]
 struct Wanted {
     bytes: u64,
     spare: u64,
 }
 
-/// What each gets where all together have no more than that: who can gives in proportion. It is for what flash
-/// has: of the same DRAM more where many have it than where one has most.
+/// The DRAM of each tenant within `dram_max`: tenants that can, give in proportion. The excess is
+/// the DRAM of flash: of the same DRAM it uses more with many tenants than with one.
 fn shared(wanted: &[Wanted], dram_max: u64) -> Vec<u64> {
     let over = wanted.iter().map(|it| it.bytes).sum::<u64>().saturating_sub(dram_max);
     let spare: u64 = wanted.iter().map(|it| it.spare).sum();
@@ -450,8 +452,8 @@ fn shared(wanted: &[Wanted], dram_max: u64) -> Vec<u64> {
     wanted.iter().map(|it| it.bytes - gives(it)).collect()
 }
 
-/// DRAM that is to be paid for each byte of memory, beside what flash has anyway: the most of four sizes, for
-/// buffers are an eighth until there are enough of them.
+/// The DRAM for each byte of memory, without the fixed part of flash: the maximum over four sizes,
+/// because buffers are an eighth until there are enough of them.
 fn dram_factor(stats: &TenantStats) -> f64 {
     let (flash, memory) = (stats.flash_dram, memory_of(stats).max(1));
     let of = |memory: u64| {
@@ -461,8 +463,8 @@ fn dram_factor(stats: &TenantStats) -> f64 {
     [64, 16, 4, 1].map(|part| of(memory / part)).into_iter().fold(1.0, f64::max)
 }
 
-/// The DRAM with which a tenant has so much memory. A little less than he has may have as much of it; what there
-/// is is what there is.
+/// The DRAM with which a tenant has `memory_bytes` of memory. Several DRAM sizes may give the same
+/// memory; its current DRAM is preferred.
 fn dram_for(stats: &TenantStats, memory_bytes: u64) -> u64 {
     match memory_bytes == memory_of(stats) {
         true => stats.cache.dram_bytes_max,
@@ -475,7 +477,7 @@ fn memory_of(stats: &TenantStats) -> u64 {
     stats.flash_dram.objects_bytes(stats.cache.dram_bytes_max)
 }
 
-/// The curve of who asks for nothing.
+/// The curve of a tenant without requests.
 fn nothing() -> Curve {
     match Curve::new([], 0.0) {
         Ok(curve) => curve,
@@ -483,7 +485,7 @@ fn nothing() -> Curve {
     }
 }
 
-/// A decision in words.
+/// A decision as text.
 fn told(decision: &Decision, tenants: &[TenantStats], (factor, prices): (f64, Prices)) -> String {
     let why = match &decision.reason {
         Reason::Idle => "too few requests to say anything".into(),
@@ -539,7 +541,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_devices_take_for_themselves_is_no_room_for_objects() {
+    fn overhead_of_devices_is_not_available_to_objects() {
         let on_flash = OnFlash { factor: 1.25, fixed_bytes: 12.0 * MIB };
         let mib = 1 << 20;
         assert_eq!(on_flash.objects_bytes(62 * mib), 40 * mib);
@@ -549,10 +551,10 @@ mod tests {
     }
 
     #[test]
-    fn all_together_have_no_more_than_there_is() {
+    fn shares_do_not_exceed_the_maximum() {
         let of = |mib: u64, spare_mib: u64| Wanted { bytes: mib << 20, spare: spare_mib << 20 };
         let mib = |mib: [u64; 3]| mib.map(|mib| mib << 20);
-        // The second keeps what he has.
+        // The second keeps its size.
         let wanted = [of(30, 20), of(50, 0), of(20, 10)];
         assert_eq!(shared(&wanted, 100 << 20), mib([30, 50, 20]));
         assert_eq!(shared(&wanted, 85 << 20), mib([20, 50, 15]));
@@ -561,11 +563,11 @@ mod tests {
     }
 
     #[test]
-    fn whole_segments_say_how_much_objects_take() {
+    fn the_factor_is_measured_with_enough_segments() {
         let stored = Stored { segments: 10, segments_bytes: 10 << 20, objects: 8_192 };
         assert_eq!(stored.factor(Some(1_024.0)), 1.25);
         assert_eq!((stored.factor(None), stored.factor(Some(1e9))), (1.0, 1.0));
-        // Hardly anything is there: as is usual.
+        // Too few segments: the default.
         let few = Stored { segments: 2, segments_bytes: 2 << 20, objects: 1_000 };
         assert!((few.factor(Some(680.0)) - 1.2).abs() < 1e-9);
         assert!((Stored::on(&[]).factor(Some(680.0)) - 1.2).abs() < 1e-9);

@@ -1,11 +1,11 @@
-//! The parser of requests, for fuzzers. Not part of the public face, and may change at any time.
+//! The request parser, for fuzzers. Not part of the public API; may change at any time.
 
 use bytes::BytesMut;
 
 use crate::clients::parser::{Next, Parser};
 
-/// What is read of a stream of memcached's protocol that arrives in `pieces`, in words: as far
-/// as it is complete, and makes sense. Who is not `known` has to say who it is.
+/// Parses a stream of memcached's protocol that arrives in `pieces`, and returns its complete
+/// elements as text. A client that is not `is_known` must authenticate.
 pub fn parse<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
     object_bytes_max: usize,

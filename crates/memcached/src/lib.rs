@@ -1,13 +1,13 @@
 //! The memcached protocol, text and meta, over the cache tier.
 //!
-//! [`CacheServer::start`] listens and serves until [`CacheServer::shutdown`]. Modules are
-//! declared bottom-up; a module names only modules above it. The way of a request: the
-//! `reception` admits a `connection`, whose `parser` cuts the stream into lines and values; the
-//! `catalogue` says which of the `commands` reads a line, and runs it by an `execution`: on the
-//! event loop if memory has the answer or flash has been read for it, else on an I/O thread.
+//! [`CacheServer::start`] listens and serves until [`CacheServer::shutdown`]. Modules are declared
+//! bottom-up; a module names only modules above it. The path of a request: the `acceptor` admits a
+//! `connection`, whose `parser` splits the stream into lines and values; the `catalogue` finds the
+//! command of a line, which runs over an `execution`: on the event loop if memory has the answer or
+//! flash has been read for it, otherwise on an I/O thread.
 //!
-//! Beside it `observe` shows what goes on: a `sampler` keeps the history of all that is counted, and
-//! the `exhibit` shows it, and `metrics`, over HTTP.
+//! The modules of `observe` serve HTTP: a `sampler` keeps the history of all counters, and the
+//! `http_handler` serves it with `metrics`.
 
 mod protocol;
 mod settings;

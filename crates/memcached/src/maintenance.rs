@@ -1,7 +1,7 @@
-//! Looks after a cache once a second, so that what is due happens also while nobody asks for
-//! anything: everything is forgotten in time, and devices that are out are tried again.
+//! Runs the maintenance of a cache once a second, also without requests: scheduled flushes, and
+//! retries of devices out of service.
 //!
-//! Done on an I/O thread, for it may write to devices. Ends when the server does.
+//! It runs on an I/O thread, because it may write to devices, and ends with the server.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Goes on until `stopped` turns true.
+/// Runs until `stopped` becomes true.
 pub(crate) async fn run(cache: Cache, mut stopped: watch::Receiver<bool>) {
     loop {
         tokio::select! {
@@ -19,7 +19,7 @@ pub(crate) async fn run(cache: Cache, mut stopped: watch::Receiver<bool>) {
             () = tokio::time::sleep(PERIOD) => {}
         }
         let cache = cache.clone();
-        // A panic in there ends nothing else; it is looked after again in a second.
+        // A panic does not end the loop; the next second tries again.
         let _ = tokio::task::spawn_blocking(move || cache.run_maintenance()).await;
     }
 }

@@ -1,7 +1,6 @@
-//! The server of a cache as its user sees it: started, asked where it listens, shut down.
+//! The public API of a cache's server: start, addresses, shutdown.
 //!
-//! It owns its runtime: event loops and I/O threads. Nothing of it is asynchronous to the
-//! outside.
+//! It owns its runtime: event loops and I/O threads. Its API is synchronous.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -57,7 +56,7 @@ pub struct CacheServer {
     page_url: Option<String>,
     state: Arc<State>,
     stop: watch::Sender<bool>,
-    /// Threads that hold the cache, and end soon after they are stopped.
+    /// Threads that use the cache, and end soon after they are stopped.
     threads: Vec<JoinHandle<()>>,
     /// Ends when the last connection has.
     alive: mpsc::Receiver<()>,
@@ -68,8 +67,8 @@ impl CacheServer {
     ///
     /// # Errors
     ///
-    /// When an address cannot be bound or is public without authentication, or a file of TLS
-    /// is missing or wrong.
+    /// If an address cannot be bound or is public without authentication, or a TLS file is missing
+    /// or invalid.
     pub fn start(cache: Cache, options: CacheServerOptions) -> Result<Self> {
         let event_loops = options.event_loops.unwrap_or_else(threads::processors).max(1);
         let runtime = threads::runtime("tide-cache", event_loops, options.io_threads)?;
@@ -104,7 +103,7 @@ impl CacheServer {
             let state = Arc::clone(&state);
             runtime.spawn(async move {
                 if let Err(error) = state.reads.answer(number).await {
-                    tracing::error!("reads of flash have nobody to answer them: {error}");
+                    tracing::error!("completions of flash reads are not handled: {error}");
                 }
             });
         }
@@ -121,41 +120,42 @@ impl CacheServer {
         Ok(Self { runtime: Some(runtime), page_url, state, stop, threads, alive })
     }
 
-    /// Where it listens, with the ports that the system has chosen.
+    /// The listen addresses, with the ports that the system has chosen.
     pub fn local_addresses(&self) -> &[Address] {
         &self.state.addresses
     }
 
-    /// Where the page is, with the port that the system has chosen.
+    /// The URL of the page, with the port that the system has chosen.
     pub fn page_url(&self) -> Option<&str> {
         self.page_url.as_deref()
     }
 
-    /// Connections of clients at this moment.
+    /// Number of client connections.
     pub fn connections(&self) -> usize {
         self.state.clients.len()
     }
 
-    /// Bytes of incomplete requests, beyond what each connection may hold freely.
+    /// Bytes of incomplete requests, beyond the free allowance of each connection.
     pub fn buffered_bytes(&self) -> usize {
         self.state.budget.used_bytes()
     }
 
-    /// Makes no curves for a while, a twentieth of a second from now, or makes them again, when the burst before has been paid
-    /// for: what clients do meanwhile is counted as not seen. Nothing happens where none are made at all
-    /// ([`CacheServerOptions::profile_window`]).
+    /// Pauses the curves, effective within a twentieth of a second, or resumes them with the next
+    /// burst that is due; requests in between count as not profiled. Without effect if curves are
+    /// off ([`CacheServerOptions::profile_window`]).
     pub fn set_profiling(&self, is_on: bool) {
         if let Some(curves) = &self.state.curves {
             curves.set_profiling(is_on);
         }
     }
 
-    /// Stops accepting, lets every connection finish what it has received, and closes them
-    /// all; those that are not done after `deadline` are cut off. Whether none had to be.
+    /// Stops accepting, lets every connection finish the requests that it has received, and closes
+    /// all of them; connections that are not done after `deadline` are aborted. Returns whether
+    /// none was aborted.
     ///
     /// # Panics
     ///
-    /// When called from asynchronous code, which must not wait.
+    /// If called from asynchronous code, which must not block.
     pub fn shutdown(mut self, deadline: Duration) -> bool {
         let _ = self.stop.send(true);
         let Some(runtime) = self.runtime.take() else { return true };
@@ -165,7 +165,7 @@ impl CacheServer {
     }
 }
 
-/// Starts sampling, and serving the page that shows it. To be called inside the runtime.
+/// Starts the sampler and the HTTP address. Must be called inside the runtime.
 fn serve_page(
     listeners: Vec<TcpListener>,
     host: String,
@@ -174,14 +174,14 @@ fn serve_page(
     (stopped, alive): (&watch::Receiver<bool>, &mpsc::Sender<()>),
 ) {
     let sampler = Arc::new(Sampler::new(Arc::clone(state)));
-    let site = Arc::new(HttpHandler::new(Arc::clone(&sampler), host));
+    let site = Arc::new(HttpHandler::new(Arc::clone(&sampler), host, stopped.clone()));
     let sample = move || sampler.sample();
     tokio::spawn(sampling::every_second(sample, stopped.clone(), alive.clone()));
     http::serve_all(listeners, &site, tls, (stopped, alive));
 }
 
 impl CacheServer {
-    /// Waits for threads that have been told to end. One that has panicked has said so.
+    /// Waits for the stopped threads. A panic in one has already been reported.
     fn join(&mut self) {
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }

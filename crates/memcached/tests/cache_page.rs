@@ -1,8 +1,8 @@
-//! What the page of a cache draws from, while a simulated flash device fails, is taken out and
-//! comes back: its states, one after another, in the history of `/api/stats`.
+//! The states of a simulated flash device that fails, leaves service and returns, in the history of
+//! `/api/stats`.
 //!
-//! The time of the cache is hastened, so that nobody waits until a device is tried again, nor
-//! until it is warm.
+//! The cache's clock is advanced, so that the test need not wait until the device is retried and
+//! warm.
 
 mod support;
 
@@ -48,7 +48,7 @@ fn stats(server: &CacheServer) -> Value {
     serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
-/// The states of a device in the samples of a length, each once in a row.
+/// The states of a device in the samples of a ring, without repetitions.
 fn states_of(stats: &Value, ring: &str, device: usize) -> Vec<u64> {
     let states = &stats["history"][ring]["devices"][device]["state"];
     let mut states: Vec<u64> =
@@ -57,7 +57,7 @@ fn states_of(stats: &Value, ring: &str, device: usize) -> Vec<u64> {
     states
 }
 
-/// Asks for all keys.
+/// Requests all keys.
 fn get_all(client: &mut CacheClient) {
     for first in (0..KEYS).step_by(50) {
         let keys: Vec<String> = (first..first + 50).map(|n| format!("key{n}")).collect();
@@ -66,7 +66,7 @@ fn get_all(client: &mut CacheClient) {
 }
 
 #[test]
-fn a_device_leaves_and_comes_back_in_the_history() {
+fn an_outage_and_the_recovery_of_a_device_are_in_the_history() {
     let storage = MemoryStorage::new();
     let clock = Arc::new(HastenedClock { inner: SystemClock::new(), ahead_s: AtomicU64::new(0) });
     let flash = |n| FlashOptions { path: format!("/flash-{n}").into(), bytes: 8 << 20 };
@@ -88,7 +88,7 @@ fn a_device_leaves_and_comes_back_in_the_history() {
         client.send(format!("set key{n} 0 0 {VALUE_BYTES} noreply\r\n"));
         client.send(format!("{}\r\n", "v".repeat(VALUE_BYTES)));
     }
-    // Until the page is told so by a sample.
+    // Until a sample shows it.
     let mut reaches = |what: &str, state: u64| {
         eventually(what, || {
             get_all(&mut client);
@@ -107,13 +107,13 @@ fn a_device_leaves_and_comes_back_in_the_history() {
     reaches("ok again", 0);
 
     let stats = stats(&server);
-    // What lies in between may be seen as well: that it is suspect.
+    // The state suspect may appear in between.
     let mut seen = states_of(&stats, "fine", 0);
     seen.retain(|state| *state != 1);
     assert_eq!(seen, [0, 3, 2, 0]);
     assert!(!states_of(&stats, "fine", 1).contains(&3), "the other one never left");
     let device = &stats["devices"][0];
-    assert_eq!((&device["times_out"], &device["times_back"]), (&1.into(), &1.into()));
+    assert_eq!((&device["outages"], &device["recoveries"]), (&1.into(), &1.into()));
     assert_eq!(device["state"], "ok");
     let reads = &device["read_times"]["count"];
     let (index, objects) = (&device["index_reads"], &device["object_reads"]);
@@ -123,12 +123,12 @@ fn a_device_leaves_and_comes_back_in_the_history() {
     let count = "tidekv_cache_device_read_duration_seconds_count{device=\"/flash-0\"}";
     let line = metrics.lines().find_map(|line| line.strip_prefix(count));
     assert!(line.unwrap().trim().parse::<u64>().unwrap() >= reads.as_u64().unwrap());
-    assert!(metrics.contains("tidekv_cache_device_times_out_total{device=\"/flash-0\"} 1"));
+    assert!(metrics.contains("tidekv_cache_device_outages_total{device=\"/flash-0\"} 1"));
     assert_eq!(stats["device_fields"]["state"]["unit"], "");
 }
 
 #[test]
-fn tenants_are_told_apart_wherever_numbers_are() {
+fn tenants_have_separate_numbers_everywhere() {
     let tenant = |name: &str, prefix: &str| TenantOptions {
         name: name.into(),
         prefix: prefix.into(),

@@ -1,5 +1,5 @@
-//! The corpora of the fuzz targets, replayed: what a fuzzer once found stays
-//! mended. The targets themselves are in `fuzz/`, and are included from there.
+//! The corpora of the fuzz targets, replayed: bugs that a fuzzer once found stay fixed. The targets
+//! themselves are in `fuzz/`, and are included from there.
 
 #[path = "../../../fuzz/src/corpus.rs"]
 #[allow(clippy::disallowed_methods, reason = "corpora stand in the source tree")]
@@ -13,12 +13,12 @@ use tidekv_testkit::allocation;
 static ALLOCATOR: allocation::Counting = allocation::Counting;
 
 #[test]
-fn targets_accept_their_seeds() {
+fn seeds_are_valid_input_of_the_targets() {
     corpus::plant(&memcached::seeds());
 }
 
 #[test]
-fn corpora_give_errors_or_correct_data() {
+fn corpora_give_errors_or_correct_results() {
     assert!(allocation::is_counting(), "else no limit is checked");
     for &target in memcached::TARGETS {
         assert!(corpus::replay(target) > 3, "{} has hardly a corpus", target.0);

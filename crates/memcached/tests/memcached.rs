@@ -1,8 +1,8 @@
-//! The memcached protocol over sockets: pieces, floods, silence, strangers, and the end.
+//! The memcached protocol over sockets: partial requests, floods, idle connections, authentication,
+//! and shutdown.
 
 mod support;
 
-use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -12,23 +12,13 @@ use std::time::Duration;
 
 use support::tls::certificate;
 use support::wire::eventually;
-use support::{
-    CacheClient, PATIENCE, ask_page, open, open_with, options, socket, start, start_with,
-};
+use support::{CacheClient, PATIENCE, ask_page, open, options, set, socket, start, start_with};
 use tidekv_io::{Clock, ManualClock, SystemClock};
-use tidekv_memcached::{
-    Address, CacheServer, CacheServerOptions, ElasticGoal, ElasticOptions, ErrorKind, OffsetClock,
-    Users,
-};
-use tidekv_plan::{LatencyOverrides, Prices};
+use tidekv_memcached::{Address, CacheServer, CacheServerOptions, ErrorKind, OffsetClock, Users};
 use tidekv_tiered::{FlashOptions, Options};
 
 fn sleep(duration: Duration) {
     SystemClock::new().sleep(duration);
-}
-
-fn set(key: &str, value: &str) -> String {
-    format!("set {key} 0 0 {}\r\n{value}\r\n", value.len())
 }
 
 #[test]
@@ -41,7 +31,7 @@ fn replies_to_a_pipeline_come_in_order() {
             &format!("{}get key{i}\r\nincr count 1\r\nmn\r\n", set(&format!("key{i}"), "v"));
         expected += &format!("STORED\r\nVALUE key{i} 0 1\r\nv\r\nEND\r\n{}\r\nMN\r\n", i + 1);
         if i % 100 == 0 {
-            // The second one leaves the event loop.
+            // The second request leaves the event loop.
             requests += "stats nothing\r\ncache_memlimit 64\r\nset quiet 0 0 1 noreply\r\nq\r\n";
             expected += "ERROR\r\nOK\r\n";
         }
@@ -108,7 +98,7 @@ fn garbage_ends_at_most_its_own_connection() {
         b"mg a \x7f\r\nms a 5 \xff\r\n".to_vec(),
     ] {
         let mut stream = socket(&server);
-        // It may be closed before all of it was sent.
+        // The server may close before everything is sent.
         let _ = stream.write_all(&garbage);
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let mut answer = Vec::new();
@@ -122,7 +112,7 @@ fn garbage_ends_at_most_its_own_connection() {
 }
 
 #[test]
-fn what_does_not_fit_into_memory_is_found_on_flash() {
+fn objects_evicted_from_memory_are_found_on_flash() {
     let flash = vec![FlashOptions { path: "/flash".into(), bytes: 128 << 20 }];
     let cache_options = Options { dram_bytes: 16 << 20, flash, ..Options::default() };
     let cache = open_with(&cache_options, Arc::new(SystemClock::new()));
@@ -133,7 +123,7 @@ fn what_does_not_fit_into_memory_is_found_on_flash() {
     let value = |i: usize| format!("{i:06}").repeat(2000);
     for i in 0..3000 {
         assert_eq!(client.ask(set(&format!("key{i}"), &value(i))), "STORED\r\n");
-        // The thread that writes to flash may not have had its turn.
+        // The thread that writes to flash may not have run yet.
         cache.drain_writes();
     }
     let mut found = 0;
@@ -147,7 +137,7 @@ fn what_does_not_fit_into_memory_is_found_on_flash() {
             found += 1;
         }
     }
-    // A cache may lose what it likes, but not most of it while there is room.
+    // A cache may lose objects, but not most of them while there is room.
     assert!(found > 2000, "{found}");
     let figure = |stats: &str, name: &str| -> u64 {
         let line = stats.lines().find_map(|line| line.strip_prefix(&format!("STAT {name} ")));
@@ -156,7 +146,7 @@ fn what_does_not_fit_into_memory_is_found_on_flash() {
     let stats = client.ask("stats\r\n");
     assert!(figure(&stats, "tidekv_flash_hits") > 1000, "{stats}");
     assert!(figure(&stats, "tidekv_flash_objects") > 1000, "{stats}");
-    // Every other kind of request finds them there as well.
+    // All other requests find them there as well.
     assert_eq!(client.ask("set n 0 0 1\r\n5\r\n"), "STORED\r\n");
     for i in 3000..4500 {
         client.ask(set(&format!("key{i}"), &value(i)));
@@ -194,7 +184,7 @@ fn a_claimed_length_takes_no_memory() {
         client.ask("version\r\n");
         client.send("set a 0 0 130000000\r\nonly this");
     }
-    // They are served: others are, who come later.
+    // They are being served: later connections are.
     CacheClient::connect(&server).ask("version\r\n");
     assert!(server.buffered_bytes() < 20 * (1 << 20));
 }
@@ -216,7 +206,7 @@ fn values_in_flight_share_a_bound() {
     let mut first = socket(&server);
     half(&mut first, "a");
     eventually("the first half is held", || server.buffered_bytes() >= 3_500_000 - (64 << 10));
-    // There is no room for another one: it is refused, and its connection goes on.
+    // There is no room for another value: it is rejected, and its connection continues.
     let mut second = socket(&server);
     half(&mut second, "b");
     second.write_all(&vec![b'x'; 500_000]).unwrap();
@@ -236,7 +226,7 @@ fn a_client_that_reads_no_replies_is_closed() {
     bystander.ask(set("big", &"x".repeat(1_000_000)));
     let mut deaf = socket(&server);
     deaf.write_all(&b"get big big big\r\n".repeat(2000)).unwrap();
-    // It is served; before, it would be no wonder that it is not connected.
+    // It is being served; before that, it might not be connected.
     deaf.read_exact(&mut [0]).unwrap();
     eventually("the deaf client is closed", || server.connections() == 1);
     assert_eq!(bystander.ask("get a\r\n"), "END\r\n");
@@ -270,7 +260,7 @@ fn a_thousand_idle_clients_do_not_matter() {
 }
 
 #[test]
-fn one_connection_too_many_is_told_so() {
+fn connections_over_the_limit_get_an_error() {
     let server = start_with(CacheServerOptions { connections_max: 2, ..options() });
     let mut first = CacheClient::connect(&server);
     let second = CacheClient::connect(&server);
@@ -284,7 +274,7 @@ fn one_connection_too_many_is_told_so() {
 }
 
 #[test]
-fn strangers_say_who_they_are() {
+fn unknown_clients_must_authenticate() {
     let users = Some(Users::parse("me:secret\nyou:other").unwrap());
     let server = start_with(CacheServerOptions { users, ..options() });
     let unauthenticated = "CLIENT_ERROR unauthenticated\r\n";
@@ -301,7 +291,7 @@ fn strangers_say_who_they_are() {
         client.send(set("any", words));
         assert_eq!(client.read_until("\r\n"), answer);
     }
-    // What follows in the same piece is judged as a friend's already.
+    // Later requests received together have the limits of an authenticated client.
     assert_eq!(
         client.ask(format!("{}{}get a\r\n", set("any", "you other"), set("a", "1"))),
         "STORED\r\nSTORED\r\nVALUE a 0 1\r\n1\r\nEND\r\n"
@@ -352,14 +342,14 @@ fn unix_sockets_serve_and_clean_up() {
 }
 
 #[test]
-fn silence_is_timed_out() {
+fn idle_connections_are_closed_by_the_timeout() {
     let idle_timeout = Some(Duration::from_millis(1000));
     let server = start_with(CacheServerOptions { idle_timeout, ..options() });
     let mut busy = CacheClient::connect(&server);
     let mut silent = CacheClient::connect(&server);
     let mut half = CacheClient::connect(&server);
     half.send("set a 0 0 5\r\nab");
-    // Far more often than it must, for a loaded machine may be late.
+    // Far more often than necessary, because a loaded machine may be late.
     for _ in 0..24 {
         assert_eq!(busy.ask("get a\r\n"), "END\r\n");
         sleep(Duration::from_millis(50));
@@ -370,7 +360,7 @@ fn silence_is_timed_out() {
 }
 
 #[test]
-fn shutting_down_finishes_what_was_received() {
+fn shutdown_finishes_received_requests() {
     let cache = open();
     let server = CacheServer::start(cache.clone(), options()).unwrap();
     let mut idle = CacheClient::connect(&server);
@@ -391,7 +381,7 @@ fn shutting_down_finishes_what_was_received() {
 }
 
 #[test]
-fn clients_may_move_the_clock_only_if_they_are_let() {
+fn clients_may_move_the_clock_only_if_allowed() {
     assert_eq!(CacheClient::connect(&start()).ask("debugtime 5\r\n"), "ERROR\r\n");
     let clock = Arc::new(OffsetClock::new(Arc::new(ManualClock::new(1_700_000_000_000))));
     let cache = open_with(&Options::default(), clock.clone());
@@ -409,7 +399,7 @@ fn clients_may_move_the_clock_only_if_they_are_let() {
 }
 
 #[test]
-fn flags_of_later_versions_are_heeded() {
+fn flags_of_later_versions_are_supported() {
     let server = start();
     let mut client = CacheClient::connect(&server);
     let asked = client.ask(
@@ -426,7 +416,7 @@ fn flags_of_later_versions_are_heeded() {
 static SHUTDOWNS: AtomicUsize = AtomicUsize::new(0);
 
 #[test]
-fn clients_may_end_the_server_only_if_they_are_let() {
+fn clients_may_stop_the_server_only_if_allowed() {
     let refused = "ERROR: shutdown not enabled\r\n";
     assert_eq!(CacheClient::connect(&start()).ask("shutdown\r\n"), refused);
     let on_shutdown: Option<fn()> = Some(|| {
@@ -463,7 +453,7 @@ fn keys_can_be_listed() {
     let of_seven = lines.lines().find(|line| line.starts_with("key=key7 ")).unwrap();
     assert!(of_seven.starts_with("key=key7 exp=-1 la=1"), "{of_seven}");
     assert!(of_seven.ends_with(" cas=8 fetch=yes cls=1 size=5"), "{of_seven}");
-    // The other listing is of requests that can be made.
+    // The other listing consists of requests.
     let requests = client.ask("lru_crawler mgdump all\r\n");
     let requests = requests.strip_suffix("EN\r\n").unwrap();
     assert_eq!(requests.lines().count(), 3002);
@@ -476,7 +466,7 @@ fn keys_can_be_listed() {
 }
 
 #[test]
-fn figures_are_those_of_what_was_done() {
+fn statistics_count_the_requests() {
     let server = start();
     let mut client = CacheClient::connect(&server);
     let requests = "set a 0 0 2\r\n10\r\nget a b\r\nincr a 1\r\nincr b 1\r\ndecr a 1\r\ndecr b 1\r\n\
@@ -527,240 +517,7 @@ fn figures_are_those_of_what_was_done() {
 }
 
 #[test]
-fn memory_can_be_taken_away_and_given() {
-    let server = start();
-    let mut client = CacheClient::connect(&server);
-    let value = "x".repeat(100_000);
-    for i in 0..500 {
-        assert_eq!(client.ask(set(&format!("key{i}"), &value)), "STORED\r\n");
-    }
-    let bytes = |client: &mut CacheClient, name: &str| -> u64 {
-        let stats = client.ask("stats\r\n");
-        let line = stats.lines().find_map(|line| line.strip_prefix(&format!("STAT {name} ")));
-        line.unwrap().parse().unwrap()
-    };
-    assert!(bytes(&mut client, "bytes") > 45 << 20);
-    assert_eq!(client.ask("cache_memlimit 10\r\n"), "OK\r\n");
-    assert_eq!(bytes(&mut client, "limit_maxbytes"), 10 << 20);
-    assert!(bytes(&mut client, "bytes") <= 10 << 20);
-    assert!(bytes(&mut client, "evictions") > 300);
-    let too_small = "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m\r\n";
-    assert_eq!(client.ask("cache_memlimit 7\r\n"), too_small);
-}
-
-#[test]
-fn curves_say_what_caches_of_other_sizes_would_miss() {
-    let options = CacheServerOptions {
-        http: Some("127.0.0.1:0".parse().unwrap()),
-        profile_window: Some(Duration::from_millis(300)),
-        ..options()
-    };
-    let server = start_with(options);
-    let mut client = CacheClient::connect(&server);
-    assert_eq!(client.ask("stats mrc\r\n"), "END\r\n");
-    let number = |stats: &str, name: &str| -> Option<f64> {
-        let line =
-            stats.lines().find_map(|line| line.strip_prefix(&format!("STAT default:{name} ")));
-        line.map(|number| number.parse().unwrap())
-    };
-    // Two hundred objects in a circle, and one that is never there.
-    let value = "x".repeat(1_000);
-    let clock = SystemClock::new();
-    let began_ns = clock.monotonic_ns();
-    let (stats, metrics, api) = loop {
-        assert!(clock.monotonic_ns() - began_ns < PATIENCE.as_nanos() as u64, "no two windows");
-        for i in 0..200 {
-            client.ask(format!("get key{i:03}\r\nget absent\r\n"));
-            client.ask(set(&format!("key{i:03}"), &value));
-        }
-        let stats = client.ask("stats mrc\r\n");
-        let metrics = ask_page(&server, "/metrics", "");
-        let api = ask_page(&server, "/api/stats", "");
-        let is_same_window = client.ask("stats mrc\r\n") == stats;
-        if is_same_window && number(&stats, "window").is_some_and(|window| window >= 2.0) {
-            break (stats, metrics, api);
-        }
-        // So few that all are seen.
-        clock.sleep(Duration::from_millis(100));
-    };
-    let bytes = number(&stats, "object_bytes").unwrap();
-    assert!((1_000.0..1_200.0).contains(&bytes), "{stats}");
-    assert_eq!((number(&stats, "unseen"), number(&stats, "sampled")), (Some(0.0), Some(1.0)));
-    assert_eq!(number(&stats, "mr:0"), Some(1.0));
-    let last = stats.lines().rfind(|line| line.contains(":mr:")).unwrap();
-    let (size, ratio) = last.rsplit_once(' ').unwrap();
-    let size: f64 = size.rsplit_once(':').unwrap().1.parse().unwrap();
-    assert!((0.99..1.02).contains(&(size / 200.0 / bytes)), "{last}");
-    // Every second request is for what is never there; a window may begin and end with either.
-    let is_half = |ratio: &str, requests: f64| {
-        let misses = ratio.parse::<f64>().unwrap() * requests;
-        assert!((misses - requests / 2.0).abs() < 0.501, "{ratio} of {requests}: {stats}");
-    };
-    let requests = number(&stats, "requests").unwrap();
-    assert!(requests >= 10.0, "{stats}");
-    is_half(ratio, requests);
-    let metric = "tidekv_cache_tenant_predicted_miss_ratio{tenant=\"default\",bytes=\"1048576\"} ";
-    let told = metrics.lines().find_map(|line| line.strip_prefix(metric));
-    is_half(told.unwrap_or_else(|| panic!("{metrics}")), requests);
-    let curves: serde_json::Value =
-        serde_json::from_str(api.split_once("\r\n\r\n").unwrap().1).unwrap();
-    assert_eq!(curves["curves"][0]["points"][0], serde_json::json!([0, 1.0]));
-}
-
-#[test]
-fn what_is_forgotten_all_caches_miss() {
-    let window = Some(Duration::from_millis(300));
-    let server = start_with(CacheServerOptions { profile_window: window, ..options() });
-    let mut client = CacheClient::connect(&server);
-    let clock = SystemClock::new();
-    let began_ns = clock.monotonic_ns();
-    let stats = loop {
-        assert!(clock.monotonic_ns() - began_ns < PATIENCE.as_nanos() as u64, "no two windows");
-        assert_eq!(client.ask("flush_all\r\n"), "OK\r\n");
-        for i in 0..20 {
-            assert_eq!(client.ask(format!("get key{i}\r\n")), "END\r\n");
-            client.ask(set(&format!("key{i}"), "value"));
-        }
-        let stats = client.ask("stats mrc\r\n");
-        let of_window = |line: &str| line.strip_prefix("STAT default:window ")?.parse::<u64>().ok();
-        if stats.lines().find_map(of_window).is_some_and(|window| window >= 2) {
-            break stats;
-        }
-        // So few that all are seen.
-        clock.sleep(Duration::from_millis(20));
-    };
-    let last = stats.lines().rfind(|line| line.contains(":mr:")).unwrap();
-    assert!(last.ends_with(" 1.000000"), "{stats}");
-}
-
-/// Asks for objects of 4000 bytes in a circle, and stores those that are not there, until `is_done` says
-/// so of the statistics.
-fn circle_until(
-    client: &mut CacheClient,
-    objects: usize,
-    mut is_done: impl FnMut(&str) -> bool,
-) -> String {
-    let value = "x".repeat(4_000);
-    let clock = SystemClock::new();
-    let began_ns = clock.monotonic_ns();
-    loop {
-        // Some at a time: a slow machine else asks for too few in a window to say anything.
-        for first in (0..objects).step_by(20) {
-            let keys: Vec<String> =
-                (first..objects.min(first + 20)).map(|i| format!("key{i:05}")).collect();
-            let found = client.ask(format!("get {}\r\n", keys.join(" ")));
-            let missed = keys.iter().filter(|key| !found.contains(&format!("VALUE {key} ")));
-            let sets: String = missed.map(|key| set(key, &value)).collect();
-            client.ask(sets);
-        }
-        let stats = client.ask("stats tenants\r\n");
-        if is_done(&stats) {
-            return stats;
-        }
-        assert!(clock.monotonic_ns() - began_ns < PATIENCE.as_nanos() as u64, "{stats}");
-    }
-}
-
-/// A server whose cache of 128 MiB keeps a latency, in microseconds, for the least money.
-fn elastic_server(
-    flash: Vec<FlashOptions>,
-    latency_us: f64,
-    latencies: LatencyOverrides,
-) -> CacheServer {
-    let options_of_cache =
-        Options { dram_bytes: 128 << 20, flash, object_bytes_max: 8 << 10, ..Options::default() };
-    let cache = open_with(&options_of_cache, Arc::new(SystemClock::new()));
-    let goal = ElasticGoal::Latency { all: Some(latency_us), of: Vec::new() };
-    CacheServer::start(cache, elastic_options(goal, latencies)).unwrap()
-}
-
-fn elastic_options(goal: ElasticGoal, latencies: LatencyOverrides) -> CacheServerOptions {
-    let prices = Prices { dram_per_gib: 13.0, flash_per_gib: 1.0 };
-    CacheServerOptions {
-        http: Some("127.0.0.1:0".parse().unwrap()),
-        profile_window: Some(Duration::from_millis(400)),
-        elastic: Some(ElasticOptions { goal, prices, latencies }),
-        ..options()
-    }
-}
-
-/// What such a server decided last, and when, in milliseconds.
-fn decided(server: &CacheServer) -> (String, u64) {
-    let api = ask_page(server, "/api/stats", "");
-    let stats: serde_json::Value =
-        serde_json::from_str(api.split_once("\r\n\r\n").unwrap().1).unwrap();
-    let elastic = &stats["elastic"];
-    (elastic["last"].as_str().unwrap().into(), elastic["unix_ms"].as_u64().unwrap())
-}
-
-/// What `stats` say of the tenant that there always is.
-fn of_default(stats: &str, name: &str) -> Option<u64> {
-    let told = |line: &str| line.strip_prefix(&format!("STAT default:{name} "))?.parse().ok();
-    stats.lines().find_map(told)
-}
-
-#[test]
-fn who_is_not_there_is_promised_nothing() {
-    let goal = ElasticGoal::Latency { all: None, of: vec![("nobody".into(), 1.0)] };
-    let options = elastic_options(goal, LatencyOverrides::default());
-    let refused = CacheServer::start(open(), options).map(drop).unwrap_err();
-    assert!(refused.to_string().contains("no tenant nobody"), "{refused}");
-}
-
-#[test]
-fn a_cache_takes_what_keeps_a_latency_and_no_more() {
-    let flash = vec![FlashOptions { path: "/flash".into(), bytes: 128 << 20 }];
-    let latencies = LatencyOverrides {
-        memory_us: Some(10.0),
-        flash_us: Some(100.0),
-        backend_us: Some(1_000.0),
-    };
-    let server = elastic_server(flash, 50.0, latencies);
-    let mut client = CacheClient::connect(&server);
-    let number = |stats: &str, name: &str| of_default(stats, name).unwrap();
-    // Whoever has less than all of a circle misses it all, and in 50 µs only DRAM answers. Of 2 MiB it
-    // needs the least that there is, 8 MiB, and no flash; it gets smaller by 64 MiB at a time, so 64 is only a step.
-    let small = circle_until(&mut client, 500, |stats| number(stats, "dram_bytes_max") < 16 << 20);
-    assert_eq!(number(&small, "flash_bytes_max"), 0, "{small}");
-    // Of 40 MiB it needs more, and it has what it needs soon after.
-    let had = number(&small, "dram_bytes_max");
-    let large = circle_until(&mut client, 10_000, |stats| {
-        number(stats, "dram_bytes_max") >= had + (36 << 20)
-    });
-    assert!(number(&large, "dram_bytes_max") < 128 << 20, "{large}");
-    let api = ask_page(&server, "/api/stats", "");
-    let stats: serde_json::Value =
-        serde_json::from_str(api.split_once("\r\n\r\n").unwrap().1).unwrap();
-    assert!(stats["elastic"]["resizes"].as_u64() >= Some(2), "{}", stats["elastic"]);
-    let last = stats["elastic"]["last"].as_str().unwrap();
-    assert!(last.contains("latency by the curves") && last.contains("default"), "{last}");
-}
-
-/// A cache in front of a database of 10 ms missed nothing, a miss was taken for the usual millisecond, and
-/// `--elastic` left it 8 MiB: 79 % were missed. Now nothing is taken before misses have been measured.
-#[test]
-fn nothing_is_taken_until_it_is_known_what_a_miss_takes() {
-    let server = elastic_server(Vec::new(), 50_000.0, LatencyOverrides::default());
-    let mut client = CacheClient::connect(&server);
-    let value = "x".repeat(4_000);
-    (0..500).for_each(|i| _ = client.ask(set(&format!("key{i:05}"), &value)));
-    // All are hits; if a miss took a millisecond, next to no DRAM would keep 50 ms, and two windows would say so.
-    let mut planned = BTreeSet::new();
-    let stats = circle_until(&mut client, 500, |_| {
-        let (last, at_ms) = decided(&server);
-        if !last.contains("too few requests") && last.contains("is not known of default") {
-            planned.insert(at_ms);
-        }
-        planned.len() > 3
-    });
-    let dram_bytes = |stats: &str| of_default(stats, "dram_bytes_max");
-    assert_eq!(dram_bytes(&stats), Some(128 << 20));
-    // A miss takes little.
-    circle_until(&mut client, 1_500, |stats| dram_bytes(stats) < Some(128 << 20));
-}
-
-#[test]
-fn tls_serves_those_who_speak_it() {
+fn tls_clients_are_served() {
     let directory = tempfile::tempdir().unwrap();
     let (files, config) = certificate(directory.path());
     let server = start_with(CacheServerOptions { tls: Some(files), ..options() });
@@ -782,7 +539,7 @@ fn tls_serves_those_who_speak_it() {
 }
 
 #[test]
-fn what_clients_do_is_seen_over_http() {
+fn requests_are_counted_over_http() {
     let http = Some("127.0.0.1:0".parse().unwrap());
     let server = start_with(CacheServerOptions { http, ..options() });
     let mut client = CacheClient::connect(&server);
@@ -810,7 +567,7 @@ fn what_clients_do_is_seen_over_http() {
 }
 
 #[test]
-fn metrics_are_for_those_who_are_known() {
+fn metrics_need_authentication() {
     let http = Some("127.0.0.1:0".parse().unwrap());
     let users = Some(Users::parse("me:secret").unwrap());
     let server = start_with(CacheServerOptions { http, users, ..options() });
@@ -824,7 +581,7 @@ fn metrics_are_for_those_who_are_known() {
 }
 
 #[test]
-fn what_is_due_happens_also_while_nobody_asks() {
+fn scheduled_work_runs_without_requests() {
     let clock = Arc::new(ManualClock::new(1_700_000_000_000));
     let cache = open_with(&Options::default(), Arc::clone(&clock) as Arc<dyn Clock>);
     let server = CacheServer::start(cache.clone(), options()).unwrap();

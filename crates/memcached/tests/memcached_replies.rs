@@ -1,14 +1,14 @@
-//! Our replies against those of memcached 1.6.18, byte for byte.
+//! Compares the server's replies with those of memcached 1.6.18, byte for byte.
 //!
 //! `testdata/memcached.golden` holds requests (`>`, with `\r`, `\n` and bytes as in Rust, and a
-//! line end behind each), what memcached answered (`<`), and where ours is meant to differ,
-//! what we answer (`!`) under a comment that says why. A line `---` begins with an empty cache
-//! that has given out no version yet; `@ 3` lets three seconds pass; `#` begins a comment. Behind
-//! each request an `mn` is sent, whose reply ends what is compared: `<EOF>` stands for a
-//! connection that was closed before, after which a new one is made.
+//! line end behind each), the reply of memcached (`<`), and for an intended difference, the reply
+//! of this server (`!`) under a comment with the reason. A line `---` starts with an empty cache
+//! that has assigned no version yet; `@ 3` advances the clock by three seconds; `#` starts a
+//! comment. After each request an `mn` is sent, whose reply ends the comparison: `<EOF>` means that
+//! the connection was closed before, after which a new one is opened.
 //!
-//! `TIDEKV_MEMCACHED=memcached TIDEKV_BLESS=1` starts that program for each part and writes the
-//! `<` lines anew.
+//! `TIDEKV_MEMCACHED=memcached TIDEKV_BLESS=1` starts that program for each part and records the
+//! `<` lines again.
 #![expect(clippy::disallowed_methods, reason = "the recording lies in the repository")]
 
 mod support;
@@ -27,13 +27,13 @@ use tidekv_memcached::{Address, CacheServer, CacheServerOptions, OffsetClock};
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/memcached.golden");
 const END: &[u8] = b"MN\r\n";
 
-/// Who is asked.
+/// A server under test.
 trait Subject {
     fn socket(&self) -> &Path;
     fn let_pass(&self, time: Duration);
 }
 
-/// Our server, whose time stands still.
+/// This server, with a stopped clock.
 struct Ours {
     _server: CacheServer,
     clock: Arc<ManualClock>,
@@ -42,7 +42,7 @@ struct Ours {
 
 impl Ours {
     fn start(directory: &Path, number: usize) -> Self {
-        // The one before may not have let go of its file yet.
+        // The previous server may still hold its file.
         let socket = directory.join(format!("ours{number}"));
         let clock = Arc::new(ManualClock::new(1_700_000_000_000));
         let moved = Arc::new(OffsetClock::new(clock.clone()));
@@ -88,7 +88,7 @@ impl Theirs {
         while UnixStream::connect(&socket).is_err() {
             clock.sleep(Duration::from_millis(10));
         }
-        // Its seconds change when they like: begin just behind a change.
+        // Its seconds tick independently: start just after a tick.
         clock.sleep(Duration::from_millis(1100));
         Self { process, socket }
     }
@@ -130,12 +130,12 @@ impl Asker {
         stream
     }
 
-    /// What is answered to a request, as it stands in the recording.
+    /// The reply to a request, in the format of the recording.
     fn ask(&mut self, request: &str) -> String {
         let mut bytes = unescape(request);
         bytes.extend_from_slice(b"\r\nmn\r\n");
         let mut answer = Vec::new();
-        // It may close while we are still sending.
+        // The server may close while the client is sending.
         let _ = self.stream.write_all(&bytes);
         while !answer.ends_with(END) {
             let mut part = [0; 4096];

@@ -1,4 +1,4 @@
-//! Addresses that a server listens on, and the files of its TLS: plain data.
+//! Listen addresses and TLS files of a server: plain data.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,13 +6,13 @@ use std::str::FromStr;
 
 use crate::error::{Error, Result};
 
-/// The port when an address names none.
+/// The default port.
 pub const DEFAULT_PORT: u16 = 6379;
 
-/// The port of the page when its address names none.
+/// The default port of the HTTP address.
 pub const DEFAULT_HTTP_PORT: u16 = 8379;
 
-/// Where a server listens.
+/// An address that a server listens on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// A host name or IP address, and a port (0: any free one).
@@ -24,22 +24,22 @@ pub enum Address {
 impl FromStr for Address {
     type Err = Error;
 
-    /// Reads `host:port`, `host`, `[::1]:port`, `:port` or `unix:path`.
+    /// Parses `host:port`, `host`, `[::1]:port`, `:port` or `unix:path`.
     fn from_str(text: &str) -> Result<Self> {
         Self::with_port(text, DEFAULT_PORT)
     }
 }
 
 impl Address {
-    /// Reads an address as [`Address::from_str`] does; `port` is for one that names none.
+    /// Parses an address like [`Address::from_str`]; `port` is the default port.
     ///
     /// # Errors
     ///
-    /// When the port is no number of a port, or the path is missing.
+    /// If the port is not a port number, or the path is missing.
     pub fn with_port(text: &str, port: u16) -> Result<Self> {
         if let Some(path) = text.strip_prefix("unix:") {
             if path.is_empty() {
-                return Err(Error::invalid("the address unix: names no path"));
+                return Err(Error::invalid("the address unix: has no path"));
             }
             return Ok(Self::Unix(path.into()));
         }
@@ -50,7 +50,7 @@ impl Address {
         let port = match named {
             None => port,
             Some(port) => port.parse().map_err(|_| {
-                Error::invalid(format!("the address {text} ends with no port (0 to 65535)"))
+                Error::invalid(format!("the address {text} does not end with a port (0 to 65535)"))
             })?,
         };
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -69,15 +69,15 @@ impl fmt::Display for Address {
     }
 }
 
-/// The files of TLS, all PEM.
+/// TLS files, all PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The server's certificate and those that it is signed with, in order.
+    /// The server's certificate chain, its own certificate first.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
-    /// When given, clients must show a certificate signed by one of these; that
-    /// counts as authentication of a public address.
+    /// If set, clients must present a certificate signed by one of these, which counts as the
+    /// authentication that a public address needs.
     pub client_authorities: Option<PathBuf>,
 }
 
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_and_written() {
+    fn addresses_are_parsed_and_displayed() {
         for (text, address, shown) in [
             ("localhost:7000", Address::Tcp("localhost".into(), 7000), "localhost:7000"),
             ("10.0.0.1", Address::Tcp("10.0.0.1".into(), 6379), "10.0.0.1:6379"),

@@ -1,25 +1,25 @@
-//! A bound on the bytes of requests that wait, over all connections.
+//! A bound on the bytes of incomplete requests, over all connections.
 //!
-//! A connection keeps a [`Reservation`] of what it buffers beyond
+//! A connection holds a [`Reservation`] of the bytes that it buffers beyond
 //! [`FREE_BYTES`]. Guarantees: the sum of all reservations never exceeds the
-//! budget; a reservation is given back when it is dropped, whatever happened.
-//! Who finds the budget spent waits a moment, in order of arrival, and is then
-//! refused: two clients, each half-way through a value that the other leaves no
-//! room for, would otherwise wait for each other for ever.
+//! budget; dropping a reservation releases it. If the budget is used up, a
+//! connection waits for a limited time, in order of arrival, and is then
+//! rejected: two clients, each halfway through a value for which the other
+//! leaves no room, would otherwise deadlock.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What each connection may buffer without asking: most never need more, and
-/// the common request costs no turn on a shared counter.
+/// Bytes that each connection may buffer without a reservation: most never need
+/// more, so the common request does not touch the shared counter.
 pub const FREE_BYTES: usize = 64 << 10;
 
-/// What one permit stands for; keeps a gigabyte within the semaphore's 32 bits.
+/// Bytes of one permit; keeps a gigabyte within the semaphore's 32 bits.
 const UNIT_BYTES: usize = 4 << 10;
 
-/// How long to wait for others to finish their requests.
+/// The time to wait for other connections to finish their requests.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The shared bound.
@@ -30,18 +30,18 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A bound of so many bytes.
+    /// A budget of `bytes_max` bytes.
     pub fn new(bytes_max: usize) -> Self {
         let units_max = (bytes_max / UNIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
         Self { units: Arc::new(Semaphore::new(units_max)), units_max }
     }
 
-    /// A reservation of nothing.
+    /// An empty reservation.
     pub fn reservation(&self) -> Reservation {
         Reservation { budget: self.clone(), held: None }
     }
 
-    /// Bytes reserved by all.
+    /// Bytes reserved by all connections.
     pub fn used_bytes(&self) -> usize {
         (self.units_max - self.units.available_permits()) * UNIT_BYTES
     }
@@ -55,8 +55,8 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Makes room for `bytes` in all; false when others hold too much for too
-    /// long, or it could never be had.
+    /// Grows the reservation to `bytes`. Returns false if the budget has no room in time, or if
+    /// `bytes` exceed the whole budget.
     pub async fn grow_to(&mut self, bytes: usize) -> bool {
         let units = bytes.saturating_sub(FREE_BYTES).div_ceil(UNIT_BYTES);
         let more = units.saturating_sub(self.held_units());
@@ -82,7 +82,7 @@ impl Reservation {
         }
     }
 
-    /// Gives back what is held beyond `bytes`.
+    /// Shrinks the reservation to `bytes`.
     pub fn shrink_to(&mut self, bytes: usize) {
         let units = bytes.saturating_sub(FREE_BYTES).div_ceil(UNIT_BYTES);
         let excess = self.held_units().saturating_sub(units);
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_one_holds_another_waits_for_and_is_refused() {
+    async fn a_connection_waits_for_the_budget_and_is_then_rejected() {
         let budget = Budget::new(1 << 20);
         let mut one = budget.reservation();
         let mut other = budget.reservation();

@@ -1,8 +1,7 @@
-//! Who is connected: what `CLIENT LIST` and `CLIENT INFO` show.
+//! The connected clients, for `CLIENT LIST` and `CLIENT INFO`.
 //!
-//! A [`Client`] is written by its connection alone and read by everyone. It is
-//! in the list from its making until the last handle is dropped with the
-//! connection ([`Registration`]).
+//! Only its connection writes a [`Client`]; any thread may read it. It is in the list from its
+//! creation until its [`Registration`] is dropped with the connection.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,27 +11,27 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-/// What is known of a connection.
+/// A connection.
 #[derive(Debug)]
 pub struct Client {
-    /// Its number, from 1 in the order of arrival.
+    /// Its number, from 1 in order of arrival.
     pub id: u64,
-    /// Its own address.
+    /// The client's address.
     pub address: String,
-    /// The address that it has connected to.
+    /// The server's address.
     pub local_address: String,
     connected_ms: u64,
     active_ms: AtomicU64,
     /// Commands queued by `MULTI`; -1 outside of it.
     pub queued: AtomicI64,
-    /// Keys that `WATCH` has named.
+    /// Keys watched by `WATCH`.
     pub watched: AtomicUsize,
-    /// The version of the protocol.
+    /// The protocol version.
     pub protocol: AtomicU64,
     said: Mutex<Said>,
 }
 
-/// What the client has told of itself.
+/// The information that a client sets about itself.
 #[derive(Debug, Default, Clone)]
 pub struct Said {
     /// The name of the connection.
@@ -41,28 +40,28 @@ pub struct Said {
     pub library: Bytes,
     /// The version of the library.
     pub library_version: Bytes,
-    /// The command that it has sent last; empty before the first.
+    /// The last command; empty before the first.
     pub last_command: &'static str,
 }
 
 impl Client {
-    /// Changes what the client has told of itself.
+    /// Changes the information that the client has set.
     pub fn update(&self, update: impl FnOnce(&mut Said)) {
         update(&mut self.said.lock());
     }
 
-    /// What the client has told of itself.
+    /// The information that the client has set.
     pub fn said(&self) -> Said {
         self.said.lock().clone()
     }
 
-    /// The client has sent `command` last.
+    /// Records `command` as the last command.
     pub fn touch(&self, now_ms: u64, command: &'static str) {
         self.active_ms.store(now_ms, Ordering::Relaxed);
         self.said.lock().last_command = command;
     }
 
-    /// How long ago the client has sent its last command.
+    /// Milliseconds since the last command.
     pub fn idle_ms(&self, now_ms: u64) -> u64 {
         now_ms.saturating_sub(self.active_ms.load(Ordering::Relaxed))
     }
@@ -95,7 +94,7 @@ impl Client {
     }
 }
 
-/// Everybody who is connected.
+/// All connected clients.
 #[derive(Debug, Default)]
 pub struct Clients {
     connected: Mutex<BTreeMap<u64, Arc<Client>>>,
@@ -103,12 +102,12 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// How many are connected.
+    /// Number of clients.
     pub fn len(&self) -> usize {
         self.connected.lock().len()
     }
 
-    /// Whether nobody is connected.
+    /// Whether no client is connected.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -135,13 +134,13 @@ impl Clients {
         Registration { clients: self.clone(), client }
     }
 
-    /// All clients in the order in which they came.
+    /// All clients in order of arrival.
     pub fn list(&self) -> Vec<Arc<Client>> {
         self.connected.lock().values().cloned().collect()
     }
 }
 
-/// A client's place in the list; dropping it gives the place up.
+/// A client's entry in the list; dropping it removes the entry.
 #[derive(Debug)]
 pub struct Registration {
     clients: Arc<Clients>,

@@ -1,18 +1,18 @@
-//! Why a server does not start: few kinds, each saying what to do about it,
-//! and a sentence that names the address, file or setting.
+//! Errors of starting a server: a few kinds, each with a different remedy, and a
+//! message that names the address, file or setting.
 //!
-//! What a client does wrong is no error of this kind; it is answered with a
-//! reply of its protocol and never ends the server.
+//! Errors of clients are not among them: they are answered in the client's
+//! protocol and never stop the server.
 
-/// What the caller should do about an error.
+/// The kind of an error, which says what the caller should do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A setting breaks a rule: change it.
     InvalidInput,
-    /// An address is taken or not of this machine, or a file is not readable.
+    /// An address is in use or not local, or a file is not readable.
     Unavailable,
-    /// The store underneath failed.
+    /// The store failed.
     Store,
 }
 
@@ -30,17 +30,17 @@ pub struct Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// What the caller should do.
+    /// The kind of the error.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// A setting breaks a rule, which the sentence says.
+    /// A setting breaks a rule, which the message states.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self { kind: ErrorKind::InvalidInput, message: message.into(), source: None }
     }
 
-    /// An address, a file or a thread that is named cannot be had.
+    /// The named address, file or thread is unavailable.
     pub fn unavailable(
         what: impl std::fmt::Display,
         source: impl std::error::Error + Send + Sync + 'static,

@@ -1,11 +1,10 @@
-//! Listens on the HTTP address and serves a [`Site`] to those who come.
+//! Listens on the HTTP address and serves a [`Site`].
 //!
 //! Guarantees:
-//! 1. What a stranger can take is bounded: so many connections, so many bytes of a
-//!    request, so long for each, and a connection lives a minute at most, busy or not.
-//! 2. When the server shuts down, answers under way are finished and idle connections
-//!    closed.
-//! 3. Where the server has TLS, so has the site.
+//! 1. The resources of clients are bounded: the number of connections, the size of a request
+//!    head, the time to receive it, and the life of a connection (one minute, busy or idle).
+//! 2. At shutdown, responses in progress are finished and idle connections closed.
+//! 3. If the server has TLS, so does the site.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -29,27 +28,27 @@ use tokio_rustls::TlsAcceptor;
 use crate::listener::{ACCEPT_PAUSE, HANDSHAKE};
 use crate::stream::Stream;
 
-/// An answer that is whole.
+/// A complete response.
 pub type Answer = Response<Full<Bytes>>;
 
-/// Something that is shown over HTTP.
+/// An HTTP handler.
 pub trait Site: Send + Sync + 'static {
-    /// The answer to a request that came in at `local`. What it says in its body does
-    /// not matter.
+    /// The response to a request received at the local address `local`. The body of the request is
+    /// ignored.
     fn answer(&self, head: Parts, local: IpAddr) -> impl Future<Output = Answer> + Send;
 }
 
-/// Connections at once. A browser has six at most, a scraper one.
+/// Connection limit. A browser opens six at most, a scraper one.
 const CONNECTIONS_MAX: usize = 64;
-/// Bytes and lines of the head of a request.
+/// Maximum bytes and lines of a request head.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 const HEAD_LINES_MAX: usize = 64;
-/// How long the head of a request, or the next one, may take to come.
+/// The time limit to receive a request head, and of an idle connection.
 const HEAD_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a connection lives. Browsers open another one without a word; who takes no
-/// answer, or sends a byte now and then, is gone.
+/// The life of a connection. Browsers reconnect silently; a client that does not read its
+/// response, or sends a byte now and then, is disconnected.
 const LIFE: Duration = Duration::from_secs(60);
-/// How long an answer under way may take when its connection has to end.
+/// The time limit of a response in progress when its connection must close.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// A site at one address.
@@ -57,11 +56,11 @@ const LINGER: Duration = Duration::from_secs(2);
 struct HttpListener<S> {
     listener: TcpListener,
     site: Arc<S>,
-    /// What all addresses of the site share.
+    /// Connection permits, shared by all addresses of the site.
     places: Arc<Semaphore>,
 }
 
-/// Serves a site at all its addresses until `stopped` turns true. To be called inside a runtime.
+/// Serves a site at all its addresses until `stopped` becomes true. Must be called inside a runtime.
 pub fn serve_all<S: Site>(
     listeners: Vec<TcpListener>,
     site: &Arc<S>,
@@ -77,8 +76,8 @@ pub fn serve_all<S: Site>(
 }
 
 impl<S: Site> HttpListener<S> {
-    /// Accepts connections until `stopped` turns true. Each holds a clone of `alive`
-    /// until it ends.
+    /// Accepts connections until `stopped` becomes true. Each holds a clone of `alive` until it
+    /// ends.
     async fn run(
         self,
         tls: Option<TlsAcceptor>,
@@ -101,7 +100,7 @@ impl<S: Site> HttpListener<S> {
         }
     }
 
-    /// Serves a client in a task of its own, or turns it away.
+    /// Serves a client in a task of its own, or rejects it.
     fn welcome(
         &self,
         stream: TcpStream,
@@ -110,13 +109,13 @@ impl<S: Site> HttpListener<S> {
         alive: &mpsc::Sender<()>,
     ) {
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-            turn_away(&stream, tls.is_some());
+            reject(&stream, tls.is_some());
             return;
         };
         let Ok(local) = stream.local_addr() else { return };
         let (site, stopped, alive) = (Arc::clone(&self.site), stopped.clone(), alive.clone());
         tokio::spawn(async move {
-            // An answer is one write, there is nothing to wait for.
+            // A response is one write, so there is nothing to coalesce.
             let _ = stream.set_nodelay(true);
             let stream: Box<dyn Stream> = match tls {
                 None => Box::new(stream),
@@ -131,7 +130,7 @@ impl<S: Site> HttpListener<S> {
     }
 }
 
-/// Serves requests until the client leaves, its time is over, or `stopped` turns true.
+/// Serves requests until the client disconnects, its time is over, or `stopped` becomes true.
 async fn serve(
     stream: Box<dyn Stream>,
     site: Arc<impl Site>,
@@ -148,7 +147,7 @@ async fn serve(
     builder.max_buf_size(HEAD_BYTES_MAX).max_headers(HEAD_LINES_MAX);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
-        // Whatever is wrong with a request is told to the client, or the client is gone.
+        // An invalid request has been answered, or the client has disconnected.
         _ = connection.as_mut() => return,
         _ = stopped.wait_for(|stop| *stop) => {}
         () = tokio::time::sleep(LIFE) => {}
@@ -157,11 +156,11 @@ async fn serve(
     let _ = timeout(LINGER, connection).await;
 }
 
-fn turn_away(stream: &TcpStream, is_encrypted: bool) {
+fn reject(stream: &TcpStream, is_encrypted: bool) {
     let message = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\
         Content-Type: text/plain\r\nRetry-After: 1\r\n\r\ntoo many connections\n";
     if !is_encrypted {
-        // The socket's buffer is empty, so this goes out at once or never.
+        // The socket's buffer is empty, so this is sent at once or never.
         let _ = stream.try_write(message);
     }
 }

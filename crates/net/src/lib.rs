@@ -1,8 +1,8 @@
-//! What servers of any protocol share: addresses and TLS, accepting connections, streams and
-//! buffers, a bound on the bytes of requests, reads of storage under way, and HTTP.
+//! Networking that is independent of the protocol: addresses and TLS, accepting connections,
+//! streams and buffers, a bound on the bytes of requests, asynchronous reads of storage, and HTTP.
 //!
-//! Nothing here knows a protocol of clients, or what is stored. A server implements
-//! [`listener::Host`] for its clients and [`http::Site`] for its page. Modules are declared
+//! The crate depends neither on a client protocol nor on a store. A server implements
+//! [`listener::Host`] for its clients and [`http::Site`] for its HTTP address. Modules are declared
 //! bottom-up; a module names only modules above it.
 
 pub mod error;

@@ -1,9 +1,9 @@
-//! Listens on the addresses and hands those who come to their [`Host`].
+//! Listens on addresses and passes accepted clients to their [`Host`].
 //!
-//! Guarantees: an address beyond this machine is not bound without
-//! authentication unless the options insist; a socket file that nobody answers
-//! at any more is replaced, one that is in use is not; the file goes when the
-//! listener does; failing to accept (no file handles left) is waited out.
+//! Guarantees: an address that other machines can reach is not bound without
+//! authentication, unless the options allow it; a stale socket file is replaced,
+//! one in use is not; the file is removed with the listener; a failure to accept
+//! (out of file handles) is retried after a pause.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,27 +18,27 @@ use crate::address::{Address, TlsFiles};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 
-/// How long a client may take for the TLS handshake.
+/// The time limit of a TLS handshake.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long to wait when accepting fails.
+/// The pause after a failure to accept.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Clients that may wait to be accepted; the system's own bound is lower where
-/// it must be. With the 128 of the standard library a thousand clients that come
-/// at once wait seconds: those that find no slot try again after one second.
+/// Length of the accept queue; the system may lower it. With the 128 of the
+/// standard library, a thousand clients that connect at once wait seconds:
+/// those that find the queue full try again after one second.
 const BACKLOG: u32 = 4096;
-/// File handles beside those of connections: tables, logs, the runtime.
+/// File handles other than those of connections: tables, logs, the runtime.
 const OTHER_FILES: u64 = 1024;
 
 /// A bound address.
 #[derive(Debug)]
 pub enum Listener {
-    /// A port.
+    /// A TCP port.
     Tcp(TcpListener),
     /// A Unix socket and its file.
     Unix(UnixListener, SocketFile),
 }
 
-/// A socket's file; dropping it removes it.
+/// The file of a Unix socket; dropping it removes the file.
 #[derive(Debug)]
 pub struct SocketFile(PathBuf);
 
@@ -48,18 +48,18 @@ impl Drop for SocketFile {
     }
 }
 
-/// Who may reach an address.
+/// The clients that may reach an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exposure {
-    /// Anybody: clients are known, or the options insist.
+    /// Clients on any machine: they must authenticate, or the options allow it.
     Anybody,
-    /// Only who is on this machine.
+    /// Only clients on this machine.
     ThisMachine,
 }
 
 impl Exposure {
-    /// What is fit for a server that knows its clients by a password or a certificate, or
-    /// that is meant to be insecure.
+    /// The exposure of a server that authenticates clients by password or certificate, or that is
+    /// explicitly insecure.
     pub fn of(has_passwords: bool, tls: Option<&TlsFiles>, is_insecure: bool) -> Self {
         let has_certificates = tls.is_some_and(|tls| tls.client_authorities.is_some());
         match has_passwords || has_certificates || is_insecure {
@@ -72,7 +72,7 @@ impl Exposure {
 /// Binds all addresses.
 pub async fn bind_all(listen: &[Address], exposure: Exposure) -> Result<Vec<Listener>> {
     if listen.is_empty() {
-        return Err(Error::invalid("there is no address to listen on"));
+        return Err(Error::invalid("no listen address"));
     }
     let mut listeners = Vec::new();
     for address in listen {
@@ -87,7 +87,7 @@ pub async fn bind_all(listen: &[Address], exposure: Exposure) -> Result<Vec<List
     Ok(listeners)
 }
 
-/// Binds every address that `host` means.
+/// Binds every address that `host` resolves to.
 async fn bind_host(host: &str, port: u16, exposure: Exposure) -> Result<Vec<TcpListener>> {
     let mut listeners = Vec::new();
     for address in resolve(host, port).await? {
@@ -105,8 +105,8 @@ async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>> {
     let mut addresses: Vec<SocketAddr> = found.collect();
     addresses.sort_unstable();
     addresses.dedup();
-    // "localhost" may mean two addresses; a port of the system's choice can
-    // only be one of them.
+    // "localhost" may resolve to two addresses; a port chosen by the system can
+    // only belong to one of them.
     addresses.truncate(if port == 0 { 1 } else { usize::MAX });
     Ok(addresses)
 }
@@ -116,22 +116,20 @@ fn check_exposure(address: SocketAddr, exposure: Exposure) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "{address} can be reached from other machines: set a password, or ask for it to be insecure"
+        "{address} can be reached from other machines: set a password, or allow it with --insecure"
     )))
 }
 
-/// Binds the addresses of a page, if there is to be one.
+/// Binds the HTTP addresses, if there are any.
 pub async fn bind_page(http: Option<&Address>, exposure: Exposure) -> Result<Vec<TcpListener>> {
     match http {
         None => Ok(Vec::new()),
         Some(Address::Tcp(host, port)) => bind_host(host, *port, exposure).await,
-        Some(Address::Unix(_)) => {
-            Err(Error::invalid("the page is for browsers: give it a host and a port"))
-        }
+        Some(Address::Unix(_)) => Err(Error::invalid("the HTTP address must be a host and a port")),
     }
 }
 
-/// Where the page is.
+/// The URL of the page.
 pub fn url_of(listener: &TcpListener, is_encrypted: bool) -> Result<String> {
     let address = listener.local_addr();
     let address = address.map_err(|error| Error::unavailable("the address of a socket", error))?;
@@ -143,14 +141,14 @@ fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
     };
-    // A restart need not wait until the connections of the last life are
+    // A restart need not wait until the connections of the previous run are
     // forgotten.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// Makes the file and the socket that it stands for.
+/// Creates the socket and its file.
 fn make_unix(path: &Path) -> io::Result<UnixListener> {
     let socket = UnixSocket::new_stream()?;
     socket.bind(path)?;
@@ -162,7 +160,7 @@ async fn bind_unix(path: PathBuf) -> Result<Listener> {
         |error: io::Error| Error::unavailable(format!("listen on unix:{}", path.display()), error);
     let listener = match make_unix(&path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            // Left behind by a server that was killed, if nobody answers.
+            // A stale file of a killed server, if nothing listens on it.
             if UnixStream::connect(&path).await.is_ok() || !is_socket(&path) {
                 return Err(unavailable(error));
             }
@@ -184,8 +182,8 @@ fn is_socket(path: &Path) -> bool {
     })
 }
 
-/// Lets the process have as many file handles as its connections may need, as
-/// far as the system's hard limit goes.
+/// Raises the limit of file handles to the number that the connections may need, up to the
+/// system's hard limit.
 pub fn raise_file_limit(connections_max: usize) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -205,7 +203,7 @@ pub fn raise_file_limit(connections_max: usize) {
 }
 
 impl Listener {
-    /// Where it listens, with the port that the system has chosen.
+    /// The address, with the port that the system has chosen.
     pub fn address(&self) -> Result<Address> {
         match self {
             Self::Tcp(listener) => listener
@@ -216,8 +214,8 @@ impl Listener {
         }
     }
 
-    /// Accepts clients for `host` until `shutdown` turns true. Each connection holds a
-    /// clone of `alive` until it ends.
+    /// Accepts clients for `host` until `shutdown` becomes true. Each connection holds a clone of
+    /// `alive` until it ends.
     pub async fn run<H: Host>(
         self,
         host: H,
@@ -248,7 +246,7 @@ impl Listener {
         match self {
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                // A reply is one write, there is nothing to wait for.
+                // A reply is one write, so there is nothing to coalesce.
                 stream.set_nodelay(true)?;
                 rustix::net::sockopt::set_socket_keepalive(&stream, true)?;
                 let local = stream.local_addr()?.to_string();
@@ -263,17 +261,18 @@ impl Listener {
     }
 }
 
-/// Who serves the clients of a listener.
+/// Serves the clients of a listener.
 pub trait Host: Clone + Send + 'static {
-    /// What a client holds while it is connected.
+    /// A connection slot, held while the client is connected.
     type Slot: Send;
-    /// What a client is told for whom there is no room.
+    /// The reply to a client over the connection limit.
     const FULL: &'static [u8];
 
-    /// A slot for a client, if there is room. The addresses are the client's and ours.
+    /// A slot for a client, if the connection limit allows it. `peer` is the client's address,
+    /// `local` the server's.
     fn admit(&self, peer: String, local: String) -> Option<Self::Slot>;
 
-    /// Serves a client until it leaves, is asked to, or `shutdown` turns true.
+    /// Serves a client until it disconnects, is disconnected, or `shutdown` becomes true.
     fn serve(
         self,
         stream: Box<dyn Stream>,
@@ -287,7 +286,7 @@ enum Socket {
     Unix(UnixStream),
 }
 
-/// A client at the door.
+/// An accepted client.
 struct Arrival {
     stream: Socket,
     peer: String,
@@ -295,7 +294,7 @@ struct Arrival {
 }
 
 impl Arrival {
-    /// Serves the client in a task of its own, or turns it away.
+    /// Serves the client in a task of its own, or rejects it.
     fn welcome<H: Host>(
         self,
         host: H,
@@ -312,11 +311,11 @@ impl Arrival {
                 (Socket::Unix(stream), _) => Box::new(stream),
                 (Socket::Tcp(stream), None) => Box::new(stream),
                 (Socket::Tcp(stream), Some(tls)) => {
-                    // Elsewhere, so that connections without TLS take no memory for it.
+                    // Boxed, so that connections without TLS use no memory for it.
                     let accepted = Box::pin(tls.accept(stream));
                     match tokio::time::timeout(HANDSHAKE, accepted).await {
                         Ok(Ok(stream)) => Box::new(stream),
-                        // No TLS, a bad certificate, or nothing at all.
+                        // Not TLS, a bad certificate, or no data in time.
                         _ => return,
                     }
                 }
@@ -329,7 +328,7 @@ impl Arrival {
 
 impl Socket {
     fn turn_away(&self, message: &[u8], is_encrypted: bool) {
-        // The socket's buffer is empty, so this goes out at once or never.
+        // The socket's buffer is empty, so this is sent at once or never.
         let _ = match self {
             Self::Tcp(_) if is_encrypted => Ok(0),
             Self::Tcp(stream) => stream.try_write(message),

@@ -1,22 +1,22 @@
-//! Bytes on their way to a socket, in pieces.
+//! Output buffer of a socket, in pieces.
 //!
-//! Guarantees: what is put in comes out in the same order; a large value is not copied, the
-//! buffer holds on to its bytes; an empty buffer holds next to no memory.
+//! Guarantees: bytes are sent in the order in which they were added; large values are not copied
+//! but referenced; an empty buffer uses almost no memory.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
 use bytes::{Buf, Bytes};
 
-/// A value from this size on is handed to the socket as it is. Smaller ones
-/// cost less copied than as a write of their own.
+/// Values of at least this size are passed to the socket without a copy. For smaller ones a copy
+/// is cheaper than a write of their own.
 pub const UNCOPIED_BYTES_MIN: usize = 16 << 10;
 
-/// What a connection keeps of its buffer when all is sent: most replies are
-/// short, and ten thousand idle clients hold a few megabytes.
+/// Bytes of the buffer that a connection keeps when everything is sent: most replies are short,
+/// and ten thousand idle clients hold a few megabytes.
 const TAIL_BYTES_KEPT: usize = 512;
 
-/// Bytes that wait to be sent.
+/// Bytes to be sent.
 #[derive(Debug, Default)]
 pub struct Outgoing {
     pieces: VecDeque<Bytes>,
@@ -27,18 +27,18 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Bytes that wait.
+    /// Number of bytes to be sent.
     pub fn len(&self) -> usize {
         self.pieces_bytes + self.tail.len() - self.tail_sent
     }
 
-    /// Whether none wait.
+    /// Whether there are no bytes to be sent.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What is to be sent next, in pieces; fills the front of `slices`, and returns how much of
-    /// it.
+    /// Fills the front of `slices` with the next bytes to be sent, and returns the number of slices
+    /// filled.
     pub fn front<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let tail = &self.tail[self.tail_sent..];
         let pieces = self.pieces.iter().map(|piece| &piece[..]);
@@ -47,7 +47,7 @@ impl Outgoing {
         places.map(|(slice, piece)| *slice = IoSlice::new(piece)).count()
     }
 
-    /// So many bytes have been sent.
+    /// Removes `bytes` bytes that have been sent.
     pub fn advance(&mut self, mut bytes: usize) {
         while let Some(piece) = self.pieces.front_mut() {
             let count = bytes.min(piece.len());
@@ -62,7 +62,7 @@ impl Outgoing {
         self.tail_sent += bytes;
     }
 
-    /// Gives up the memory, but for a little; for a client that falls idle.
+    /// Frees most of the memory, for a client that becomes idle.
     pub fn shrink(&mut self) {
         debug_assert_eq!(self.len(), 0, "nothing is thrown away");
         self.pieces = VecDeque::new();
@@ -71,12 +71,12 @@ impl Outgoing {
         self.tail.shrink_to(TAIL_BYTES_KEPT);
     }
 
-    /// Puts bytes behind what is there.
+    /// Appends bytes.
     pub fn put(&mut self, bytes: &[u8]) {
         self.tail.extend_from_slice(bytes);
     }
 
-    /// The same with bytes that live on by themselves, and are not copied if they are many.
+    /// Appends shared bytes, without a copy if there are at least [`UNCOPIED_BYTES_MIN`].
     pub fn put_value(&mut self, bytes: &Bytes) {
         if bytes.len() >= UNCOPIED_BYTES_MIN {
             self.seal_tail();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_in_part_stays_in_order() {
+    fn partial_writes_keep_the_order() {
         let value = Bytes::from(vec![b'x'; UNCOPIED_BYTES_MIN]);
         let mut buffer = Outgoing::default();
         assert!(pieces(&buffer).is_empty());
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tail_that_has_gone_leaves_no_piece() {
+    fn a_sent_tail_leaves_no_piece() {
         let value = Bytes::from(vec![b'x'; UNCOPIED_BYTES_MIN]);
         let mut buffer = Outgoing::default();
         buffer.put(b"one");

@@ -1,12 +1,11 @@
-//! The password that clients must know.
+//! The password of clients.
 //!
-//! Guarantees: comparing takes the same time whatever the guess is, its length
-//! included; the password never shows in debug output.
+//! Guarantees: a comparison takes the same time for every guess of any length; the
+//! password never appears in debug output.
 
 use subtle::ConstantTimeEq;
 
-/// The longest password, as in Redis. Every guess is compared over so many
-/// bytes.
+/// The maximum length of a password, as in Redis. Every guess is compared over this many bytes.
 pub const PASSWORD_BYTES_MAX: usize = 512;
 
 /// A password.
@@ -17,7 +16,7 @@ pub struct Password {
 }
 
 impl Password {
-    /// `None` when it is empty or too long.
+    /// `None` if it is empty or too long.
     pub fn new(text: &str) -> Option<Self> {
         let mut padded = [0; PASSWORD_BYTES_MAX];
         padded.get_mut(..text.len())?.copy_from_slice(text.as_bytes());

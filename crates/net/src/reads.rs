@@ -1,13 +1,13 @@
-//! Reads of flash that the event loops begin, and that wake who waits for them when they end.
+//! Asynchronous flash reads: event loops submit them, and a completed read wakes its task.
 //!
 //! Guarantees:
-//! 1. No event loop waits for a read, and no thread does, where the storage has queues of reads.
-//! 2. What a queue does not take, or does not bring to its end, a thread reads.
-//! 3. No more objects are being read at once than [`Reads::permit`] gives permits: neither their memory
-//!    nor the time that a device takes for one grows with the number of clients.
+//! 1. If the storage has read queues, neither an event loop nor a thread blocks on a read.
+//! 2. A thread does the reads that a queue rejects or does not complete.
+//! 3. [`Reads::permit`] bounds the number of objects read concurrently: neither their memory nor
+//!    the time that a device takes for one grows with the number of clients.
 //!
-//! There are as many queues as event loops, taken in turn: whoever begins a read holds a queue's
-//! lock for as long as the kernel takes to pass it on. May be used from any thread.
+//! There is one queue per event loop, used round-robin: submitting a read holds the lock of a queue
+//! for the time of the system call. All methods may be called from any thread.
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use tidekv_io::{Buffer, ReadQueue, ReadRequest, Result};
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// As many reads as that keep any device busy.
+/// Maximum number of concurrent objects: enough to keep any device busy.
 const PERMITS_MAX: u64 = 128;
-/// Fewer objects are read at once where they may be so large that these are more than that many bytes.
+/// Bound on the bytes of concurrent objects: if objects may be large, fewer are read concurrently.
 const PERMITTED_BYTES: u64 = 32 << 20;
 const PERMITS_MIN: u64 = 16;
 
-/// What a queue has read, if it has.
+/// Receives the result of a queue; `None` if the queue could not read.
 type Answer = oneshot::Sender<Option<Buffer>>;
 
 /// All queues.
@@ -40,13 +40,13 @@ pub struct Reads {
 struct Queue {
     reads: Box<dyn ReadQueue>,
     waiting: Mutex<HashMap<u64, Answer>>,
-    /// Nobody answers its reads any more.
+    /// Its completions are no longer handled.
     is_dead: AtomicBool,
     tags: AtomicU64,
 }
 
 impl Reads {
-    /// Queues of the storage, if it has any, for objects of up to `object_bytes_max`.
+    /// Uses the read queues of the storage, if it has any, for objects of up to `object_bytes_max`.
     pub fn new(queues: impl Iterator<Item = Box<dyn ReadQueue>>, object_bytes_max: u64) -> Self {
         let queue = |reads| Queue {
             reads,
@@ -60,7 +60,7 @@ impl Reads {
         Self { queues: queues.map(queue).collect(), turn: AtomicUsize::new(0), permits }
     }
 
-    /// Waits until one object more may be read, which it may be as long as the permit is held.
+    /// Waits for the permit to read one more object; hold it during the read.
     pub async fn permit(&self) -> OwnedSemaphorePermit {
         match Arc::clone(&self.permits).acquire_owned().await {
             Ok(permit) => permit,
@@ -68,7 +68,7 @@ impl Reads {
         }
     }
 
-    /// The same, if nobody has to wait for it.
+    /// Returns a permit if one is available.
     pub fn try_permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.permits).try_acquire_owned().ok()
     }
@@ -78,16 +78,16 @@ impl Reads {
         self.queues.is_empty()
     }
 
-    /// How many queues there are.
+    /// Number of queues.
     pub fn len(&self) -> usize {
         self.queues.len()
     }
 
-    /// Reads.
+    /// Reads from storage.
     ///
     /// # Errors
     ///
-    /// What the storage says.
+    /// The error of the storage.
     pub async fn read(&self, request: ReadRequest) -> Result<Buffer> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         if let Some(queue) = self.queues.get(turn % self.queues.len().max(1))
@@ -99,16 +99,16 @@ impl Reads {
         let read = move || request.file.read_at(request.offset, request.len);
         match tokio::task::spawn_blocking(read).await {
             Ok(read) => read,
-            // The runtime ends before the work has begun, and this task with it.
+            // The runtime shuts down before the read has started, and this task with it.
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// Wakes those who wait for reads of that queue, for as long as the runtime is there.
+    /// Handles the completions of a queue and wakes the waiting tasks, until the runtime ends.
     pub async fn answer(&self, number: usize) -> io::Result<()> {
         let queue = &self.queues[number];
         let _end = End(queue);
-        // Not a pipe, but read like one.
+        // An eventfd, read like a pipe.
         let event = queue.reads.event().try_clone_to_owned()?;
         let event = Receiver::from_owned_fd_unchecked(event)?;
         loop {
@@ -119,7 +119,7 @@ impl Reads {
             };
             for (tag, read) in queue.reads.ended() {
                 if let Some(answer) = queue.waiting.lock().remove(&tag) {
-                    // Whoever asked may be gone.
+                    // The waiting task may have been cancelled.
                     let _ = answer.send(read);
                 }
             }
@@ -128,11 +128,11 @@ impl Reads {
 }
 
 impl Queue {
-    /// Begins a read, unless it is none for this queue now.
+    /// Submits a read; `None` if the queue cannot take it now.
     fn begin(&self, request: ReadRequest) -> Option<oneshot::Receiver<Option<Buffer>>> {
         let tag = self.tags.fetch_add(1, Ordering::Relaxed);
         let (answer, ended) = oneshot::channel();
-        // Before it can end.
+        // Before it can complete.
         {
             let mut waiting = self.waiting.lock();
             if self.is_dead.load(Ordering::Acquire) {
@@ -148,7 +148,8 @@ impl Queue {
     }
 }
 
-/// Nobody answers the reads of that queue any more: who waits for one, or will, reads by himself.
+/// Marks a queue as dead when dropped: tasks that wait for its reads, now or later, fall back to a
+/// thread.
 struct End<'q>(&'q Queue);
 
 impl Drop for End<'_> {
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_for_a_read_is_told_what_it_read() {
+    async fn a_waiting_task_receives_the_bytes_of_its_read() {
         let directory = tempfile::tempdir().expect("there is room");
         let (storage, path) = (LocalStorage::new(), directory.path().join("file"));
         let file = storage.create(&path, Access::Buffered).expect("there is room");
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn when_nobody_answers_any_more_threads_read() {
+    async fn threads_read_when_completions_are_no_longer_handled() {
         let directory = tempfile::tempdir().expect("there is room");
         let (storage, path) = (LocalStorage::new(), directory.path().join("file"));
         let file = storage.create(&path, Access::Buffered).expect("there is room");
@@ -227,7 +228,7 @@ mod tests {
         });
         answering.abort();
         let _ = answering.await;
-        // One that was begun before is answered, or read anew.
+        // A read submitted before is completed, or repeated by a thread.
         reads.queues.iter().for_each(|queue| drop(End(queue)));
         for read in [waiting.await.expect("it ends"), reads.read(request()).await] {
             assert_eq!(&*read.expect("it is there"), 10_u32.to_le_bytes());
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn as_many_read_at_once_as_their_size_allows() {
+    async fn the_size_of_objects_bounds_concurrent_reads() {
         for (object_bytes_max, permits) in [(4 << 10, 128), (1 << 20, 32), (1 << 30, 16)] {
             let reads = Reads::new(std::iter::empty(), object_bytes_max);
             assert_eq!(reads.permits.available_permits(), permits);
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_there_are_no_queues_threads_read() {
+    async fn threads_read_where_there_are_no_queues() {
         let storage = MemoryStorage::new();
         storage.write_file("/file", &numbers());
         let file = storage.open(Path::new("/file"), Access::Buffered).expect("it is there");

@@ -1,8 +1,8 @@
-//! A byte stream in both directions: TCP, TLS or a Unix socket; and how connections read
-//! from it and send to it.
+//! A bidirectional byte stream (TCP, TLS or a Unix socket), and how connections read from it and
+//! write to it.
 //!
-//! Guarantees: a connection that waits for bytes holds no buffer for them; who takes nothing
-//! of what is sent for too long is given up.
+//! Guarantees: a connection that waits for bytes holds no buffer for them; a client that does not
+//! read its replies for too long is disconnected.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -16,26 +16,26 @@ use tokio::time::timeout;
 
 use crate::outgoing::Outgoing;
 
-/// How much is read at once, and into a buffer that all connections of a thread
-/// share: so idle ones need none.
+/// Bytes of one read, into a buffer shared by all connections of a thread, so that idle
+/// connections need none.
 pub const SCRATCH_BYTES: usize = 64 << 10;
-/// Pieces that are sent at once: large values among small replies.
+/// Maximum pieces of one write: large values among small replies.
 const SLICES_MAX: usize = 16;
-/// How long to wait for the client's end after ours: closing while more of its
-/// requests arrive would destroy the reply that it has not read yet.
+/// The time to wait for the client to close after the server has: closing while more requests
+/// arrive would discard the reply that the client has not read yet.
 const LINGER: Duration = Duration::from_millis(500);
 
 thread_local! {
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; SCRATCH_BYTES].into());
 }
 
-/// A byte stream in both directions.
+/// A bidirectional byte stream.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// Waits for bytes, shows them to `take`, and returns how many came; 0 at the end of the
-/// stream. Nothing is lost when it is cancelled.
+/// Waits for bytes, passes them to `take`, and returns their number; 0 at the end of the stream.
+/// Cancellation loses no bytes.
 pub async fn read(stream: &mut dyn Stream, mut take: impl FnMut(&[u8])) -> io::Result<usize> {
     poll_fn(|context| {
         SCRATCH.with_borrow_mut(|scratch| {
@@ -48,7 +48,7 @@ pub async fn read(stream: &mut dyn Stream, mut take: impl FnMut(&[u8])) -> io::R
     .await
 }
 
-/// Sends everything; `sent` is told of each part that has gone.
+/// Sends everything; calls `sent` with the bytes of each write.
 pub async fn send(
     stream: &mut dyn Stream,
     outgoing: &mut Outgoing,
@@ -72,17 +72,17 @@ pub async fn send(
     within(patience, stream.flush()).await
 }
 
-/// Ends the stream so that what was sent last arrives.
+/// Closes the stream so that the last reply arrives.
 pub async fn end(stream: &mut dyn Stream) {
     if stream.shutdown().await.is_err() {
         return;
     }
-    // Not into a buffer of its own, which each connection would have room for all its life.
+    // Not into a buffer of its own, which would enlarge every connection's future.
     let linger = async { while read(stream, |_| {}).await.is_ok_and(|count| count > 0) {} };
     let _ = timeout(LINGER, linger).await;
 }
 
-/// Like [`timeout`], but looks at a clock only if the future is not ready at once.
+/// Like [`timeout`], but reads the clock only if the future is not ready at once.
 async fn within<T>(limit: Duration, future: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     let mut future = pin!(future);
     let at_once = poll_fn(|context| match future.as_mut().poll(context) {

@@ -1,4 +1,4 @@
-//! The threads of a server: event loops that serve connections, and I/O threads that wait.
+//! The threads of a server: event loops that serve connections, and I/O threads that block.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use tokio::sync::mpsc;
 
 use crate::error::{Error, Result};
 
-/// How many processors there are.
+/// Number of processors.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// How many event loops there are: as asked for, or one for each processor but one: flushes,
-/// compactions and threads that wait for storage need theirs as well. Writers of several loops
-/// wait for each other, and longest for one that has just lost its processor.
-pub fn event_loops(asked_for: Option<usize>) -> usize {
-    asked_for.unwrap_or_else(|| processors() - 1).max(1)
+/// Number of event loops: as requested, or one less than the number of processors, because flushes,
+/// compactions and I/O threads need one as well. Writers of several loops wait for each other, and
+/// longest for one that has just been preempted.
+pub fn event_loops(requested: Option<usize>) -> usize {
+    requested.unwrap_or_else(|| processors() - 1).max(1)
 }
 
-/// Makes them.
+/// Starts the threads.
 pub fn runtime(name: &str, event_loops: usize, io_threads: usize) -> Result<Runtime> {
     Builder::new_multi_thread()
         .worker_threads(event_loops)
@@ -30,13 +30,13 @@ pub fn runtime(name: &str, event_loops: usize, io_threads: usize) -> Result<Runt
         .map_err(|error| Error::unavailable("the server's threads", error))
 }
 
-/// Waits until nobody is alive any more, up to `deadline`, and ends the threads. Whether
-/// everybody had gone.
+/// Waits up to `deadline` until all holders of `alive` have ended, and stops the threads. Returns
+/// whether all had ended.
 pub fn drain(runtime: Runtime, alive: &mut mpsc::Receiver<()>, deadline: Duration) -> bool {
     let drained = runtime.block_on(async {
         tokio::time::timeout(deadline, async { while alive.recv().await.is_some() {} }).await
     });
-    // A commit on an I/O thread cannot be cut off; it ends by itself.
+    // A commit on an I/O thread cannot be interrupted; it ends by itself.
     runtime.shutdown_timeout(if drained.is_ok() { deadline } else { Duration::ZERO });
     drained.is_ok()
 }

@@ -12,7 +12,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::address::TlsFiles;
 use crate::error::{Error, Result};
 
-/// Reads the files and makes what turns a TCP connection into a TLS one.
+/// Reads the files and creates the acceptor that wraps TCP connections in TLS.
 pub fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor> {
     let certificates = certificates(&files.certificate)?;
     let key = PrivateKeyDer::from_pem_file(&files.key)
@@ -45,7 +45,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
         .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>)
         .map_err(unavailable)?;
     if certificates.is_empty() {
-        return Err(Error::invalid(format!("{} holds no certificate", path.display())));
+        return Err(Error::invalid(format!("{} contains no certificate", path.display())));
     }
     Ok(certificates)
 }

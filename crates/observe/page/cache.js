@@ -1,5 +1,5 @@
-// The page of a cache: says in words and figures what its tiers and its flash devices do. All
-// numbers come from /api/stats; docs/reference/memcached.md has their names.
+// The page of a cache: its headline, figures and texts, and the state of its flash devices. All
+// numbers come from /api/stats; docs/reference/memcached.md explains their names.
 
 import { element, shape } from "/figures.js";
 import { drawCurves } from "/curves.js";
@@ -7,16 +7,16 @@ import { $, addFigure, latency, rate, ring, share, told, watch } from "/live.js"
 import { SPACE, bytes, number, percent } from "/words.js";
 
 const TIERS = [
-  { kind: "kv", field: "dram_hits", name: "DRAM", what: "Found in memory, without waiting." },
-  { kind: "block", field: "flash_hits", name: "Flash", what: "Found on a device or in what waits to be written to it." },
-  { kind: "measuring", field: "misses", name: "Not there", what: "Never stored, over its time, or gone for want of room." },
+  { kind: "kv", field: "dram_hits", name: "DRAM", what: "Hits in memory, without waiting." },
+  { kind: "block", field: "flash_hits", name: "Flash", what: "Hits on a device or in its write buffers." },
+  { kind: "measuring", field: "misses", name: "Misses", what: "Never stored, expired, or evicted." },
 ];
-/** By the numbers of the samples: the worse, the higher. */
+/** By number in the samples: higher is worse. */
 const STATES = [
   { name: "ok", what: "works" },
-  { name: "suspect", what: "has failed or been slow lately" },
-  { name: "warming", what: "is back, and its keys move back to it as they are asked for" },
-  { name: "out", what: "is not used; its keys go to other devices" },
+  { name: "suspect", what: "has failed or been slow recently" },
+  { name: "warming", what: "is back in service, and its keys move back to it as they are requested" },
+  { name: "out", what: "is out of service; its keys go to other devices" },
 ];
 const clock = (ms) => new Date(ms).toLocaleTimeString([], { hour12: false });
 const of = (name, device) => `${name}@${device}`;
@@ -27,14 +27,14 @@ const layer = ({ kind, field, name }) => ({
   kind, name, value: (i) => rate(field, i), filled: (i) => rate(field, i),
 });
 const line = (kind, name, field, dashed = false) => ({ kind, name, dashed, value: (i) => rate(field, i) });
-/** A quotient of sums; null where there is nothing to divide by. */
+/** A quotient; null if the divisor is 0. */
 const ratio = (above, below) => (below > 0 ? above / below : null);
 
-const inVain = (i) => rate("index_reads_in_vain", i) + rate("object_reads_in_vain", i);
-const readsForAHit = (i) =>
-  ratio(rate("index_reads", i) + rate("object_reads", i) - inVain(i), rate("device_hits", i));
-const readsForAMiss = (i) => ratio(inVain(i), rate("misses", i));
-/** Objects count when they are put into a buffer, and segments when they are written: a minute evens that out. */
+const readsOfMisses = (i) => rate("index_reads_of_misses", i) + rate("object_reads_of_misses", i);
+const readsPerHit = (i) =>
+  ratio(rate("index_reads", i) + rate("object_reads", i) - readsOfMisses(i), rate("device_hits", i));
+const readsPerMiss = (i) => ratio(readsOfMisses(i), rate("misses", i));
+/** Objects count when they enter a buffer, segments when they are written: a minute averages that out. */
 const amplification = (i) => {
   const mean = (name) => ring().mean(name, i, told.rings.fine === ring() ? 60 : 6);
   return ratio(mean("flash_bytes_written"), mean("object_bytes_written"));
@@ -43,12 +43,12 @@ const amplification = (i) => {
 const [dram, flash, absent] = TIERS;
 const SPECS = {
   lookups: {
-    layers: true, format: number, nothing: "nothing asked lately",
-    // From the bottom: deep water, shallow water, and what is dry.
+    layers: true, format: number, nothing: "no recent lookups",
+    // From the bottom.
     series: [layer(flash), layer(dram), layer(absent)],
   },
   hits: {
-    format: percent, max: 1, nothing: "nothing asked lately",
+    format: percent, max: 1, nothing: "no recent lookups",
     series: [
       { kind: "strong", name: "both", value: (i) => share(["dram_hits", "flash_hits"], ["misses"], i) },
       { kind: "kv", name: "DRAM", value: (i) => share(["dram_hits"], ["flash_hits", "misses"], i) },
@@ -60,7 +60,7 @@ const SPECS = {
     series: [
       line("kv", "objects", "dram_bytes"),
       line("block", "flash", "flash_dram_bytes"),
-      line("soft", "allowed", "dram_bytes_max", true),
+      line("soft", "budget", "dram_bytes_max", true),
     ],
   },
   objects: {
@@ -68,30 +68,30 @@ const SPECS = {
     series: [line("kv", "in DRAM", "dram_objects"), line("block", "on flash", "flash_objects")],
   },
   reads: {
-    format: number, least: 1, nothing: "no lookup came to flash lately",
+    format: number, least: 1, nothing: "no recent flash lookups",
     series: [
-      { kind: "accent", name: "for a hit", value: readsForAHit },
-      { kind: "strong", name: "for a miss", value: readsForAMiss },
+      { kind: "accent", name: "per hit", value: readsPerHit },
+      { kind: "strong", name: "per miss", value: readsPerMiss },
     ],
   },
   amplification: {
-    format: number, least: 1, nothing: "nothing written lately",
-    series: [{ kind: "accent", name: "written for a byte", value: amplification }],
+    format: number, least: 1, nothing: "no recent writes",
+    series: [{ kind: "accent", name: "bytes written per byte", value: amplification }],
   },
   written: {
     format: bytes, isBytes: true, least: 1024,
     series: [
-      line("accent", "all that is written", "flash_bytes_written"),
+      line("accent", "all bytes written", "flash_bytes_written"),
       line("strong", "keys and values", "object_bytes_written"),
-      line("soft", "expired early", "expired_early_bytes", true),
+      line("soft", "evicted early", "expired_early_bytes", true),
     ],
   },
   left: {
     format: number, least: 1,
     series: [
-      line("accent", "flash too slow", "bypassed"),
+      line("accent", "no write buffer", "bypassed"),
       line("strong", "too large", "too_large"),
-      line("soft", "beyond the budget", "over_budget", true),
+      line("soft", "over budget", "over_budget", true),
     ],
   },
   load: {
@@ -100,7 +100,7 @@ const SPECS = {
       line("accent", "requests", "requests"),
       line("strong", "evictions", "evictions"),
       line("kv", "invalidations", "invalidations"),
-      line("soft", "connections now", "clients", true),
+      line("soft", "connections", "clients", true),
     ],
   },
   latency: latency("request"),
@@ -108,7 +108,7 @@ const SPECS = {
 
 // ---- Devices ----
 
-/** What is drawn of each device. */
+/** The card of each device. */
 const cards = [];
 
 /** Stretches of one state each, oldest first, in the samples that there are. */
@@ -117,7 +117,7 @@ function stretches(device) {
   times.forEach((ms, i) => {
     const state = ring().at(of("state", device), i);
     if (state === null) return;
-    // A sample says what was until then.
+    // A sample covers the time up to its end.
     const from = i > 0 ? times[i - 1] : ms - 1000;
     const last = found.at(-1);
     if (last?.state === state) last.to = ms;
@@ -126,7 +126,7 @@ function stretches(device) {
   return found;
 }
 
-function makeCard(seat) {
+function makeCard(index) {
   const card = {
     path: element("span", { class: "path" }),
     state: element("b", { class: "state" }),
@@ -135,28 +135,28 @@ function makeCard(seat) {
     facts: element("dl", { class: "facts" }),
     figure: element("figure"),
   };
-  const about = "How long lookups take that read this device, once or twice.";
-  card.item = element("li", { "data-device": seat },
+  const about = "Latency of lookups that read this device, once or twice.";
+  card.item = element("li", { "data-device": index },
     element("h3", {}, card.path, card.state), card.strip, card.changes, card.facts,
     element("p", { class: "quiet" }, about), card.figure);
   $("devices").append(card.item);
-  addFigure(card.figure, latency("read", of("", seat)));
+  addFigure(card.figure, latency("read", of("", index)));
   return card;
 }
 
-function facts(device, seat, at) {
-  const then = (name) => ring().at(of(name, seat), at);
+function facts(device, index, at) {
+  const then = (name) => ring().at(of(name, index), at);
   const objects = then("objects"), segments = then("segments") ?? 0;
-  const index = objects > 0 ? `${perObject(then("index_bytes") / objects)} each` : "–";
+  const perEntry = objects > 0 ? `${perObject(then("index_bytes") / objects)} each` : "–";
   return [
-    ["size", bytes(device.bytes), "How much of it may be used."],
-    ["segments", `${segments} of ${device.segments_max}`, "Objects lie in segments, which come and go whole."],
-    ["objects", objects === null ? "–" : number(objects), "About: some of them have been replaced since."],
-    ["index", index, "DRAM that is there for each object: filters, changes, and what is fixed for a partition or a segment."],
-    ["read", `${number(rate(of("reads", seat), at))}${SPACE}/s`, "Pages of the index and records that lookups read."],
-    ["written", `${bytes(rate(of("bytes_written", seat), at) ?? 0)}${SPACE}/s`, "Segments, pages of the index and other metadata."],
-    ["out", times(then("times_out")), "How often it was taken out since the start."],
-    ["back", times(then("times_back")), "How often it came back, empty."],
+    ["size", bytes(device.bytes), "Usable size."],
+    ["segments", `${segments} of ${device.segments_max}`, "Objects are stored in segments, which are written and evicted as a whole."],
+    ["objects", objects === null ? "–" : number(objects), "Estimated: some of them have been replaced since."],
+    ["index", perEntry, "DRAM of the index for each object: filters, changes, and the fixed part of each partition and segment."],
+    ["read", `${number(rate(of("reads", index), at))}${SPACE}/s`, "Index pages and records read by lookups."],
+    ["written", `${bytes(rate(of("bytes_written", index), at) ?? 0)}${SPACE}/s`, "Segments, index pages and other metadata."],
+    ["outages", times(then("outages")), "Times that it was taken out of service since the start."],
+    ["recoveries", times(then("recoveries")), "Times that it returned to service, empty."],
   ];
 }
 
@@ -181,17 +181,17 @@ function drawStrip(card, found, from, to) {
   card.strip.replaceChildren(...parts);
 }
 
-function drawDevice(device, seat, at, isNow, from, to) {
-  const card = (cards[seat] ??= makeCard(seat));
-  const then = ring().at(of("state", seat), at);
-  // A sample has the worst of its time; the present is what it is.
+function drawDevice(device, index, at, isNow, from, to) {
+  const card = (cards[index] ??= makeCard(index));
+  const then = ring().at(of("state", index), at);
+  // A sample has the worst state of its time; the present state is that of the device.
   const state = isNow || then === null ? device.state : STATES[then].name;
   card.item.dataset.state = state;
   card.item.className = state;
   card.path.textContent = device.path;
   card.state.textContent = state;
   card.state.title = `It ${STATES.find(({ name }) => name === state).what}.`;
-  const found = stretches(seat);
+  const found = stretches(index);
   drawStrip(card, found, from, to);
   const changes = found.slice(-7).map((stretch, i) => {
     const when = i + found.length <= 7 && i === 0 ? "first" : clock(stretch.from);
@@ -200,7 +200,7 @@ function drawDevice(device, seat, at, isNow, from, to) {
   card.changes.replaceChildren(...(found.length > 1 ? changes : []));
   const said = found.map((stretch) => `${STATES[stretch.state].name} from ${clock(stretch.from)}`);
   card.strip.setAttribute("aria-label", `${device.path}: ${said.join(", ")}.`);
-  const pairs = facts(device, seat, at).flatMap(([name, text, what]) => [
+  const pairs = facts(device, index, at).flatMap(([name, text, what]) => [
     element("dt", { title: what }, name), element("dd", { title: what }, text),
   ]);
   card.facts.replaceChildren(...pairs);
@@ -210,7 +210,7 @@ function drawTiers(at) {
   const items = TIERS.map(({ kind, field, name, what }) => {
     const others = TIERS.filter((other) => other.field !== field).map((other) => other.field);
     const part = share([field], others, at);
-    const text = part === null ? "nothing asked lately" : `${number(rate(field, at))}${SPACE}/s, ${percent(part)}`;
+    const text = part === null ? "no recent lookups" : `${number(rate(field, at))}${SPACE}/s, ${percent(part)}`;
     return element("li", { class: kind, "data-tier": field, "data-share": part ?? "" },
       element("h3", {}, name), element("p", {}, text), element("p", { class: "quiet" }, what));
   });
@@ -225,14 +225,14 @@ const COLUMNS = [
   ["DRAM", (one) => `${bytes(one.dram_bytes)} of ${bytes(one.dram_bytes_max)}`],
   ["flash", (one) => (one.flash_bytes_max ? bytes(one.flash_bytes_max) : "–")],
   ["objects in DRAM", (one) => number(one.dram_objects)],
-  ["on flash, about", (one) => number(one.flash_objects)],
-  ["found in DRAM", (one) => found(one, one.dram_hits)],
+  ["on flash, estimated", (one) => number(one.flash_objects)],
+  ["hit ratio in DRAM", (one) => found(one, one.dram_hits)],
   ["on flash", (one) => found(one, one.flash_hits)],
 ];
 
 function found(one, hits) {
-  const asked = one.dram_hits + one.flash_hits + one.misses;
-  return asked ? percent(hits / asked) : "–";
+  const lookups = one.dram_hits + one.flash_hits + one.misses;
+  return lookups ? percent(hits / lookups) : "–";
 }
 
 function drawTenants() {
@@ -250,7 +250,7 @@ function drawn(at, isNow, from, to) {
   told.stats.devices.forEach((device, i) => drawDevice(device, i, at, isNow, from, to));
 }
 
-// ---- Words ----
+// ---- Texts ----
 
 function headline() {
   const { fine } = told.rings;
@@ -259,17 +259,17 @@ function headline() {
   const mean = (name) => fine.mean(name, last, 5) ?? 0;
   const requests = mean("requests"), hits = mean("dram_hits") + mean("flash_hits");
   if (requests < 0.05) {
-    return told.stats.numbers["server.requests"] === 0 ? "Nothing has been asked of this cache yet." : "No requests at the moment.";
+    return told.stats.numbers["server.requests"] === 0 ? "No requests received yet." : "No requests right now.";
   }
   const count = number(requests < 10 ? requests : Math.round(requests));
-  const one = `${count} request${count === "1" ? "" : "s"} a second`;
-  const asked = hits + mean("misses");
-  if (asked < 0.05) return `${one}, none of which asks for an object.`;
-  const flashes = told.stats.devices.length ? `, ${percent(mean("flash_hits") / asked)} on flash` : "";
-  return `${one}; of the objects asked for ${percent(mean("dram_hits") / asked)} were in DRAM${flashes}.`;
+  const one = `${count} request${count === "1" ? "" : "s"} per second`;
+  const lookups = hits + mean("misses");
+  if (lookups < 0.05) return `${one}, none of them lookups.`;
+  const flashes = told.stats.devices.length ? `, ${percent(mean("flash_hits") / lookups)} on flash` : "";
+  return `${one}; hit ratio ${percent(mean("dram_hits") / lookups)} in DRAM${flashes}.`;
 }
 
-/** When a device was out last, in what there is of its history. */
+/** The last outage of a device in the history. */
 function outage() {
   const all = told.stats.devices.flatMap((device, i) =>
     stretches(i).filter(({ state }) => state === 3).map((stretch) => ({ ...stretch, path: device.path })));
@@ -278,21 +278,21 @@ function outage() {
 
 function reason() {
   const { devices } = told.stats;
-  if (!devices.length) return "There is no flash behind it: what leaves DRAM is gone.";
+  if (!devices.length) return "No flash tier: objects evicted from DRAM are lost.";
   const inState = (state) => devices.filter((device) => device.state === state).map(({ path }) => path);
   const they = (paths, one, many) => `${paths.join(" and ")} ${paths.length === 1 ? one : many}`;
   const out = inState("out"), suspect = inState("suspect"), warming = inState("warming");
   const parts = [];
   if (out.length) {
-    const keys = out.length < devices.length ? "what belongs there goes to the other devices" : "DRAM is all there is";
-    parts.push(`${they(out, "is", "are")} out: ${keys} until ${out.length === 1 ? "it is" : "they are"} back.`);
+    const keys = out.length < devices.length ? "its keys go to the other devices" : "only DRAM is in service";
+    parts.push(`${they(out, "is", "are")} out of service: ${keys} until ${out.length === 1 ? "it returns" : "they return"}.`);
   }
-  if (suspect.length) parts.push(`${they(suspect, "has", "have")} failed or been slow lately, and will be taken out if that goes on.`);
-  if (warming.length) parts.push(`${they(warming, "is", "are")} back and warming.`);
+  if (suspect.length) parts.push(`${they(suspect, "has", "have")} failed or been slow recently, and will be taken out of service if that continues.`);
+  if (warming.length) parts.push(`${they(warming, "is", "are")} back in service and warming.`);
   if (parts.length) return parts.join(" ");
   const all = ["The flash device works", "Both flash devices work"][devices.length - 1] ?? `All ${devices.length} flash devices work`;
   const last = outage();
-  return last ? `${all}; ${last.path} was out from ${clock(last.from)} to ${clock(last.to)}.` : `${all}.`;
+  return last ? `${all}; ${last.path} was out of service from ${clock(last.from)} to ${clock(last.to)}.` : `${all}.`;
 }
 
 function show() {
@@ -309,7 +309,7 @@ function show() {
   $("elastic").hidden = !stats.elastic?.last;
   if (stats.elastic?.last) {
     const { resizes, last, unix_ms: at } = stats.elastic;
-    $("elastic").textContent = `Sizes follow what is asked, and have changed ${times(resizes)}. At ${clock(at)}: ${last}.`;
+    $("elastic").textContent = `Sizes adapt to the requests and have changed ${times(resizes)}. At ${clock(at)}: ${last}.`;
   }
 }
 

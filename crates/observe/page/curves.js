@@ -1,12 +1,12 @@
-// What caches of other sizes would miss: a curve for each tenant, with what there is now. Sizes
-// go up by a constant factor. Numbers come from /api/stats (`curves`).
+// Miss-ratio curves: one for each tenant or keyspace, with its current size marked. The size axis
+// is logarithmic. Numbers come from /api/stats (`curves`).
 
 import { element, shape } from "/figures.js";
 import { SPACE, bytes, duration, number, percent } from "/words.js";
 
 const WIDTH = 420, HEIGHT = 190, LEFT = 44, RIGHT = 12, TOP = 10, BOTTOM = 26;
 
-/** What a cache of that size misses: between points as much as at the smaller one. */
+/** The miss ratio at a size: that of the largest point not above it. */
 function missRatio(points, size) {
   let found = 1;
   for (const [at, ratio] of points) {
@@ -16,7 +16,7 @@ function missRatio(points, size) {
   return found;
 }
 
-/** Powers of two in a range, few enough to be read. */
+/** Powers of two in a range, at most six. */
 function marks(low, high) {
   const first = Math.ceil(Math.log2(low)), last = Math.floor(Math.log2(high));
   const step = Math.max(1, Math.ceil((last - first + 1) / 6));
@@ -25,7 +25,7 @@ function marks(low, high) {
   return found;
 }
 
-/** Where on a curve something is. */
+/** A mark on a curve. */
 function place(x, y, size, ratio, kind, text) {
   const mark = shape("g", { class: kind });
   mark.append(
@@ -57,12 +57,12 @@ function draw(curve, has) {
   svg.append(shape("path", { class: "curve", d: `${path}H${x(high).toFixed(1)}` }));
   for (const { kind, name, size } of has.filter((one) => one.size > 0)) {
     const ratio = missRatio(curve.points, size);
-    svg.append(place(x, y, size, ratio, kind, `${name}, ${bytes(size)}: ${percent(ratio)} missed`));
+    svg.append(place(x, y, size, ratio, kind, `${name}, ${bytes(size)}: miss ratio ${percent(ratio)}`));
   }
   return svg;
 }
 
-/** What a tenant or a keyspace has: DRAM for objects, and flash with it; nothing where it shares it. */
+/** The current sizes of a tenant or keyspace: DRAM, and DRAM with flash; none if it shares its memory. */
 function has(curve) {
   if (curve.dram_bytes_max === undefined) return [];
   const memory = Math.max(0, curve.dram_bytes_max - (curve.flash_dram_bytes ?? 0));
@@ -75,10 +75,10 @@ function words(curve, all) {
   const size = all.at(-1)?.size;
   const at = (factor) => percent(missRatio(curve.points, size * factor));
   const parts = [];
-  if (size) parts.push(`With ${bytes(size)}, as there is now, ${at(1)} of the requests are missed; with half of it ${at(0.5)}, with twice ${at(2)}.`);
-  const backend = curve.backend_us === undefined ? "" : `, and ${duration(curve.backend_us)} from a miss until its object was stored`;
-  parts.push(`Seen in ${number(curve.seconds)}${SPACE}s: ${number(curve.requests)} requests, of ${percent(curve.sampled)} of the keys${backend}.`);
-  if (curve.lost > 0) parts.push(`${number(curve.lost)} could not be looked at in time.`);
+  if (size) parts.push(`Miss ratio with the current ${bytes(size)}: ${at(1)}; with half of it ${at(0.5)}, with twice ${at(2)}.`);
+  const backend = curve.backend_us === undefined ? "" : `, and ${duration(curve.backend_us)} from a miss to the store of its object`;
+  parts.push(`Measured for ${number(curve.seconds)}${SPACE}s: ${number(curve.requests)} requests, sampled from ${percent(curve.sampled)} of the keys${backend}.`);
+  if (curve.unseen > 0) parts.push(`${number(curve.unseen)} requests fell between the measured bursts.`);
   return parts.join(" ");
 }
 

@@ -1,9 +1,9 @@
-// Drawing: lines and layers over time, each with a legend that says the numbers of the
-// moment looked at and a table of the same numbers. Knows nothing of the store.
+// Figures: lines and layers over time, each with a legend of the values at the selected time
+// and a table of all values. Independent of the meaning of the series.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element with attributes and children; texts become text, never markup. */
+/** An element with attributes and children; strings become text, never markup. */
 export function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -38,7 +38,7 @@ function decades(low, high) {
   return Array.from({ length: to - from + 1 }, (_, at) => 10 ** (from + at));
 }
 
-/** A line through points, broken where there is none. */
+/** A line through points, broken where a point is missing. */
 function line(points) {
   let text = "", isOpen = false;
   for (const point of points) {
@@ -49,7 +49,7 @@ function line(points) {
   return text;
 }
 
-/** The area between two lines of as many points; where one is missing there is none. */
+/** The area between two lines with the same number of points; empty where a point is missing. */
 function area(upper, lower) {
   let text = "", top = [], bottom = [];
   const close = () => {
@@ -65,7 +65,7 @@ function area(upper, lower) {
   return text;
 }
 
-/** Where a name fits between two lines: in the middle of the longest stretch that is high enough. */
+/** A place for a name between two lines: the middle of the longest stretch that is high enough. */
 function widest(upper, lower, height) {
   let best = null, from = null;
   upper.forEach((point, at) => {
@@ -81,7 +81,7 @@ function widest(upper, lower, height) {
 
 const clock = (ms) => new Date(ms).toLocaleTimeString([], { hour12: false });
 
-/** Moments of a table: as many as fit, evenly, the last one among them. */
+/** The rows of a table: at most `most`, evenly spaced, including the last sample. */
 function moments(length, most = 24) {
   const step = Math.max(1, Math.ceil(length / most));
   const found = [];
@@ -93,7 +93,7 @@ function moments(length, most = 24) {
  * A figure. `spec` has `series`, each with `name`, `kind` (a class of the style sheet),
  * `value(at)` and perhaps `format`; `format` for the axis; and either layers
  * (`layers: true`, series with `filled(at)`), or lines (`scale: "log"`, `max`, `between`:
- * fill what lies between the first two).
+ * fill the area between the first two).
  */
 export class Figure {
   constructor(figure, spec, onPoint) {
@@ -142,7 +142,7 @@ export class Figure {
     const parts = [...this.axes(bounds, y, x)];
     if (!columns.some((column) => column.some((value) => value !== null))) {
       const middle = { x: this.frame.left + this.frame.width / 2, y: this.frame.top + this.frame.height / 2 };
-      parts.push(shape("text", { class: "nothing", ...middle }, spec.nothing || "nothing yet"));
+      parts.push(shape("text", { class: "nothing", ...middle }, spec.nothing || "no data yet"));
     } else {
       parts.push(...(spec.layers ? this.layers(columns, x, y) : this.lines(columns, x, y)));
     }
@@ -168,7 +168,7 @@ export class Figure {
     }
     const marks = steps(max || spec.least || 1, spec.isBytes);
     const last = marks[marks.length - 1];
-    // Layers end at the budget; lines get a round end above them.
+    // The axis of layers ends at the budget, that of lines at a round number above them.
     if (!spec.layers && last < max) marks.push(last + (marks[1] - marks[0] || 1));
     return spec.layers ? [...marks, max] : marks;
   }
@@ -184,7 +184,7 @@ export class Figure {
 
   *axes(bounds, y, x) {
     const { left, top, width, height } = this.frame;
-    // The end of the layers is the budget; a mark just below it makes room for it.
+    // The top mark of layers is the budget; a mark just below it is omitted.
     const isClear = (mark) => mark === bounds.at(-1) || y(mark) - y(bounds.at(-1)) > 14;
     const marks = this.spec.layers ? bounds.filter(isClear) : bounds;
     for (const mark of marks) {
@@ -230,7 +230,7 @@ export class Figure {
       const edge = line(upper.map((point, i) => (columns[which][i] > 0 ? point : null)));
       lines.push(shape("path", { class: "boundary", d: edge }));
       lines.push(shape("path", { class: `target ${series.kind}`, d: edge, "data-target": series.kind }));
-      // In deep water rather than in a long shallow.
+      // In a high part rather than in a long flat one.
       const place = [160, 100, 60, 40, 24].map((height) => widest(upper, lower, height))
         .find((place) => place && place.width > 9 * series.name.length + 16);
       if (place) {
@@ -249,7 +249,7 @@ export class Figure {
     });
     texts.forEach((text, which) => { this.values[which].textContent = text; });
     const said = this.spec.series.map((series, which) => `${series.name} ${texts[which]}`);
-    this.svg.setAttribute("aria-label", `${said.join(", ")}. The numbers over time are in the table.`);
+    this.svg.setAttribute("aria-label", `${said.join(", ")}. The values over time are in the table.`);
   }
 
   fillTable() {

@@ -1,5 +1,5 @@
-// What the pages have in common: they ask the server once a second for what is new, keep it,
-// draw it, and let people look back. Knows nothing of what the numbers mean.
+// Shared by both pages: polls the server once a second for new samples, keeps them, draws the
+// figures, and lets the reader go back in time. Independent of the meaning of the fields.
 
 import { Figure } from "/figures.js";
 import { duration } from "/words.js";
@@ -7,13 +7,13 @@ import { duration } from "/words.js";
 export const $ = (id) => document.getElementById(id);
 const root = document.documentElement;
 
-// ---- What the server has told ----
+// ---- Samples of the server ----
 
-/** Samples of one length: moments, and a list of numbers for each field. */
+/** Samples of one interval: their end times, and a list of values for each field. */
 class Ring {
   constructor() { this.times = []; this.values = {}; }
 
-  /** Samples of parts, such as devices, are kept as `name@number`. */
+  /** Fields of parts, such as devices, are stored as `name@number`. */
   add({ unix_ms: times, values, kept, devices = [] }) {
     this.times.push(...times);
     const surplus = Math.max(0, this.times.length - kept);
@@ -31,7 +31,7 @@ class Ring {
 
   at(name, i) { return this.values[name]?.[i] ?? null; }
 
-  /** The mean of the last `count` samples up to `i`; null where nothing is known. */
+  /** The mean of the last `count` samples up to `i`; null if none has a value. */
   mean(name, i, count) {
     const some = (this.values[name] ?? []).slice(Math.max(0, i + 1 - count), i + 1);
     const known = some.filter((value) => value !== null);
@@ -41,7 +41,7 @@ class Ring {
 
 export const told = { stats: null, rings: { fine: new Ring(), coarse: new Ring() } };
 const view = { ring: "fine", moment: null };
-/** How many samples a rate is taken over: single seconds are restless. */
+/** The number of samples that a rate averages: single seconds are noisy. */
 const smooth = () => (view.ring === "fine" ? 5 : 1);
 export const ring = () => told.rings[view.ring];
 export const rate = (name, i) => ring().mean(name, i, smooth());
@@ -54,30 +54,30 @@ function take(stats) {
   for (const name of ["fine", "coarse"]) told.rings[name].add(stats.history[name]);
 }
 
-/** Parts of a whole that is not there are nothing, not zero. */
+/** The share of `part` in `part` and `rest`; null, not zero, if both are empty. */
 export function share(part, rest, i, least = 0) {
   const sum = (names) => names.reduce((total, name) => total + (rate(name, i) ?? 0), 0);
   const whole = sum(part) + sum(rest);
   return whole > least ? sum(part) / whole : null;
 }
 
-/** A figure of how long something takes; `part` is there for one of several, such as devices. */
+/** A latency figure; `part` selects one of several, such as a device. */
 export const latency = (name, part = "") => ({
-  scale: "log", between: true, format: duration, nothing: "none lately",
+  scale: "log", between: true, format: duration, nothing: "no recent samples",
   series: [
-    { kind: "accent", name: "half take at most", value: (i) => rate(`${name}_us_p50${part}`, i) },
-    { kind: "strong", name: "99 % take at most", value: (i) => rate(`${name}_us_p99${part}`, i) },
+    { kind: "accent", name: "p50", value: (i) => rate(`${name}_us_p50${part}`, i) },
+    { kind: "strong", name: "p99", value: (i) => rate(`${name}_us_p99${part}`, i) },
   ],
 });
 
-// ---- Figures, and looking back ----
+// ---- Figures and time ----
 
-/** What a page does for itself: `show()` when there is news, and `drawn(at, isNow, from, to)`
-    when its figures are drawn, with the sample looked at and the span in ms. */
+/** The callbacks of a page: `show()` after new samples, and `drawn(at, isNow, from, to)` after its
+    figures are drawn, with the selected sample and the time range in ms. */
 let page = null;
 const figures = [];
 
-/** Draws a figure from now on. */
+/** Adds a figure to those that are drawn. */
 export function addFigure(place, spec) {
   figures.push(new Figure(place, spec, (time) => look(time === null ? null : nearest(time))));
 }
@@ -89,7 +89,7 @@ function nearest(time) {
   return best >= times.length - 1 ? null : times[best];
 }
 
-/** Looks at the sample of a moment; null: at the last one. */
+/** Selects the sample of a time; null: the last one. */
 function look(moment) {
   if (moment === view.moment) return;
   view.moment = moment;
@@ -104,7 +104,7 @@ function draw() {
   const found = view.moment === null ? -1 : times.indexOf(view.moment);
   const at = found >= 0 ? found : last;
   const to = times[last] ?? Date.now();
-  // A young server is not squeezed into the right edge.
+  // Just after a start the range is shorter.
   const from = Math.max(to - SPANS[view.ring], Math.min(times[0] ?? to, to - 60000));
   for (const figure of figures) figure.draw(times, from, to, at, found < 0);
   const slider = $("moment");
@@ -112,12 +112,12 @@ function draw() {
   slider.value = Math.max(0, at);
   const text = found < 0 ? "now" : new Date(times[at]).toLocaleTimeString([], { hour12: false });
   slider.setAttribute("aria-valuetext", text);
-  // Screen readers say what changes here, so nothing may seem to.
+  // Screen readers announce each change here, so write only real ones.
   if ($("moment-time").textContent !== text) $("moment-time").textContent = text;
   page.drawn(at, found < 0, from, to);
 }
 
-// ---- Asking the server ----
+// ---- Polling ----
 
 const TICK_MS = 1000;
 let misses = 0;
@@ -144,11 +144,11 @@ async function ask() {
   let stats;
   try {
     stats = await fetchStats(told.stats?.number ?? 0);
-    // Another life of the server, of which we have seen nothing.
+    // The server was restarted: fetch all samples of this run.
     if (told.stats && told.stats.started_ms !== stats.started_ms) stats = await fetchStats(0);
   } catch {
     misses += 1;
-    if (misses > 1) say("away", "The server does not answer. Trying again…");
+    if (misses > 1) say("away", "No response from the server. Retrying…");
     return;
   }
   misses = 0;
@@ -156,11 +156,11 @@ async function ask() {
   page.show();
   root.dataset.number = stats.number;
   draw();
-  say("live", "live, every second");
+  say("live", "live, updated every second");
 }
 
 async function live() {
-  // Nobody looks: the server keeps the history meanwhile.
+  // A hidden page does not poll: the server keeps the history.
   if (!document.hidden) await ask();
   setTimeout(live, TICK_MS);
 }
@@ -169,7 +169,7 @@ function complain() {
   root.dataset.errors = Number(root.dataset.errors) + 1;
 }
 
-/** Begins to live: `specs` are figures by the ids of their places. */
+/** Starts the page: `specs` are figures by the ids of their elements. */
 export function watch(specs, own) {
   page = own;
   for (const [id, spec] of Object.entries(specs)) addFigure($(id), spec);

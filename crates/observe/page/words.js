@@ -1,8 +1,8 @@
-// Numbers in words, the same on all pages.
+// Formatting of numbers, the same on all pages.
 
 export const SPACE = "\u202f";
 
-/** A number with three digits or so, and thin spaces between thousands. */
+/** A number with about three digits, and thin spaces between thousands. */
 export function number(value) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   const size = Math.abs(value);
@@ -16,7 +16,7 @@ export function number(value) {
 export function bytes(value) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let power = 0;
-  // 1000 KiB is longer to say than 0.98 MiB.
+  // 0.98 MiB is shorter than 1000 KiB.
   while (value >= 999.5 && power < units.length - 1) { value /= 1024; power += 1; }
   return `${number(Number(value.toPrecision(3)))}${SPACE}${units[power]}`;
 }

@@ -1,15 +1,17 @@
-//! Miss-ratio curves of what clients ask for, made while they do ([`tidekv_plan::WindowedProfiler`]).
+//! Miss-ratio curves of the requests of clients, computed online ([`tidekv_plan::WindowedProfiler`]).
 //!
-//! Whoever serves a request hands in what it does to a key ([`Curves::saw`]): what is in the sample goes
-//! into a queue, and a thread of its own ([`run`]) takes it from there. When a window of time ends,
-//! the curve of each tenant is told.
+//! A server reports each access to a key ([`Curves::record`]): accesses to keys of the sample go
+//! into a queue, which a dedicated thread ([`run`]) drains. When a time window ends, the thread
+//! publishes the curve of each tenant.
 //!
-//! Guarantees: [`Curves::saw`] waits for nothing. Who asks for more than a thread can look at without
-//! being felt is looked at in bursts (`bursts.rs`), and what is not looked at is counted, and not taken for hits.
+//! Guarantees: [`Curves::record`] never blocks. A tenant with more accesses than the thread can
+//! process at negligible cost is profiled in bursts (`bursts.rs`); accesses outside bursts are
+//! counted, and not taken for hits.
 //!
-//! **Generations.** When all that a tenant has is forgotten (`flush_all`), his generation rises, under the locks of all his
-//! shards. The queue may still have sightings from before; so each says of which generation it is. The thread empties the sample
-//! when it comes to one of a later generation, or when nothing waits and the generation has risen.
+//! **Generations.** When a tenant is cleared (`flush_all`), its generation increases, under the
+//! locks of all its shards. The queue may still contain earlier accesses, so each carries its
+//! generation. The thread empties the sample at the first access of a later generation, or when the
+//! queue is empty and the generation has increased.
 
 mod backend;
 mod bursts;
@@ -35,102 +37,104 @@ use self::flash::FlashTimes;
 pub use self::flash::{FlashTime, TimeSum};
 use self::gate::{ALL_KEYS, Gate, NO_KEYS, Wanted};
 
-/// Sightings of a tenant that may wait: what comes in some hundredths of a second while all keys are in
-/// the sample. Where there are many tenants each may have fewer.
+/// Queue length of a tenant: the accesses of some hundredths of a second while all keys are in the
+/// sample. With many tenants each has a shorter queue.
 const QUEUE_LEN: usize = 1 << 14;
 const QUEUE_LEN_MIN: usize = 1 << 11;
-/// Objects of a tenant's sample, less than 4 MiB: twice what is usual for traces, for it is
-/// spread over caches of up to [`SIZE_FACTOR`] times the size.
+/// Objects of a tenant's sample, less than 4 MiB: twice the usual number for traces, because they
+/// are spread over caches of up to [`SIZE_FACTOR`] times the size.
 const OBJECTS_MAX: usize = 2 * tidekv_plan::DEFAULT_SAMPLE_SIZE;
-/// Curves go up to so many times what there is.
+/// Curves extend to this multiple of the current size.
 const SIZE_FACTOR: u64 = 4;
-/// How long the thread sleeps when there is nothing to do: at first, and at last.
+/// Sleep of the idle thread: the first one, and the longest.
 const SLEEPS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
-/// Where some requests were not seen, the others are to be as many.
+/// A window with unprofiled requests needs at least this many profiled ones for a report.
 const REQUESTS_MIN: u64 = 1_000;
-/// It wakes soon again when a queue had one of so many that it has room for.
+/// The thread wakes again soon if a queue was filled to at least 1/8.
 const MUCH: u64 = 8;
-/// Misses that are followed until their objects are stored.
+/// Maximum misses that are followed until their objects are stored.
 const FOLLOWED_MAX: usize = 1 << 12;
-/// Of a tenant who is looked at in bursts, misses of one key of so many of the sample are followed, for an
-/// answer may take longer than a burst; of half as many each time that so many are found in the queue.
+/// For a tenant profiled in bursts, misses of one in 16 sampled keys are followed, because a
+/// backend may take longer than a burst; the share is halved each time that the queue is found that
+/// full.
 const FOLLOWED_OF: u64 = 16;
 const ASIDES_MAX: u64 = 256;
 
-/// What is done to a key.
+/// The kind of an access to a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessKind {
-    /// Asked for, and there: of so many bytes, with so many milliseconds left to live.
+    /// A lookup that hit: bytes of the object, and its remaining time to live in milliseconds.
     Hit(u64, Option<u64>),
-    /// Asked for, and not there.
+    /// A lookup that missed.
     Miss,
-    /// Read, and loaded where it was not in memory: so many bytes.
+    /// A read that loads the object if it is not in memory: its bytes.
     Load(u64),
-    /// Of so many bytes, with so many milliseconds to live.
+    /// A store: bytes of the object, and its time to live in milliseconds.
     Store(u64, Option<u64>),
-    /// Removed.
+    /// A removal.
     Remove,
 }
 
 impl AccessKind {
-    /// Whether it can be a hit or a miss.
+    /// Whether it is a lookup.
     fn is_asked(self) -> bool {
         matches!(self, Self::Hit(..) | Self::Miss | Self::Load(_))
     }
 
-    /// Whether it counts how long it takes from one to the next.
+    /// Whether the time between two of them is measured.
     fn is_timed(self) -> bool {
         matches!(self, Self::Miss | Self::Store(..))
     }
 }
 
-/// What has been done to a key, and when.
+/// An access to a key, with its time.
 #[derive(Debug, Clone, Copy)]
 struct AccessEvent {
     key: u64,
-    deed: AccessKind,
-    /// By the clock of deadlines.
+    kind: AccessKind,
+    /// Time of the expiry clock.
     at_ms: u64,
-    /// By one that never goes back; of deeds that are timed.
+    /// Time of the monotonic clock, for timed kinds.
     monotonic_us: u64,
-    /// The tenant's when it was seen.
+    /// The tenant's generation at the time.
     generation: u64,
-    /// Whether it was seen while nobody looked, for the time alone.
+    /// Whether it was recorded outside a burst, for its time alone.
     is_aside: bool,
 }
 
-/// What was seen of a tenant in a window.
+/// The report of a tenant's window.
 #[derive(Debug, Clone)]
 pub struct WindowReport {
-    /// Sizes in bytes.
+    /// Miss ratio by size in bytes.
     pub curve: Curve,
-    /// How long the window was.
+    /// Length of the window.
     pub seconds: f64,
-    /// How many keys of each were looked at.
+    /// Share of the keys in the sample.
     pub sampled: f64,
-    /// Requests that were not looked at.
+    /// Requests outside the profiled bursts.
     pub unseen: u64,
-    /// The mean size of an object.
+    /// Mean size of an object.
     pub object_bytes: Option<f64>,
-    /// How long it takes after a miss until the object is stored, on average; none where that was seen too seldom.
+    /// Mean time from a miss to the store of the object, in microseconds; none if too few were
+    /// measured.
     pub backend_us: Option<f64>,
-    /// The number of the window, from 1; of the one that still runs, before any has ended.
+    /// Number of the window, from 1; before the first window ends, that of the current one.
     pub window: u64,
 }
 
-/// Curves of tenants.
+/// The curves of all tenants.
 #[derive(Debug)]
 pub struct Curves {
     tenants: Box<[OfTenant]>,
     window: Duration,
-    /// How many windows have ended.
+    /// Number of windows that have ended.
     ended: AtomicU64,
-    /// Whether anybody is looked at.
+    /// Whether profiling is on.
     is_on: AtomicBool,
-    /// Requests for one key that have waited for flash, and how long in all, in nanoseconds.
+    /// Number and total nanoseconds of single-key requests that waited for flash.
     waits: SpreadCounter,
     waited_ns: SpreadCounter,
-    /// How long flash takes, by the windows that have ended.
+    /// Flash latency of the windows that have ended.
     flash: Mutex<Option<FlashTime>>,
     clock: SystemClock,
 }
@@ -139,11 +143,11 @@ pub struct Curves {
 struct OfTenant {
     queue: ArrayQueue<AccessEvent>,
     gate: Gate,
-    /// Requests while all of them were wanted.
+    /// Requests while the gate was open.
     seen: SpreadCounter,
-    /// Loads of all keys; hits and misses are counted by who finds them.
+    /// Loads of all keys; the cache counts hits and misses.
     loads: SpreadCounter,
-    /// Rises when all that the tenant has is forgotten.
+    /// Increases when the tenant is cleared.
     generation: AtomicU64,
     told: Mutex<Option<WindowReport>>,
 }
@@ -162,7 +166,7 @@ impl OfTenant {
 }
 
 impl Curves {
-    /// Of so many tenants, with windows of that length.
+    /// Curves of `tenants` tenants, with windows of length `window`.
     pub fn new(tenants: usize, window: Duration) -> Self {
         let queue_len = (QUEUE_LEN / tenants.max(1)).max(QUEUE_LEN_MIN);
         Self {
@@ -177,36 +181,37 @@ impl Curves {
         }
     }
 
-    /// Takes in what has been done to a key, or drops it. `at_ms` is by the clock of deadlines.
+    /// Records an access to a key, or drops it. `at_ms` is a time of the expiry clock.
     #[inline]
-    pub fn record(&self, tenant: usize, key: u64, deed: AccessKind, at_ms: impl FnOnce() -> u64) {
+    pub fn record(&self, tenant: usize, key: u64, kind: AccessKind, at_ms: impl FnOnce() -> u64) {
         let Some(of_tenant) = self.tenants.get(tenant) else { return };
-        if matches!(deed, AccessKind::Load(_)) {
+        if matches!(kind, AccessKind::Load(_)) {
             of_tenant.loads.add(1);
         }
         let (is_aside, below) = match of_tenant.gate.wanted() {
             Wanted::All(below) => (false, below),
-            Wanted::Times(below) if deed.is_timed() => (true, below),
+            Wanted::Times(below) if kind.is_timed() => (true, below),
             Wanted::Times(_) => return,
         };
         if sample_hash(key) < below {
-            let monotonic_us = if deed.is_timed() { self.monotonic_us() } else { 0 };
-            // Whoever says that all has been forgotten holds the locks of all shards, one of which is the caller's.
+            let monotonic_us = if kind.is_timed() { self.monotonic_us() } else { 0 };
+            // `record_clear` is called under the locks of all shards, one of which the caller
+            // holds.
             let generation = of_tenant.generation.load(Ordering::Relaxed);
             let at_ms = at_ms();
-            let sighting = AccessEvent { key, deed, at_ms, monotonic_us, generation, is_aside };
-            if of_tenant.queue.push(sighting).is_err() {
-                // What came after it would not be a sequence.
+            let event = AccessEvent { key, kind, at_ms, monotonic_us, generation, is_aside };
+            if of_tenant.queue.push(event).is_err() {
+                // Later accesses would leave a gap in the sequence.
                 of_tenant.gate.shut();
                 return;
             }
         }
-        if deed.is_asked() && !is_aside {
+        if kind.is_asked() && !is_aside {
             of_tenant.seen.add(1);
         }
     }
 
-    /// That nothing of a tenant is there any more. Nobody hands in what is done to his keys meanwhile.
+    /// Records that a tenant was cleared. No access to its keys may be recorded meanwhile.
     pub fn record_clear(&self, tenant: usize) {
         if let Some(of_tenant) = self.tenants.get(tenant) {
             of_tenant.generation.fetch_add(1, Ordering::Release);
@@ -217,72 +222,72 @@ impl Curves {
         self.clock.monotonic_ns() / 1_000
     }
 
-    /// Looks at nobody, or at everybody again when it is their turn. Windows end as before, and what they did not see
-    /// is counted.
+    /// Pauses or resumes profiling; a tenant resumes with its next burst. Windows end as before,
+    /// and the requests that they missed are counted.
     pub fn set_profiling(&self, is_on: bool) {
         self.is_on.store(is_on, Ordering::Relaxed);
     }
 
-    /// How many windows have ended, and been told of.
+    /// Number of windows that have ended and been reported.
     pub fn ended(&self) -> u64 {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// How long flash takes, by the windows that have ended (`flash.rs`).
+    /// Flash latency of the windows that have ended (`flash.rs`).
     pub fn flash(&self) -> Option<FlashTime> {
         *self.flash.lock()
     }
 
-    /// That a request for one key has waited so long for flash, from when memory could not answer it until its reply was
-    /// made.
+    /// Records the time that a single-key request waited for flash, from the miss in memory to its
+    /// reply.
     pub fn waited(&self, ns: u64) {
         self.waits.add(1);
         self.waited_ns.add(ns);
     }
 
-    /// How long requests for one key have waited so far.
+    /// Number and total time of single-key requests that waited so far.
     pub fn waits(&self) -> TimeSum {
         TimeSum { count: self.waits.get(), sum_ns: self.waited_ns.get() }
     }
 
-    /// How long a window is.
+    /// Length of a window.
     pub fn window(&self) -> Duration {
         self.window
     }
 
-    /// How many loads there were by tenant.
+    /// Number of loads by tenant.
     pub fn loads(&self) -> Vec<u64> {
         self.tenants.iter().map(|of_tenant| of_tenant.loads.get()).collect()
     }
 
-    /// What was told of a tenant last.
+    /// The last report of a tenant.
     pub fn told(&self, tenant: usize) -> Option<WindowReport> {
         self.tenants.get(tenant)?.told.lock().clone()
     }
 }
 
-/// What the thread knows of a tenant.
+/// The state of a tenant in the thread.
 struct Profile {
     watch: WindowedProfiler,
     bursts: Bursts,
-    /// That of the objects in the sample.
+    /// The generation of the objects in the sample.
     generation: u64,
-    /// Misses of keys below are followed while there are gaps.
+    /// Misses of keys below this hash are followed while there are gaps.
     followed_below: u64,
-    /// Lookups when the window began, and those that were seen.
+    /// Lookups at the start of the window, and those of them recorded.
     requests: u64,
     seen: u64,
-    /// Requests that hits stood for of what was not known.
+    /// Requests represented by hits of unknown objects.
     unknown: f64,
-    /// Keys that were missed, and when.
+    /// Missed keys, and the times of the misses.
     followed: HashMap<u64, u64>,
-    /// How long they took until they were stored.
+    /// Times from a miss to the store.
     backend: BackendTimes,
-    /// When something was seen last.
+    /// Time of the last access.
     latest_us: u64,
 }
 
-/// What there has been of a tenant since the server began.
+/// Counters of a tenant since the start of the server.
 #[derive(Debug, Clone, Copy)]
 struct Totals {
     requests: u64,
@@ -306,7 +311,7 @@ impl Profile {
         }
     }
 
-    /// Empties the sample where this generation is a later one.
+    /// Empties the sample if this generation is a later one.
     fn enter(&mut self, generation: u64) {
         if generation > self.generation {
             self.watch.clear();
@@ -314,25 +319,25 @@ impl Profile {
         }
     }
 
-    fn record(&mut self, sighting: &AccessEvent) {
-        self.enter(sighting.generation);
-        if sample_hash(sighting.key) >= self.watch.threshold() {
-            // It was in the sample when it was seen.
+    fn record(&mut self, event: &AccessEvent) {
+        self.enter(event.generation);
+        if sample_hash(event.key) >= self.watch.threshold() {
+            // It was in the sample when it was recorded.
             return;
         }
-        self.follow(sighting);
-        if sighting.is_aside {
+        self.follow(event);
+        if event.is_aside {
             return;
         }
-        let &AccessEvent { key, deed, at_ms, .. } = sighting;
-        let (action, ttl_ms) = match deed {
-            // It was stored before anybody looked: how far it is from its last request is not known,
-            // and to count as a miss of every cache would be wrong.
+        let &AccessEvent { key, kind, at_ms, .. } = event;
+        let (action, ttl_ms) = match kind {
+            // It was stored before profiling began: its reuse distance is unknown, and counting it
+            // as a miss of every cache would be wrong.
             AccessKind::Hit(bytes, ttl_ms) if !self.watch.has(key, at_ms) => {
                 self.unknown += 1.0 / self.watch.rate();
                 (Action::Set(bytes), ttl_ms)
             }
-            // In a gap it may have been.
+            // It may have been stored in a gap.
             AccessKind::Load(bytes)
                 if self.bursts.has_had_gaps() && !self.watch.has(key, at_ms) =>
             {
@@ -352,7 +357,7 @@ impl Profile {
         !self.bursts.has_had_gaps() || sample_hash(key) < self.followed_below
     }
 
-    /// That the tenant is looked at no more: of fewer keys misses are followed.
+    /// Ends the profiling of the tenant: misses of fewer keys are followed.
     fn close(&mut self) {
         self.followed_below = self.followed_below.min(self.watch.threshold() / FOLLOWED_OF);
         let mut followed = std::mem::take(&mut self.followed);
@@ -360,14 +365,14 @@ impl Profile {
         self.followed = followed;
     }
 
-    /// Looks how long it takes from a miss until the object is stored.
-    fn follow(&mut self, sighting: &AccessEvent) {
-        let &AccessEvent { key, deed, monotonic_us, .. } = sighting;
+    /// Measures the time from a miss to the store of the object.
+    fn follow(&mut self, event: &AccessEvent) {
+        let &AccessEvent { key, kind, monotonic_us, .. } = event;
         self.latest_us = self.latest_us.max(monotonic_us);
         if !self.is_followed(key) {
             return;
         }
-        match deed {
+        match kind {
             AccessKind::Miss if self.followed.len() < FOLLOWED_MAX => {
                 self.followed.insert(key, monotonic_us);
             }
@@ -378,7 +383,7 @@ impl Profile {
                     self.followed.remove(&key);
                 }
             }
-            // Its store was not seen.
+            // Its store was not recorded.
             AccessKind::Hit(..) | AccessKind::Remove if !self.followed.is_empty() => {
                 self.followed.remove(&key);
             }
@@ -386,7 +391,7 @@ impl Profile {
         }
     }
 
-    /// What is told of the window; it ends if that is wanted.
+    /// The report of the window; ends the window if `is_end`.
     fn tell(
         &mut self,
         totals: Totals,
@@ -423,25 +428,25 @@ impl Profile {
             backend_us,
             window: number,
         };
-        // By a scrap of a burst nothing is told of all.
+        // A fragment of a burst is no basis for a report.
         let is_enough = unseen == 0 || requests - unseen >= REQUESTS_MIN;
         curve.filter(|_| is_enough).map(told)
     }
 }
 
-/// What a server says of its tenants.
+/// Counters of a server's tenants.
 pub trait Source: Send {
-    /// How often keys of each have been asked for.
+    /// Lookups by tenant.
     fn lookups(&self) -> Vec<u64>;
-    /// How much there is for all of them at most, in bytes.
+    /// Maximum size of all tenants together, in bytes.
     fn bytes_max(&self) -> u64;
-    /// Whether hits of one need to be handed in, from now on.
+    /// Sets whether hits of a tenant must be recorded from now on.
     fn report_hits(&self, tenant: usize, is_wanted: bool);
-    /// Reads of flash so far.
+    /// Flash reads so far.
     fn flash_reads(&self) -> TimeSum;
 }
 
-/// Makes curves until `stopped` turns true.
+/// Computes curves until `stopped` becomes true.
 pub fn run(curves: &Arc<Curves>, source: &impl Source, stopped: &Receiver<bool>) {
     let size_max = source.bytes_max().saturating_mul(SIZE_FACTOR);
     let (mut number, mut began_ns) = (1, curves.clock.monotonic_ns());
@@ -455,13 +460,13 @@ pub fn run(curves: &Arc<Curves>, source: &impl Source, stopped: &Receiver<bool>)
         let now_ns = curves.clock.monotonic_ns();
         let is_begun = curves.turn(&mut profiles, source, now_ns);
         let is_end = now_ns - began_ns >= curves.window.as_nanos() as u64;
-        // Before there is any other, the one that runs is shown now and then.
+        // Before the first window ends, it is reported from time to time.
         let is_early = number == 1 && (now_ns - shown_ns) as u128 * 16 >= curves.window.as_nanos();
         if is_end || is_early {
-            // At once: what is asked for meanwhile has not been taken in.
+            // Read first: later lookups are not yet in the sample.
             let lookups = source.lookups();
             if is_end {
-                // Before it is told that the window has ended, for then somebody plans.
+                // Before the end of the window is announced, because a planner acts on it.
                 *curves.flash.lock() = flash.end_window(curves.waits(), source.flash_reads());
             }
             let seconds = (now_ns - began_ns) as f64 / 1e9;
@@ -477,22 +482,22 @@ pub fn run(curves: &Arc<Curves>, source: &impl Source, stopped: &Receiver<bool>)
 }
 
 impl Curves {
-    /// Takes what is in the queues; whether one was so full that its like has to be fetched soon.
+    /// Drains the queues; returns whether one was so full that it must be drained again soon.
     fn take_in(&self, profiles: &mut [Profile]) -> bool {
         let mut is_much = false;
         for (profile, of_tenant) in profiles.iter_mut().zip(&self.tenants) {
             let (mut taken, mut asides) = (0, 0);
             let generation = of_tenant.generation.load(Ordering::Acquire);
-            // As many as may wait: windows end though there is always more.
+            // At most one queue length, so that windows end under constant load.
             for _ in 0..of_tenant.queue.capacity() {
-                let Some(sighting) = of_tenant.queue.pop() else {
-                    // Nothing of an earlier generation is still to come.
+                let Some(event) = of_tenant.queue.pop() else {
+                    // The queue contains no earlier generation.
                     profile.enter(generation);
                     break;
                 };
                 taken += 1;
-                asides += u64::from(sighting.is_aside);
-                profile.record(&sighting);
+                asides += u64::from(event.is_aside);
+                profile.record(&event);
                 of_tenant.gate.set_threshold(profile.watch.threshold());
             }
             profile.bursts.record(taken - asides);
@@ -505,7 +510,7 @@ impl Curves {
         is_much
     }
 
-    /// Looks at tenants or not, as it is their turn; whether one is looked at again.
+    /// Starts and ends bursts as due; returns whether one has started.
     fn turn(&self, profiles: &mut [Profile], source: &impl Source, now_ns: u64) -> bool {
         let mut is_begun = false;
         let is_on = self.is_on.load(Ordering::Relaxed);
@@ -513,7 +518,7 @@ impl Curves {
         for (tenant, (profile, of_tenant)) in profiles.iter_mut().zip(&self.tenants).enumerate() {
             if !is_on {
                 profile.bursts.pause();
-                // What is stored meanwhile is not seen.
+                // Stores in the gap are not recorded.
                 profile.followed.clear();
                 of_tenant.gate.close(NO_KEYS);
                 source.report_hits(tenant, false);
@@ -530,7 +535,7 @@ impl Curves {
                 Some(Turn::Open) => {
                     source.report_hits(tenant, true);
                     if of_tenant.gate.open(threshold) && !is_closed {
-                        // It was shut in between.
+                        // The gate was shut in between.
                         profile.bursts.has_gap();
                     }
                     is_begun = true;

@@ -1,25 +1,24 @@
-//! What was counted lately: samples of the last minutes by the second, and of the last
-//! hours by ten.
+//! The history of a server's counters: samples of one second for the last minutes, and of ten
+//! seconds for the last hours.
 //!
-//! A [`Reading`] is everything that is counted, at one moment. A sample is what lies
-//! between two readings: rates by the second, the state at its end, quantiles of what
-//! took place in between. A list of fields says what a sample has; the page, `/api/stats`
-//! and the tables of fields in the documents come from it.
+//! A [`Reading`] contains all counters at one moment. A sample describes the interval between two
+//! readings: rates per second, the state at its end, and quantiles of the latencies in between. A
+//! list of fields defines the contents of a sample; it produces the page, `/api/stats` and the
+//! tables of fields in the documents.
 //!
-//! Guarantees: at most [`Ring::kept`] samples of each interval are kept, of a store some
-//! 240 KiB in all; samples are numbered from 1 in the order of their making, so that a reader
-//! can ask for those that it has not seen.
+//! Guarantees: each ring keeps at most [`Ring::kept`] samples, for a store some 240 KiB in all;
+//! samples are numbered from 1 in order, so that a reader can request those that it does not have.
 //!
-//! Plain data: the caller brings the time and locks.
+//! Plain data: the caller provides the time and locks.
 
 use std::collections::VecDeque;
 
 use tidekv_io::{Latency, LatencyCounts};
 
-/// How long things took, since the start.
+/// Latencies since the start.
 pub trait Times: Clone {
-    /// What has come since `earlier`, times of the same thing: how many, half of them took at
-    /// most so many nanoseconds, and 99 % so many.
+    /// The latencies since `earlier`, a previous state of the same latencies: their number, p50 and
+    /// p99 in nanoseconds.
     fn since(&self, earlier: Option<&Self>) -> (u64, u64, u64);
 }
 
@@ -33,23 +32,23 @@ impl Times for LatencyCounts {
     }
 }
 
-/// Everything that is counted, at one moment.
+/// All counters at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Reading<T = LatencyCounts> {
-    /// When, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub unix_ms: u64,
-    /// The same by a clock that never goes back, in nanoseconds.
+    /// The time of a monotonic clock, in nanoseconds.
     pub monotonic_ns: u64,
     /// Every counter, by name.
     pub counters: Vec<(&'static str, u64)>,
-    /// Since the start.
+    /// Summaries of latencies since the start.
     pub latencies: Vec<(&'static str, Latency)>,
-    /// The same where quantiles of a part are wanted.
+    /// Histograms since the start: for metrics, and for quantiles of a sample.
     pub counts: Vec<(&'static str, T)>,
 }
 
 impl<T> Reading<T> {
-    /// The counter called `name`; 0 when there is none.
+    /// The counter called `name`; 0 if there is none.
     pub fn counter(&self, name: &str) -> u64 {
         self.counters.iter().find(|(n, _)| *n == name).map_or(0, |&(_, value)| value)
     }
@@ -63,35 +62,35 @@ impl<T> Reading<T> {
     }
 }
 
-/// Where the number of a field comes from.
+/// The source of a field.
 #[derive(Debug, Clone, Copy)]
 pub enum Origin {
-    /// A counter as it stands at the end of the sample.
+    /// The value of a counter at the end of the sample.
     State(&'static str),
-    /// The most that a counter has been at the end of a second of the sample.
+    /// The maximum of a counter over the seconds of the sample.
     Most(&'static str),
-    /// What these counters have gained, by the second.
+    /// The increase of the sum of these counters, per second.
     Rate(&'static [&'static str]),
-    /// The median of the latency of that name, in µs; nothing when nothing was measured.
+    /// The median of the latency of that name, in µs; `NaN` if nothing was measured.
     P50(&'static str),
-    /// The same of 99 %.
+    /// The 99th percentile of the latency of that name, in µs; `NaN` if nothing was measured.
     P99(&'static str),
 }
 
-/// A number that each sample has.
+/// A field of each sample.
 #[derive(Debug)]
 pub struct Field {
     /// Its name in `/api/stats`.
     pub name: &'static str,
-    /// Its unit; `1` for a number.
+    /// Its unit; `1` for a count.
     pub unit: &'static str,
-    /// What it is.
+    /// Its description.
     pub help: &'static str,
-    /// Where it comes from.
+    /// Its source.
     pub origin: Origin,
 }
 
-/// A field, in the order of a line of its list.
+/// A field; the order of arguments is that of the lists.
 pub const fn field(
     name: &'static str,
     unit: &'static str,
@@ -103,20 +102,20 @@ pub const fn field(
 
 use Origin::{Most, P50, P99, Rate, State};
 
-/// What lies between two readings.
+/// The interval between two readings.
 #[derive(Debug, Clone)]
 pub struct Sample<const N: usize> {
-    /// Its number, from 1 in the order of their making.
+    /// Its number, from 1 in order.
     pub number: u64,
     /// When it ended, in milliseconds since 1970.
     pub unix_ms: u64,
-    /// In the order of the fields; `NaN` where there is nothing to say. Seven digits are more
-    /// than a page shows.
+    /// The values in the order of the fields; `NaN` where there is none. `f32` has seven digits,
+    /// more than a page shows.
     pub values: [f32; N],
 }
 
 impl<const N: usize> Sample<N> {
-    /// `most` is what each field has been at most in between.
+    /// `most` is the maximum of each field in between.
     fn between<T: Times>(
         fields: &[Field; N],
         earlier: &Reading<T>,
@@ -133,7 +132,7 @@ impl<const N: usize> Sample<N> {
         let value_of = |at: usize| match fields[at].origin {
             State(name) => later.counter(name) as f64,
             Most(_) => most[at] as f64,
-            // A counter that goes back (a cache was made anew) has gained nothing.
+            // A counter that went back (a cache was created again) has no increase.
             Rate(names) => {
                 later.sum(names).saturating_sub(earlier.sum(names)) as f64 * 1e9 / ns as f64
             }
@@ -145,17 +144,17 @@ impl<const N: usize> Sample<N> {
     }
 }
 
-/// The last samples of one length.
+/// The last samples of one interval.
 #[derive(Debug)]
 pub struct Ring<const N: usize, T = LatencyCounts> {
-    /// In ticks.
+    /// The interval in ticks.
     pub interval: u64,
-    /// The most samples that are kept.
+    /// The maximum number of samples.
     pub kept: usize,
     samples: VecDeque<Sample<N>>,
     /// The reading at the end of the last sample.
     last: Reading<T>,
-    /// The most that each field has been since.
+    /// The maximum of each field since then.
     most: [u64; N],
 }
 
@@ -182,29 +181,29 @@ impl<const N: usize, T: Times> Ring<N, T> {
         self.last = reading.clone();
     }
 
-    /// Those that were made after the sample `number`, oldest first.
+    /// The samples after the sample `number`, oldest first.
     pub fn since(&self, number: u64) -> impl DoubleEndedIterator<Item = &Sample<N>> {
         self.samples.iter().filter(move |sample| sample.number > number)
     }
 }
 
-/// Samples of both lengths, and the last reading.
+/// The samples of both intervals, and the last reading.
 #[derive(Debug)]
 pub struct History<const N: usize, T = LatencyCounts> {
-    /// What each sample has.
+    /// The fields of each sample.
     pub fields: &'static [Field; N],
-    /// Of a second each, ten minutes back.
+    /// Samples of one second, for ten minutes.
     pub fine: Ring<N, T>,
-    /// Of ten seconds each, two hours back.
+    /// Samples of ten seconds, for two hours.
     pub coarse: Ring<N, T>,
-    /// What was counted last.
+    /// The last reading.
     pub now: Reading<T>,
-    /// Of the last sample.
+    /// The number of the last sample.
     pub number: u64,
 }
 
 impl<const N: usize, T: Times> History<N, T> {
-    /// Begins with `first`, of which there is no sample.
+    /// Starts with the reading `first`, which has no sample.
     pub fn new(fields: &'static [Field; N], first: Reading<T>) -> Self {
         Self {
             fields,
@@ -215,7 +214,7 @@ impl<const N: usize, T: Times> History<N, T> {
         }
     }
 
-    /// A second after the last one.
+    /// Adds a reading; to be called once a second.
     pub fn add(&mut self, reading: Reading<T>) {
         self.number += 1;
         self.fine.add(self.fields, &reading, self.number);
@@ -223,11 +222,11 @@ impl<const N: usize, T: Times> History<N, T> {
         self.now = reading;
     }
 
-    /// The number of the field `name` in a sample.
+    /// The value of the field `name` in a sample.
     ///
     /// # Panics
     ///
-    /// When there is no such field.
+    /// If there is no such field.
     pub fn value(&self, sample: &Sample<N>, name: &str) -> f64 {
         let at = self.fields.iter().position(|field| field.name == name);
         f64::from(sample.values[at.unwrap_or_else(|| panic!("no field is called {name}"))])
@@ -254,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_by_the_second_however_long_the_sample_took() {
+    fn rates_are_per_second_for_any_length_of_a_sample() {
         let mut history = History::new(&FIELDS, reading(0, &[("io.reads", 100)]));
         history.add(reading(4, &[("io.reads", 108), ("cache.bytes_max", 7)]));
         let sample = history.fine.since(0).next().unwrap();
@@ -263,11 +262,11 @@ mod tests {
         assert!(value("read_us_p99").is_nan());
         history.add(reading(5, &[("io.reads", 3)]));
         let sample = history.fine.since(1).next().unwrap();
-        assert_eq!(history.value(sample, "reads"), 0.0, "it went back");
+        assert_eq!(history.value(sample, "reads"), 0.0, "the counter went back");
     }
 
     #[test]
-    fn quantiles_are_those_of_the_sample() {
+    fn quantiles_cover_the_sample_alone() {
         let histogram = tidekv_io::Histogram::default();
         let with = |second| {
             let counts = vec![("command.read", histogram.counts())];
@@ -282,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_in_between_is_in_the_longer_sample_too() {
+    fn the_longer_sample_has_the_maximum_in_between() {
         static WORST: [Field; 1] = [field("worst", "", "the worst", Most("state"))];
         let mut history = History::new(&WORST, reading(0, &[]));
         for second in 1..=20 {

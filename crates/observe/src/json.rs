@@ -1,17 +1,17 @@
-//! Samples, fields and numbers as JSON, as `/api/stats` has them.
+//! Samples, fields and numbers as JSON, for `/api/stats`.
 
 use serde_json::{Value, json};
 
 use crate::history::{Field, Ring, Sample, Times};
 
-/// What fields are.
+/// Units and descriptions of fields.
 pub fn about(fields: &[Field]) -> Value {
     let about =
         |field: &Field| (field.name.to_owned(), json!({ "unit": field.unit, "help": field.help }));
     Value::Object(fields.iter().map(about).collect())
 }
 
-/// The samples of a ring that were made after the one called `since`.
+/// The samples of a ring after the sample `since`.
 pub fn ring<const N: usize, T: Times>(ring: &Ring<N, T>, fields: &[Field; N], since: u64) -> Value {
     json!({
         "interval_s": ring.interval,
@@ -21,7 +21,7 @@ pub fn ring<const N: usize, T: Times>(ring: &Ring<N, T>, fields: &[Field; N], si
     })
 }
 
-/// Their numbers alone, by field.
+/// Only their values, by field.
 pub fn values<const N: usize, T: Times>(
     ring: &Ring<N, T>,
     fields: &[Field; N],
@@ -35,8 +35,7 @@ pub fn values<const N: usize, T: Times>(
     Value::Object(fields.iter().enumerate().map(of_field).collect())
 }
 
-/// With three digits behind the point where there are any: more is noise, and most of
-/// what is sent are numbers.
+/// At most three decimals: more are noise, and numbers are most of the response.
 pub fn number(value: f64) -> Value {
     let rounded = (value * 1000.0).round() / 1000.0;
     let is_whole = rounded.fract() == 0.0 && (0.0..9e15).contains(&rounded);
@@ -48,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_short_and_what_is_unknown_is_null() {
+    fn numbers_are_short_and_nan_is_null() {
         let texts = [0.0, 17.0, 0.123_456, 1e9, f64::NAN, 9.9999].map(|v| number(v).to_string());
         assert_eq!(texts, ["0", "17", "0.123", "1000000000", "null", "10"]);
     }

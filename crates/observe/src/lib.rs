@@ -1,9 +1,9 @@
-//! What a server shows of itself, whatever it serves: samples of its counters, metrics as
-//! Prometheus reads them, miss-ratio curves of its requests, and the parts of its pages.
+//! Observability of a server, independent of its protocol: samples of its counters, metrics for
+//! Prometheus, miss-ratio curves of its requests, and its web pages.
 //!
-//! Nothing here knows a store, a cache or a protocol of clients: a server brings readings of its
-//! counters and lists of what they mean. Modules are declared bottom-up; a module names only
-//! modules above it.
+//! The crate depends neither on a store, a cache nor a client protocol: a server provides readings
+//! of its counters and lists that describe them. Modules are declared bottom-up; a module names
+//! only modules above it.
 
 pub mod history;
 pub mod sampling;

@@ -1,25 +1,25 @@
-//! What is told of a miss-ratio curve: as names and numbers, and as JSON.
+//! Miss-ratio curves as output: as names with numbers, and as JSON.
 
 use serde_json::{Map, Value, json};
 
 use crate::curves::WindowReport;
 
-/// Points of a curve that are told by name.
+/// Maximum points of a curve in the output by name.
 const POINTS_MAX: usize = 400;
-/// Points that a page draws.
+/// Maximum points of a curve on a page.
 const POINTS_DRAWN: usize = 100;
 
-/// Something that is known: its name, decimal places, and the number.
+/// A figure: its name, decimal places, and value.
 pub type Fact = (&'static str, usize, f64);
 
-/// The curve of a tenant or a keyspace, and what is known beside it.
+/// The curve of a tenant or a keyspace, with further figures.
 #[derive(Debug)]
 pub struct Shown {
-    /// What it is called.
+    /// The name of the tenant or keyspace.
     pub name: String,
     /// The curve.
     pub told: WindowReport,
-    /// What only some servers know.
+    /// Figures that only some servers have.
     pub more: Vec<Fact>,
 }
 
@@ -39,7 +39,7 @@ impl Shown {
         facts
     }
 
-    /// All that is known, by name: `fact`, and `mr` with a size for each point.
+    /// Calls `tell` for every figure, by its name, and for each point, as `mr` with the size.
     pub fn each(&self, mut tell: impl FnMut(&[&str], String)) {
         for (fact, places, number) in self.facts() {
             tell(&[&self.name, fact], format!("{number:.places$}"));
@@ -50,7 +50,7 @@ impl Shown {
         }
     }
 
-    /// As pages take it.
+    /// As JSON for the page.
     pub fn to_json(&self) -> Value {
         let facts = self.facts().into_iter();
         let mut shown: Map<String, Value> =

@@ -1,7 +1,7 @@
-//! What pages consist of, as it lies in the binary, and the parts that all of them have.
+//! The files of the pages, embedded in the binary, and those that all pages share.
 //!
-//! Guarantees: a page loads nothing from elsewhere, and has no style and no script in its text,
-//! for browsers are told to refuse both; a test of each page says so.
+//! Guarantees: a page loads nothing from other origins and has no inline style or script, because
+//! its content security policy forbids both; tests check each page.
 
 use hyper::StatusCode;
 
@@ -9,13 +9,13 @@ use tidekv_net::http::Answer;
 
 use crate::site::{refuse, respond};
 
-/// A part of a page.
+/// A file of a page.
 #[derive(Debug)]
 pub struct Part {
-    /// Where it is asked for.
+    /// Its path.
     pub path: &'static str,
     content_type: &'static str,
-    /// What it is.
+    /// Its content.
     pub text: &'static str,
 }
 
@@ -29,24 +29,24 @@ impl Part {
     }
 }
 
-/// What draws miss-ratio curves.
+/// The script that draws miss-ratio curves.
 const CURVES: Part = Part::script("/curves.js", include_str!("../page/curves.js"));
 
-/// The page of a store, and what only this one has.
+/// The page of a store, with the files that only this page uses.
 pub static STORE_PAGE: [Part; 3] = [
     Part::html("/", include_str!("../page/index.html")),
     Part::script("/page.js", include_str!("../page/page.js")),
     CURVES,
 ];
 
-/// The page of a cache, and what only this one has.
+/// The page of a cache, with the files that only this page uses.
 pub static CACHE_PAGE: [Part; 3] = [
     Part::html("/", include_str!("../page/cache.html")),
     Part::script("/cache.js", include_str!("../page/cache.js")),
     CURVES,
 ];
 
-/// What all pages have.
+/// The files that all pages share.
 static SHARED: [Part; 5] = [
     Part {
         path: "/style.css",
@@ -63,11 +63,14 @@ static SHARED: [Part; 5] = [
     },
 ];
 
-/// The part at `path`, of a page that has these parts of its own.
+/// The response for `path` of a page with the files `own`.
 pub fn answer(own: &[Part], path: &str) -> Answer {
     match own.iter().chain(&SHARED).find(|part| part.path == path) {
         Some(part) => respond(StatusCode::OK, part.content_type, part.text.into()),
-        None => refuse(StatusCode::NOT_FOUND, "there are /, /api/stats and /metrics"),
+        None => refuse(
+            StatusCode::NOT_FOUND,
+            "not found: the paths are /, /api/stats, /metrics and /healthz",
+        ),
     }
 }
 
@@ -75,7 +78,7 @@ pub fn answer(own: &[Part], path: &str) -> Answer {
 mod tests {
     use super::*;
 
-    /// Panics where a page, the first of these parts, breaks what is guaranteed.
+    /// Panics if a page, the first of these files, breaks a guarantee.
     fn check(own: &[Part]) {
         let html = own[0].text;
         for forbidden in ["<style", "style=", "onclick", "onload", "<script>"] {
@@ -93,7 +96,7 @@ mod tests {
         use super::*;
 
         #[test]
-        fn the_page_loads_nothing_from_elsewhere() {
+        fn the_page_loads_nothing_from_other_origins() {
             check(&STORE_PAGE);
         }
     }
@@ -102,7 +105,7 @@ mod tests {
         use super::*;
 
         #[test]
-        fn the_page_loads_nothing_from_elsewhere() {
+        fn the_page_loads_nothing_from_other_origins() {
             check(&CACHE_PAGE);
         }
     }

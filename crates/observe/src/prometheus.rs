@@ -1,14 +1,15 @@
-//! The text that Prometheus reads, format 0.0.4, from numbers and lists of metrics.
+//! The Prometheus text format 0.0.4: metrics from lists of [`Metric`]s and the numbers of their
+//! sources.
 //!
 //! ```text
-//! # HELP name what it is
+//! # HELP name its help text
 //! # TYPE name counter
 //! name{label="value"} number
 //! ```
 
 use std::fmt::Write;
 
-use tidekv_io::Latency;
+use tidekv_io::LatencyCounts;
 use tidekv_plan::Curve;
 
 use crate::metric::{Kind, Metric};
@@ -17,23 +18,26 @@ use crate::mrc::Shown;
 /// The media type of the text.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A metric of a curve has a point for each power of two, from this one on.
+/// The smallest size of a curve's metric is 2 to this power; each power of two above it follows.
 const METRIC_POWER_MIN: u32 = 20;
 
-/// Writes metrics, with the numbers and latencies of their sources.
-pub fn write(
+/// Writes metrics, with the counters and histograms of their sources. A histogram that
+/// `durations` does not find is empty.
+pub fn write<'a>(
     out: &mut String,
     metrics: &[Metric],
     number: impl Fn(&str) -> u64,
-    latency: impl Fn(&str) -> Latency,
+    durations: impl Fn(&str) -> Option<&'a LatencyCounts>,
 ) {
     for metric in metrics {
         head(out, metric.name, metric.kind, metric.help);
         for (value, source) in metric.series {
             match metric.kind {
-                Kind::Summary => summary(out, metric, value, latency(source)),
-                // One that is not in a list of metrics, for its series are not known beforehand.
-                Kind::Histogram => {}
+                Kind::Histogram => {
+                    let none = LatencyCounts::default();
+                    let counts = durations(source).unwrap_or(&none);
+                    write_durations(out, metric, value, counts);
+                }
                 Kind::Counter | Kind::Gauge => {
                     let number = number(source) as f64 / metric.divisor;
                     line(out, metric.name, &[(metric.label, value)], number);
@@ -43,29 +47,44 @@ pub fn write(
     }
 }
 
-/// What comes before the numbers of a metric.
+/// Writes the help and the kind of a metric, which precede its series.
 pub fn head(out: &mut String, name: &str, kind: Kind, help: &str) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {}", kind.name());
 }
 
-fn summary(out: &mut String, metric: &Metric, value: &str, latency: Latency) {
-    let name = metric.name;
-    let quantiles = [("0.5", latency.p50_ns), ("0.99", latency.p99_ns), ("0.999", latency.p999_ns)];
-    for (quantile, ns) in quantiles {
-        let seconds = if latency.count == 0 { f64::NAN } else { ns as f64 / 1e9 };
-        line(out, name, &[(metric.label, value), ("quantile", quantile)], seconds);
-    }
-    let own = [(metric.label, value)];
-    line(out, &format!("{name}_sum"), &own, latency.sum_ns as f64 / 1e9);
-    line(out, &format!("{name}_count"), &own, latency.count as f64);
+fn write_durations(out: &mut String, metric: &Metric, value: &str, counts: &LatencyCounts) {
+    let at_most = |seconds: &f64| counts.at_most((seconds * 1e9).round() as u64);
+    let buckets = metric.bounds_s.iter().map(|seconds| (*seconds, at_most(seconds)));
+    let total = (counts.count(), counts.sum_ns());
+    histogram(out, metric.name, &[(metric.label, value)], buckets, total);
 }
 
-/// What a label may say, whatever it is.
+/// Writes one series of a histogram of durations: `buckets` are upper bounds in seconds,
+/// ascending, each with the number of durations up to it; then the number and the sum in
+/// nanoseconds of all. The bucket `+Inf` and `_count` are that number. Label values must be
+/// escaped.
+pub fn histogram(
+    out: &mut String,
+    name: &str,
+    labels: &[(&str, &str)],
+    buckets: impl Iterator<Item = (f64, u64)>,
+    (count, sum_ns): (u64, u64),
+) {
+    let bucket = format!("{name}_bucket");
+    let all = std::iter::once(("+Inf".to_owned(), count));
+    for (bound, at_most) in buckets.map(|(seconds, n)| (seconds.to_string(), n)).chain(all) {
+        line(out, &bucket, &[labels, &[("le", &bound)]].concat(), at_most as f64);
+    }
+    line(out, &format!("{name}_sum"), labels, sum_ns as f64 / 1e9);
+    line(out, &format!("{name}_count"), labels, count as f64);
+}
+
+/// `text` as the value of a label.
 pub fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// A line; labels without a name are left out. What they say needs no escaping any more.
+/// Writes one series. Labels without a name are omitted; label values must be escaped.
 pub fn line(out: &mut String, name: &str, labels: &[(&str, &str)], number: f64) {
     let named = labels.iter().filter(|(label, _)| !label.is_empty());
     let labels: Vec<_> = named.map(|(label, value)| format!("{label}=\"{value}\"")).collect();
@@ -74,8 +93,8 @@ pub fn line(out: &mut String, name: &str, labels: &[(&str, &str)], number: f64) 
     let _ = writeln!(out, "{name}{labels} {number}");
 }
 
-/// A metric with a name and help, told apart by `label` and the size in `bytes`; nothing where there is no
-/// curve.
+/// Writes miss ratios as a gauge with the labels `label` and `bytes`, the size of the cache.
+/// Without curves it writes nothing.
 pub fn write_curves(out: &mut String, (name, help): (&str, &str), label: &str, curves: &[Shown]) {
     if curves.is_empty() {
         return;
@@ -89,7 +108,7 @@ pub fn write_curves(out: &mut String, (name, help): (&str, &str), label: &str, c
     }
 }
 
-/// Powers of two up to where the curve ends, and at least one.
+/// Powers of two up to the end of the curve; at least one.
 fn sizes(curve: &Curve) -> impl Iterator<Item = u64> {
     let last = curve.points().last().map_or(0, |point| point.size);
     let mut powers = METRIC_POWER_MIN..u64::BITS;

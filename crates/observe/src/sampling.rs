@@ -1,4 +1,4 @@
-//! Has samples taken once a second, as long as a server runs.
+//! Takes samples once a second, while a server runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
-/// The length of the finest sample.
+/// The interval of samples.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Has a sample taken once a second, on an I/O thread, until `stopped` turns true.
+/// Takes a sample once a second, on an I/O thread, until `stopped` becomes true.
 pub async fn every_second(
     sample: impl Fn() + Send + Sync + 'static,
     mut stopped: watch::Receiver<bool>,

@@ -1,12 +1,12 @@
-//! What all that is shown over HTTP has in common: who is let in, and how it is answered.
+//! Rules shared by all HTTP responses: access control, headers, and rendering.
 //!
 //! Guarantees:
-//! 1. Nothing is changed by a request; methods other than GET and HEAD are refused.
-//! 2. Where the server has passwords, nothing is answered without one.
-//! 3. A page loads nothing from elsewhere, and the browser is told to hold it to that.
-//! 4. Where there is no password, whoever asks over the loopback must do so by an IP
-//!    address, by `localhost` or by the host that the operator has named: a page from
-//!    elsewhere that has a name of its own resolved to 127.0.0.1 learns nothing.
+//! 1. A request changes nothing; methods other than GET and HEAD are rejected.
+//! 2. If the server has passwords, a request needs one, except for the health check.
+//! 3. A page loads nothing from other origins; its content security policy enforces this.
+//! 4. Without a password, requests over the loopback interface must name an IP address, `localhost`
+//!    or the host of `--http`: this blocks DNS rebinding, where another site resolves its own name
+//!    to 127.0.0.1.
 
 use std::net::IpAddr;
 
@@ -20,13 +20,26 @@ use hyper::{Method, Response, StatusCode};
 use tidekv_net::http::Answer;
 use tokio::sync::Semaphore;
 
-/// What a browser lets a page do.
+/// The content security policy of all responses.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Whether whoever asks may have an answer, and asks for one. `host` is that of our address,
-/// as the operator has written it; `knows` says whether a user and a password are right, and
-/// is there if anybody needs them.
+/// The path of the health check.
+pub const HEALTH_PATH: &str = "/healthz";
+
+/// The answer of the health check, which needs no password and no particular `Host`: 200 and
+/// `ok`, or 503 and the reason why the server cannot serve.
+pub fn health(method: &Method, reason: Option<&'static str>) -> Answer {
+    match reason {
+        _ if !matches!(*method, Method::GET | Method::HEAD) => refuse_method(),
+        None => respond(StatusCode::OK, "text/plain; charset=utf-8", "ok\n".into()),
+        Some(reason) => refuse(StatusCode::SERVICE_UNAVAILABLE, reason),
+    }
+}
+
+/// Checks the credentials, the host and the method of a request; an error is the response that
+/// rejects it. `host` is the host of `--http`; `knows` checks a user and a password, and is set if
+/// the server requires them.
 pub fn admit(
     head: &Parts,
     local: IpAddr,
@@ -38,7 +51,7 @@ pub fn admit(
             let is_known =
                 credentials(&head.headers).is_some_and(|(user, password)| knows(&user, &password));
             if !is_known {
-                let what = "the password of the server is needed";
+                let what = "this server requires a password";
                 let mut answer = refuse(StatusCode::UNAUTHORIZED, what);
                 let challenge =
                     HeaderValue::from_static("Basic realm=\"TideKV\", charset=\"UTF-8\"");
@@ -46,9 +59,9 @@ pub fn admit(
                 return Err(Box::new(answer));
             }
         }
-        None if local.to_canonical().is_loopback() && !is_asked_harmlessly(head, host) => {
-            let what = "ask by an IP address, as localhost or by the host that --http \
-                 names; a proxy must pass one of these on as Host";
+        None if local.to_canonical().is_loopback() && !names_own_host(head, host) => {
+            let what = "use an IP address, localhost or the host of --http in the URL; \
+                 a proxy must pass one of these on as Host";
             return Err(Box::new(refuse(StatusCode::MISDIRECTED_REQUEST, what)));
         }
         None => {}
@@ -56,21 +69,24 @@ pub fn admit(
     if matches!(head.method, Method::GET | Method::HEAD) {
         return Ok(());
     }
-    let mut answer = refuse(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are known");
-    answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
-    Err(Box::new(answer))
+    Err(Box::new(refuse_method()))
 }
 
-fn is_asked_harmlessly(head: &Parts, host: &str) -> bool {
+fn refuse_method() -> Answer {
+    let mut answer = refuse(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are allowed");
+    answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+    answer
+}
+
+fn names_own_host(head: &Parts, host: &str) -> bool {
     let header = || head.headers.get(header::HOST)?.to_str().ok();
     let named = head.uri.host().or_else(header);
-    named.is_none_or(|named| is_harmless(named, host))
+    named.is_none_or(|named| is_own_host(named, host))
 }
 
-/// Whether `authority`, a host with or without a port, is nothing that somebody else
-/// could have resolved to this machine: any IP address, `localhost`, or the host that
-/// the operator has named.
-fn is_harmless(authority: &str, own: &str) -> bool {
+/// Whether `authority`, a host with or without a port, cannot be a foreign name that resolves to
+/// this machine: an IP address, `localhost`, or the host of `--http`.
+fn is_own_host(authority: &str, own: &str) -> bool {
     let host = match authority.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
         _ => authority,
@@ -81,7 +97,7 @@ fn is_harmless(authority: &str, own: &str) -> bool {
         || host.eq_ignore_ascii_case(own)
 }
 
-/// The user and the password that a request brings along.
+/// The user and the password of a request.
 fn credentials(headers: &HeaderMap) -> Option<(Vec<u8>, Vec<u8>)> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, text) = value.split_once(' ')?;
@@ -91,17 +107,17 @@ fn credentials(headers: &HeaderMap) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((pair[..colon].to_vec(), pair[colon + 1..].to_vec()))
 }
 
-/// The number behind `since` in a query; 0 when there is none.
+/// The number of `since` in a query; 0 if there is none.
 pub fn since(query: Option<&str>) -> Result<u64, Box<Answer>> {
     let mut pairs = query.unwrap_or_default().split('&');
     let number = pairs.find_map(|pair| pair.strip_prefix("since="));
-    let refusal = |_| Box::new(refuse(StatusCode::BAD_REQUEST, "since is the number of a sample"));
+    let refusal =
+        |_| Box::new(refuse(StatusCode::BAD_REQUEST, "since must be the number of a sample"));
     number.map_or(Ok(0), |number| number.parse().map_err(refusal))
 }
 
-/// Where answers are made that take locks or a millisecond, for which connections of the event
-/// loop need not wait. One at a time: the threads that make them are those that clients' reads
-/// wait for storage on.
+/// Renders responses that take locks or a millisecond on I/O threads, so that the event loop does
+/// not wait for them. One at a time, because clients' reads of storage need the same threads.
 #[derive(Debug)]
 pub struct Desk {
     turn: Semaphore,
@@ -114,7 +130,7 @@ impl Default for Desk {
 }
 
 impl Desk {
-    /// Has `render` make an answer on an I/O thread, when those before are made.
+    /// Runs `render` on an I/O thread, after earlier responses.
     pub async fn answer(
         &self,
         content_type: &'static str,
@@ -123,23 +139,25 @@ impl Desk {
         let _turn = self.turn.acquire().await;
         match tokio::task::spawn_blocking(render).await {
             Ok(text) => respond(StatusCode::OK, content_type, text.into()),
-            Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "this could not be answered"),
+            Err(_) => {
+                refuse(StatusCode::INTERNAL_SERVER_ERROR, "the response could not be rendered")
+            }
         }
     }
 }
 
-/// A refusal in one sentence.
+/// A response with an error message of one sentence.
 pub fn refuse(status: StatusCode, what: &'static str) -> Answer {
     respond(status, "text/plain; charset=utf-8", format!("{what}\n").into())
 }
 
-/// An answer.
+/// A response.
 pub(crate) fn respond(status: StatusCode, content_type: &'static str, body: Bytes) -> Answer {
     let mut answer = Response::new(Full::new(body));
     *answer.status_mut() = status;
     for (name, value) in [
         (header::CONTENT_TYPE, content_type),
-        // What is shown changes with every version of the server, and every second.
+        // Contents change with every version of the server, and every second.
         (header::CACHE_CONTROL, "no-store"),
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -155,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_query_names_a_sample_or_none() {
+    fn a_query_has_the_number_of_a_sample_or_none() {
         let of = |query| since(query).ok();
         assert_eq!(of(None), Some(0));
         assert_eq!(of(Some("")), Some(0));

@@ -1,9 +1,9 @@
-//! What would half or twice the memory do? An estimate from the ghosts.
+//! Estimates the reads with half and with twice the memory, from ghost caches.
 //!
-//! The ghost of a component counts the reads that it would have saved with a window of Δ
-//! more bytes. At the boundary the most useful one stands for all of them, since it is
-//! where the next bytes go: with R reads and w wanted ones a second, the curve of reads
-//! over the budget B falls by w/Δ reads a byte. We assume that it goes on as a power law,
+//! The ghost of a cache counts the reads that a window of Δ more bytes would have saved. The next
+//! bytes go to the cache with the highest count, so it represents all of them: with R reads per
+//! second, w of which the window would save, the curve of reads over the budget B falls by w/Δ
+//! reads per byte. We assume that it continues as a power law,
 //!
 //! ```text
 //! R(B) = a · B^-g      with the slope at B     R' = -g · R / B = -w / Δ
@@ -11,63 +11,61 @@
 //! so                   R(2B) = R · 2^-g   and   R(B/2) = R · 2^g
 //! ```
 //!
-//! but never more than what was read and what was saved together: then nothing is found
-//! in memory any more.
+//! but never more than reads and saved reads together: that is the rate without any hits.
 //!
-//! What is told are reads of an operation: with another budget, clients may ask for more
-//! or less in a second.
+//! The result is reads per operation: with another budget, clients may send more or fewer
+//! operations per second.
 //!
-//! Curves of real loads are steep where a working set just fits, and flat behind it. The
-//! window (a tenth of the budget, of at most 1 GiB) sees nothing of that, so half and twice
-//! are guesses that grow worse the farther they are from here.
+//! Curves of real loads are steep where a working set just fits, and flat beyond. The window (a
+//! tenth of the budget, or of 1 GiB if that is less) does not show that, so the estimates get worse
+//! with the distance from the current budget.
 //!
 //! Pure arithmetic.
 
-/// How many reads a second are too few to say anything.
+/// Fewer reads per second than this give no estimate.
 const READS_MIN: f64 = 1.0;
 
-/// What was seen lately, by the second; of components in the order
-/// values, pointers, blocks.
+/// Recent rates per second; of caches in the order values, pointers, blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Observed {
     /// Operations of clients.
     pub operations: f64,
     /// Reads of storage.
     pub reads: f64,
-    /// Reads that each component saved.
+    /// Reads that each cache saved.
     pub saved: [f64; 3],
-    /// Reads that a window more of each component would have saved.
+    /// Reads that one more window of each cache would have saved.
     pub wanted: [f64; 3],
-    /// The window of a ghost.
+    /// The window of a ghost cache.
     pub window_bytes: f64,
-    /// The memory of all caches.
+    /// The memory budget of all caches.
     pub budget_bytes: f64,
 }
 
-/// Reads of an operation with other budgets.
+/// Reads per operation by budget.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Outlook {
+pub struct Estimate {
     /// With half the budget.
     pub half: f64,
-    /// With this one.
+    /// With the current budget.
     pub now: f64,
     /// With twice the budget.
     pub twice: f64,
-    /// By how many hundredths reads fall when the budget grows by one.
+    /// The percentage by which reads fall when the budget grows by one percent.
     pub elasticity: f64,
 }
 
 /// Why there is no estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unknown {
-    /// There are no ghosts of a window.
+    /// There are no ghost caches with a window.
     Unmeasured,
-    /// Hardly anything was asked for that storage was read for.
+    /// There were hardly any reads of storage.
     Idle,
 }
 
-/// The estimate, or why there is none.
-pub fn estimate_at_size(observed: &Observed) -> Result<Outlook, Unknown> {
+/// The estimate, or the reason why there is none.
+pub fn estimate_at_size(observed: &Observed) -> Result<Estimate, Unknown> {
     let &Observed { operations, reads, saved, wanted, window_bytes, budget_bytes } = observed;
     if window_bytes <= 0.0 || budget_bytes <= 0.0 {
         return Err(Unknown::Unmeasured);
@@ -75,11 +73,11 @@ pub fn estimate_at_size(observed: &Observed) -> Result<Outlook, Unknown> {
     if reads < READS_MIN || operations <= 0.0 {
         return Err(Unknown::Idle);
     }
-    // More than there were reads cannot be saved.
+    // No more reads can be saved than there were.
     let most = wanted.into_iter().fold(0.0, f64::max).min(reads);
     let elasticity = most * budget_bytes / (reads * window_bytes);
     let ceiling = reads + saved.into_iter().sum::<f64>();
-    Ok(Outlook {
+    Ok(Estimate {
         half: (reads * elasticity.exp2()).min(ceiling) / operations,
         now: reads / operations,
         twice: reads * (-elasticity).exp2() / operations,
@@ -117,17 +115,17 @@ mod tests {
     }
 
     #[test]
-    fn nothing_wanted_changes_nothing() {
+    fn an_unused_window_changes_nothing() {
         let found = estimate_at_size(&observed(100.0, 0.0)).unwrap();
         assert_eq!((found.half, found.now, found.twice), (10.0, 10.0, 10.0));
     }
 
     #[test]
-    fn no_more_is_lost_than_there_is() {
+    fn half_the_memory_loses_at_most_all_hits() {
         let found = estimate_at_size(&observed(100.0, 90.0)).unwrap();
         assert_eq!(found.half, 160.0, "all that is read and saved now");
         assert!(found.twice > 0.0 && found.twice < 0.1);
-        // Ghosts are sampled, and may claim too much.
+        // Ghosts are sampled and may overestimate.
         assert_eq!(
             estimate_at_size(&observed(100.0, 900.0)),
             estimate_at_size(&observed(100.0, 100.0))
@@ -135,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_guessed() {
+    fn there_is_no_estimate_without_data() {
         let unmeasured = Observed { window_bytes: 0.0, ..observed(100.0, 9.0) };
         assert_eq!(estimate_at_size(&unmeasured), Err(Unknown::Unmeasured));
         assert_eq!(estimate_at_size(&observed(0.5, 0.0)), Err(Unknown::Idle));

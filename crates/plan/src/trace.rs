@@ -55,7 +55,7 @@ pub struct FormatRecord {
 pub const FORMATS: &[FormatRecord] = &[
     FormatRecord {
         name: "csv",
-        about: "a header, then a line a request; columns: key, and op (get, put, delete, scan), \
+        about: "a header, then one request per line; columns: key, and op (get, put, delete, scan), \
                 value_size, time, ttl, entries",
         format: Format::Csv,
     },
@@ -76,12 +76,12 @@ pub const FORMATS: &[FormatRecord] = &[
     },
     FormatRecord {
         name: "resp",
-        about: "commands of the Redis protocol: an append-only file, or what clients have sent",
+        about: "commands of the Redis protocol: an append-only file, or client traffic",
         format: Format::Resp,
     },
     FormatRecord {
         name: "monitor",
-        about: "what MONITOR of a Redis server prints",
+        about: "the output of MONITOR of a Redis server",
         format: Format::Monitor,
     },
     FormatRecord {
@@ -96,7 +96,7 @@ pub const FORMATS: &[FormatRecord] = &[
     },
     FormatRecord {
         name: "lcs",
-        about: "libCacheSim's own, of versions 1 to 8: a head, then records of time, object, size and, from 2 on, \
+        about: "libCacheSim's own, of versions 1 to 8: a header, then records of time, object, size and, from 2 on, \
                 operation, from 3 on time to live",
         format: Format::Lcs,
     },

@@ -1,12 +1,11 @@
-//! The parser of requests, for fuzzers. Not part of the public face, and may
-//! change at any time.
+//! The request parser, for fuzzers. Not part of the public API; may change at any time.
 
 use bytes::BytesMut;
 
 use crate::protocol::request::{Arguments, Limits, Parser};
 
-/// The requests in a stream that arrives in `pieces`, as far as they are
-/// complete, and what is wrong with the stream, if anything is.
+/// The complete requests of a stream that arrives in `pieces`, and the protocol error of the
+/// stream, if there is one.
 pub fn parse<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
     request_bytes_max: usize,
@@ -17,7 +16,7 @@ pub fn parse<'a>(
     (requests.into_iter().map(copied).collect(), error)
 }
 
-/// As [`parse`], for the parser's own tests.
+/// Like [`parse`], for the parser's own tests.
 pub(crate) fn read_all<'a>(
     pieces: impl IntoIterator<Item = &'a [u8]>,
     limits: Limits,

@@ -1,14 +1,13 @@
 //! The Redis protocol over the embedded store.
 //!
-//! [`Server::start`] listens and serves until [`Server::shutdown`]. Modules are
-//! declared bottom-up; a module names only modules above it. The way of a
-//! request: a listener of [`tidekv_net`] accepts a `connection`, whose `request` parser cuts the
-//! stream into calls of the `catalogue`; the `pipeline` runs them over an
-//! `execution`, on the event loop or an I/O thread, or they are part of a `round`
-//! of synced writes; the `reply` goes back.
+//! [`Server::start`] listens and serves until [`Server::shutdown`]. Modules are declared bottom-up;
+//! a module names only modules above it. The path of a request: a listener of [`tidekv_net`]
+//! accepts a `connection`, whose `request` parser splits the stream into calls of the `catalogue`;
+//! the `pipeline` executes them through an `execution`, on the event loop or an I/O thread, or as
+//! part of a `group_commit` of synced writes; the `reply` is sent.
 //!
-//! Beside it `observe` shows what goes on: a `sampler` keeps the history of all that is
-//! counted, and the `page` draws it from the parts of [`tidekv_observe`].
+//! The modules of `observe` serve HTTP: a `sampler` keeps the history of all counters, and the
+//! `page` serves it with the files of [`tidekv_observe`].
 
 mod options;
 mod protocol;

@@ -1,5 +1,4 @@
-//! The settings of a server: plain data. What is not here is a named constant
-//! with a reason where it is used.
+//! The settings of a server: plain data. Everything else is a named constant where it is used.
 
 use std::time::Duration;
 
@@ -9,42 +8,38 @@ use tidekv_net::address::{Address, DEFAULT_PORT, TlsFiles};
 /// The settings of a server.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// Where to listen. With [`ServerOptions::tls`] all TCP addresses speak TLS
-    /// and nothing else.
+    /// Listen addresses. With [`ServerOptions::tls`] all TCP addresses use TLS only.
     pub listen: Vec<Address>,
-    /// Where to show the page and metrics: a host and a port. `None`: nowhere.
+    /// The HTTP address of the page and the metrics: a host and a port. `None`: no HTTP.
     pub http: Option<Address>,
-    /// What clients must give to `AUTH`, at most 512 bytes; `None`: they need
-    /// not.
+    /// The password of `AUTH`, at most 512 bytes; `None`: clients need not authenticate.
     pub password: Option<String>,
-    /// Encrypts connections over TCP.
+    /// TLS for TCP connections; `None`: no TLS.
     pub tls: Option<TlsFiles>,
-    /// Connections at once; one more is told so and closed. Default 10 000.
+    /// Connection limit; a connection over it gets an error and is closed. Default 10 000.
     pub connections_max: usize,
-    /// Closes a connection that has sent nothing for so long. Default: never.
+    /// Idle timeout of connections. Default: none.
     pub idle_timeout: Option<Duration>,
-    /// Closes a connection that takes none of its replies for so long. Default
-    /// 60 s.
+    /// Closes a connection whose client has read no reply for this long. Default 60 s.
     pub write_timeout: Duration,
-    /// Most bytes of one request; default 257 MiB, the largest value and
-    /// something for its command.
+    /// Maximum bytes of one request; default 257 MiB, the largest value and room for its command.
     pub request_bytes_max: usize,
-    /// Most bytes of incomplete requests over all connections; default 1 GiB.
-    /// Requests of up to 64 KiB are not counted. Raised to
-    /// [`ServerOptions::request_bytes_max`].
+    /// Maximum bytes of incomplete requests over all connections; default 1 GiB. Requests of up to
+    /// 64 KiB are not counted. At least [`ServerOptions::request_bytes_max`].
     pub buffered_bytes_max: usize,
-    /// How filters of new tables are made; `None`: as before, in a new store with Bloom filters.
+    /// The filter kind of new tables; `None`: unchanged, Bloom filters in a new store.
     pub filter_kind: Option<FilterKind>,
-    /// What a write waits for before its reply.
+    /// Durability of a write when its reply is sent.
     pub durability: Durability,
-    /// Threads that wait for storage. Default 16: with synced writes, about so
-    /// many connections share one write to the disk.
+    /// I/O threads, which wait for storage. Default 16: with synced writes, about this many
+    /// connections share one sync of the disk.
     pub io_threads: usize,
-    /// Threads that serve connections. Default: one fewer than processors.
+    /// Event-loop threads, which serve connections. Default: one less than the number of
+    /// processors.
     pub event_loops: Option<usize>,
-    /// How long a window is of which miss-ratio curves are made; `None`: none are. Default 60 s.
+    /// Window of the miss-ratio curves; `None`: no curves. Default 60 s.
     pub profile_window: Option<Duration>,
-    /// Starts on a public address even without a password.
+    /// Allows a public address without a password.
     pub insecure: bool,
 }
 

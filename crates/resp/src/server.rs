@@ -1,7 +1,6 @@
-//! The server as its user sees it: started, asked where it listens, shut down.
+//! The public API of the server: start, addresses, shutdown.
 //!
-//! It owns its runtime: event loops and I/O threads.
-//! Nothing of it is asynchronous to the outside.
+//! It owns its runtime: event loops and I/O threads. Its API is synchronous.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +27,7 @@ use crate::options::ServerOptions;
 use crate::state::forecast;
 use crate::state::server_state::State;
 
-/// How often the fields of hashes that are gone are looked for.
+/// Interval of sweeps, which remove the fields of deleted hashes.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A running server. Dropping it ends all connections at once;
@@ -69,8 +68,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When an address cannot be bound or is public without authentication, a
-    /// file of TLS is missing or wrong, or the store refuses its keyspaces.
+    /// If an address cannot be bound or is public without authentication, a TLS file is missing or
+    /// invalid, or the store cannot open its keyspaces.
     pub fn start(db: Db, options: ServerOptions) -> Result<Self> {
         let event_loops = threads::event_loops(options.event_loops);
         let runtime = threads::runtime("tide-server", event_loops, options.io_threads)?;
@@ -88,12 +87,13 @@ impl Server {
             Address::Unix(_) => None,
         });
         let state = Arc::new(State::new(db, &options, port.unwrap_or(0))?);
-        let rounds = Arc::new(GroupCommit::new(Arc::clone(&state)));
+        let group_commit = Arc::new(GroupCommit::new(Arc::clone(&state)));
         let (stop, stopped) = watch::channel(false);
         forecast::start(&state, &stopped)?;
         let (guard, alive) = mpsc::channel(1);
         for listener in listeners {
-            let host = Acceptor { state: Arc::clone(&state), rounds: Arc::clone(&rounds) };
+            let host =
+                Acceptor { state: Arc::clone(&state), group_commit: Arc::clone(&group_commit) };
             runtime.spawn(listener.run(host, tls.clone(), stopped.clone(), guard.clone()));
         }
         if let Some(Address::Tcp(host, _)) = &options.http {
@@ -104,28 +104,28 @@ impl Server {
         Ok(Self { runtime: Some(runtime), addresses, page_url, state, stop, alive })
     }
 
-    /// Where it listens, with the ports that the system has chosen.
+    /// The listen addresses, with the ports that the system has chosen.
     pub fn local_addresses(&self) -> &[Address] {
         &self.addresses
     }
 
-    /// Where the page is, with the port that the system has chosen.
+    /// The URL of the page, with the port that the system has chosen.
     pub fn page_url(&self) -> Option<&str> {
         self.page_url.as_deref()
     }
 
-    /// Connections of clients at this moment.
+    /// Number of client connections.
     pub fn connections(&self) -> usize {
         self.state.clients.len()
     }
 
-    /// Stops accepting, lets every connection finish what it has received, and
-    /// closes them all; those that are not done after `deadline` are cut off.
-    /// Whether none had to be. The store is still open afterwards.
+    /// Stops accepting, lets every connection finish the requests that it has received, and closes
+    /// all of them; connections that are not done after `deadline` are aborted. Returns whether
+    /// none was aborted. The store remains open.
     ///
     /// # Panics
     ///
-    /// When called from asynchronous code, which must not wait.
+    /// If called from asynchronous code, which must not block.
     pub fn shutdown(mut self, deadline: Duration) -> bool {
         let _ = self.stop.send(true);
         let Some(runtime) = self.runtime.take() else { return true };
@@ -141,7 +141,7 @@ impl Drop for Server {
     }
 }
 
-/// Starts sampling, and serving the page that shows it. To be called inside the runtime.
+/// Starts the sampler and the HTTP address. Must be called inside the runtime.
 fn serve_page(
     listeners: Vec<TcpListener>,
     host: &str,
@@ -150,7 +150,7 @@ fn serve_page(
     (stopped, alive): (&watch::Receiver<bool>, &mpsc::Sender<()>),
 ) {
     let sampler = Arc::new(Sampler::new(Arc::clone(state)));
-    let page = Arc::new(Page::new(Arc::clone(&sampler), host));
+    let page = Arc::new(Page::new(Arc::clone(&sampler), host, stopped.clone()));
     tokio::spawn(sampler.run(stopped.clone(), alive.clone()));
     http::serve_all(listeners, &page, tls, (stopped, alive));
 }
@@ -178,7 +178,9 @@ async fn sweep_regularly(
         match swept.await {
             Ok(Ok(count)) if count == sweep::NOTES_MAX => ticks.reset_immediately(),
             Ok(Ok(_)) => {}
-            Ok(Err(error)) => tracing::warn!("fields of deleted hashes stay for now: {error:?}"),
+            Ok(Err(error)) => {
+                tracing::warn!("the fields of deleted hashes could not be removed: {error:?}")
+            }
             Err(_) => break,
         }
     }

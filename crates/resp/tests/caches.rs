@@ -1,4 +1,4 @@
-//! What reads of clients leave in the caches of values and pointers.
+//! Reads of clients fill the value and pointer caches.
 
 mod support;
 
@@ -12,7 +12,7 @@ use tidekv_resp::Server;
 
 const PAIRS: u64 = 10_000;
 
-/// A store of many times its memory: pairs of keys, both with the same value.
+/// A store much larger than its memory: pairs of keys with the same value.
 fn open() -> Db {
     let environment = Environment::default().storage(Arc::new(MemoryStorage::new()));
     let options = Options::default()
@@ -29,15 +29,14 @@ fn open() -> Db {
     db
 }
 
-/// Reads that were not answered from memory went through a snapshot, whose answers are
-/// never kept, for it may pass newer versions over. So a server had caches of values
-/// and pointers, and put nothing in. Now such reads are of the present, and a snapshot is
-/// taken only where a writer comes in between.
+/// Reads that missed in memory went through a snapshot, whose results are never cached, because it
+/// may skip newer versions. So a server had value and pointer caches, and never filled them. Now
+/// such reads use the current state, and a snapshot only if a writer interferes.
 #[test]
-fn what_clients_get_from_storage_is_kept_as_values_and_pointers() {
+fn reads_from_storage_fill_the_value_and_pointer_caches() {
     let server = Server::start(open(), options()).unwrap();
     let mut client = Client::connect(&server);
-    let counted = |client: &mut Client, name: &str| client.info("tide", name);
+    let counted = |client: &mut Client, name: &str| client.info("tidekv", name);
     for _ in 0..3 {
         for pair in (0..PAIRS).step_by(20) {
             assert_eq!(client.ask(&format!("STRLEN a{pair:08}")), 1001);
@@ -48,7 +47,7 @@ fn what_clients_get_from_storage_is_kept_as_values_and_pointers() {
 }
 
 #[test]
-fn pairs_from_storage_are_whole_beside_a_writer() {
+fn pairs_from_storage_are_consistent_with_a_concurrent_writer() {
     let server = Arc::new(Server::start(open(), options()).unwrap());
     let stop = Arc::new(AtomicBool::new(false));
     let written = Arc::new(AtomicU64::new(0));
@@ -71,7 +70,7 @@ fn pairs_from_storage_are_whole_beside_a_writer() {
     };
     let (mut client, dice) = (Client::connect(&server), SeededRandom::new(2));
     for _ in 0..1500 {
-        // Most of the pairs of a request are cold, and some are being written.
+        // Most pairs of a request are cold, and some are being written.
         let pairs: Vec<u64> =
             (0..40).map(|at| if at < 4 { dice.below(64) } else { dice.below(PAIRS) }).collect();
         let keys = pairs.iter().flat_map(|pair| [format!("a{pair:08}"), format!("b{pair:08}")]);

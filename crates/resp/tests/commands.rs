@@ -1,5 +1,5 @@
-//! Commands whose replies are not for a golden file: our own, those that
-//! depend on time or order, and what lies behind the replies.
+//! Commands whose replies do not fit a golden file: TideKV's own, those that depend on time or
+//! order, and the state behind the replies.
 
 mod support;
 
@@ -46,7 +46,7 @@ fn ranges_have_bounds_limits_and_directions() {
     assert!(client.ask("TIDE.RANGE a b BACKWARDS").is_error("ERR syntax"));
 }
 
-/// All elements of a walk by `command`, and how many calls it took.
+/// All elements of a walk with `command`, and the number of calls.
 fn scan_all(client: &mut Client, command: &str, options: &str) -> (Vec<String>, usize) {
     let (mut cursor, mut elements, mut calls) = ("0".to_string(), Vec::new(), 0);
     loop {
@@ -90,7 +90,7 @@ fn scans_return_every_element_once() {
 }
 
 #[test]
-fn scans_find_what_stays_while_others_change() {
+fn scans_return_unchanged_elements_while_others_change() {
     let server = start();
     let mut client = Client::connect(&server);
     let mut other = Client::connect(&server);
@@ -110,7 +110,7 @@ fn scans_find_what_stays_while_others_change() {
         scan_all(&mut other, "SCAN", "");
     }
     assert_eq!(seen.iter().filter(|key| key.starts_with("stays")).count(), 100);
-    // A cursor of long ago, or of another server, begins anew.
+    // An old cursor, or one of another server, starts from the beginning.
     let mut reply = client.ask("SCAN 12345 COUNT 1000").items();
     assert!(reply.pop().unwrap().items().len() >= 100);
 }
@@ -137,7 +137,7 @@ fn hashes_are_scanned_by_their_fields() {
 }
 
 #[test]
-fn keys_leave_at_their_deadline() {
+fn keys_expire_at_their_deadline() {
     let (db, clock) = open_db_at(NOW_MS);
     let server = Server::start(db, options()).unwrap();
     let mut client = Client::connect(&server);
@@ -165,7 +165,7 @@ fn keys_leave_at_their_deadline() {
     assert_eq!(client.ask("SETNX s w"), 1);
 }
 
-/// Waits until the sweeper has left `expected` entries in a keyspace.
+/// Waits until a keyspace has `expected` entries after sweeps.
 fn wait_for_entries(db: &tidekv::Db, keyspace: &str, expected: usize) {
     let keyspace = db.keyspace(keyspace).unwrap();
     for _ in 0..PATIENCE.as_millis() / 100 {
@@ -178,7 +178,7 @@ fn wait_for_entries(db: &tidekv::Db, keyspace: &str, expected: usize) {
 }
 
 #[test]
-fn fields_of_hashes_that_are_gone_are_swept() {
+fn fields_of_deleted_hashes_are_swept() {
     let (db, clock) = open_db_at(NOW_MS);
     let server = Server::start(db.clone(), options()).unwrap();
     let mut client = Client::connect(&server);
@@ -257,7 +257,7 @@ fn strings_are_those_of_the_embedded_store() {
     assert_eq!(client.read(), "v");
     client.ask("SET from:server w");
     assert_eq!(strings.get("from:server").unwrap().unwrap(), "w");
-    // A string put beside a hash hides it from the string's commands.
+    // A string added to a key with a hash hides the hash from string commands.
     client.ask("HSET both f v");
     strings.put("both", "s").unwrap();
     assert_eq!(client.ask("GET both"), "s");
@@ -297,7 +297,7 @@ fn bounds_of_the_store_are_errors_of_one_command() {
 }
 
 #[test]
-fn the_server_tells_of_itself() {
+fn info_and_client_list_describe_the_server() {
     let server = start();
     let mut client = Client::connect(&server);
     client.ask("CLIENT SETNAME worker");
@@ -316,7 +316,7 @@ fn the_server_tells_of_itself() {
     assert!(one.contains("multi=1"), "{one}");
     assert_eq!(client.ask("CLIENT LIST TYPE pubsub"), "");
     let info = client.ask("INFO").text();
-    for line in ["# Server", "redis_version:", "connected_clients:2", "# Tide", "store.writes:"] {
+    for line in ["# Server", "redis_version:", "connected_clients:2", "# TideKV", "store.writes:"] {
         assert!(info.contains(line), "{line}");
     }
     assert!(!client.ask("INFO server").text().contains("# Clients"));

@@ -1,5 +1,5 @@
-//! Writes that the event loop does itself: when it does them, that everybody
-//! sees them at once, and that a slow disk does not hold up other clients.
+//! Writes on the event loop: which writes run there, that all clients see them at once, and that a
+//! slow disk does not delay other clients.
 
 mod support;
 
@@ -12,9 +12,9 @@ use tidekv::{Durability, Environment};
 use tidekv_io::{Clock, MemoryStorage, Operation, SystemClock, threads};
 use tidekv_resp::{Server, ServerOptions};
 
-/// Commands that the server says it has answered on the event loop.
+/// The server's count of commands answered on the event loop.
 fn on_the_loop(client: &mut Client) -> u64 {
-    client.info("stats", "tide_commands_from_memory")
+    client.info("stats", "tidekv_commands_from_memory")
 }
 
 #[test]
@@ -26,16 +26,16 @@ fn buffered_writes_need_no_other_thread() {
         ["SET a 1", "INCR a", "APPEND a x", "MSET b 1 c 2", "DEL b", "SETNX b 1", "EXPIRE c 100"];
     client.ask_all(&commands);
     commands.iter().for_each(|command| drop(client.ask(command)));
-    // Nobody else writes, so none of them has to wait.
+    // No other client writes, so none of them must wait.
     assert_eq!(on_the_loop(&mut client) - before, 2 * commands.len() as u64);
-    // The first hash waits for transactions that have seen none.
+    // The first hash waits for transactions that have seen no hash.
     assert_eq!(client.ask("HSET h f v"), 1);
     assert_eq!(client.ask("HSET h g w"), 1);
     assert_eq!(on_the_loop(&mut client) - before, 2 * commands.len() as u64 + 1);
 }
 
 #[test]
-fn synced_and_large_writes_are_left_to_threads_that_may_wait() {
+fn synced_and_large_writes_run_on_io_threads() {
     let server = start_with(ServerOptions { durability: Durability::Sync, ..options() });
     let mut client = Client::connect(&server);
     let before = on_the_loop(&mut client);
@@ -49,14 +49,14 @@ fn synced_and_large_writes_are_left_to_threads_that_may_wait() {
     assert_eq!(client.ask(&large), "OK");
     assert_eq!(client.ask("STRLEN a"), 100_000);
     assert_eq!(on_the_loop(&mut client) - before, 1);
-    // A reply that large ends the batch; what follows is another.
+    // A reply this large ends the batch; the rest is another.
     let replies = client.ask_all(&["SET b 1", "GET a", "GET a", "INCR b", "GET b"]);
     assert_eq!(replies[4], "2");
     assert_eq!(replies[2], replies[1]);
 }
 
 #[test]
-fn what_one_was_told_is_there_for_all() {
+fn acknowledged_writes_are_visible_to_all_clients() {
     let server = Arc::new(start());
     let stop = Arc::new(AtomicBool::new(false));
     let noise: Vec<_> = (0..3)
@@ -86,7 +86,7 @@ fn what_one_was_told_is_there_for_all() {
 }
 
 #[test]
-fn a_slow_disk_holds_up_those_who_write_and_no_others() {
+fn a_slow_disk_delays_only_writers() {
     let clock = Arc::new(SystemClock::new());
     let disk = MemoryStorage::new();
     let environment = Environment::default().storage(Arc::new(disk.clone()));
@@ -119,8 +119,8 @@ fn a_slow_disk_holds_up_those_who_write_and_no_others() {
     writing.unwrap().join().unwrap();
     disk.clear_on_operation();
     assert_eq!(reader.ask("GET k"), "40");
-    // The first was tried on the event loop, and then ever less often another:
-    // 0.1, 0.2, 0.4, … seconds apart. Two more are granted to a busy machine.
+    // The first was tried on the event loop, and others less and less often: 0.1, 0.2, 0.4, …
+    // seconds apart. Two more are granted to a busy machine.
     let writes = on_the_loop(&mut reader) - before - reads - 1;
     let tenths = (clock.monotonic_ns() - started) / 100_000_000;
     let most = 1 + u64::from((tenths + 1).ilog2()) + 2;

@@ -1,5 +1,5 @@
-//! The page, `/metrics` and `/api/stats` over real sockets: what is answered, who is let
-//! in, what strangers can do, and the end.
+//! The page, `/metrics`, `/api/stats` and `/healthz` over real sockets: responses, access control,
+//! resource limits, and shutdown.
 
 mod support;
 
@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use support::{Client, PATIENCE, options, start_with};
-use tidekv_io::{Clock, SystemClock};
+use tidekv_io::{
+    Clock, ErrorKind as StorageError, Fault, FaultRule, MemoryStorage, Operation, SystemClock,
+};
 use tidekv_resp::{ErrorKind, Server, ServerOptions, TlsFiles};
 
 /// An answer, in parts.
@@ -45,12 +47,12 @@ fn connect(server: &Server) -> TcpStream {
     stream
 }
 
-/// What comes until the server closes the connection.
+/// All bytes until the server closes the connection.
 fn rest_of(mut stream: impl Read) -> String {
     let mut bytes = Vec::new();
     match stream.read_to_end(&mut bytes) {
         Ok(_) => {}
-        // It has closed on us while we were still sending.
+        // The server closed the connection while the client was sending.
         Err(error) => assert_eq!(error.kind(), IoErrorKind::ConnectionReset),
     }
     String::from_utf8(bytes).unwrap()
@@ -72,7 +74,7 @@ fn sleep(ms: u64) {
 }
 
 #[test]
-fn everything_that_there_is_is_answered() {
+fn every_path_is_answered() {
     let server = with_page(options());
     for (path, content_type, text) in [
         ("/", "text/html", "<h1"),
@@ -82,6 +84,7 @@ fn everything_that_there_is_is_answered() {
         ("/live.js", "text/javascript", "/api/stats"),
         ("/words.js", "text/javascript", "MiB"),
         ("/icon.svg", "image/svg+xml", "<svg"),
+        ("/healthz", "text/plain", "ok"),
         ("/metrics", "text/plain; version=0.0.4", "# TYPE tidekv_commands_total counter"),
         ("/api/stats", "application/json", "\"policy\":\"adaptive\""),
     ] {
@@ -101,16 +104,16 @@ fn everything_that_there_is_is_answered() {
 }
 
 #[test]
-fn what_clients_do_is_seen() {
+fn commands_are_counted() {
     let server = with_page(options());
     let mut client = Client::connect(&server);
     client.ask_all(&["SET a 1", "GET a", "GET b"]);
     let metrics = get(&server, "/metrics").body;
     let has = |line: &str| assert!(metrics.lines().any(|l| l == line), "{line}\n{metrics}");
     has("tidekv_commands_total 3");
-    has("tidekv_keys_found_total 1");
+    has("tidekv_keyspace_hits_total 1");
     has("tidekv_connected_clients 1");
-    // Those that came in one piece are timed together.
+    // Commands received together are measured together.
     has("tidekv_command_duration_seconds_count{kind=\"write\"} 3");
     // Samples are taken once a second.
     let stats =
@@ -137,7 +140,7 @@ fn what_clients_do_is_seen() {
 }
 
 #[test]
-fn what_is_queued_is_no_write_but_its_exec_is() {
+fn a_queued_write_counts_as_a_read_and_its_exec_as_a_write() {
     let server = with_page(options());
     let mut client = Client::connect(&server);
     let mut measured = |commands: &[&str]| {
@@ -155,7 +158,7 @@ fn what_is_queued_is_no_write_but_its_exec_is() {
 }
 
 #[test]
-fn other_methods_and_garbage_are_refused() {
+fn other_methods_and_invalid_requests_are_rejected() {
     let server = with_page(options());
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
         let answer = ask_with(&server, method, "/", "Host: localhost\r\n");
@@ -180,7 +183,7 @@ fn heads_are_bounded() {
     let server = with_page(options());
     let long = format!("Host: localhost\r\nX: {}\r\n", "x".repeat(100_000));
     let mut stream = connect(&server);
-    // It may close before all of it was sent.
+    // The server may close before everything is sent.
     let _ = stream.write_all(format!("GET / HTTP/1.1\r\n{long}\r\n").as_bytes());
     let answer = rest_of(stream);
     assert!(answer.is_empty() || Answer::parse(&answer).status == 431, "{answer}");
@@ -191,7 +194,7 @@ fn heads_are_bounded() {
 }
 
 #[test]
-fn whoever_is_slow_is_closed() {
+fn slow_clients_are_disconnected() {
     let server = with_page(options());
     let clock = SystemClock::new();
     let began_ns = clock.monotonic_ns();
@@ -209,7 +212,7 @@ fn whoever_is_slow_is_closed() {
 fn connections_are_bounded() {
     let server = with_page(options());
     let idle: Vec<TcpStream> = (0..64).map(|_| connect(&server)).collect();
-    // Accepted one after another, so the last answer is that of the last place.
+    // Accepted in order, so the last response means that all are accepted.
     let mut last = &idle[63];
     last.write_all(b"GET /icon.svg HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     assert!(last.read(&mut [0; 16]).unwrap() > 0);
@@ -229,7 +232,7 @@ fn connections_are_bounded() {
 }
 
 #[test]
-fn strangers_are_asked_for_the_password() {
+fn requests_need_the_password() {
     let server = with_page(ServerOptions { password: Some("se:cret".into()), ..options() });
     // me:se:cret, me:wrong, :se:cret
     let (right, wrong, nameless) = ("bWU6c2U6Y3JldA==", "bWU6d3Jvbmc=", "OnNlOmNyZXQ=");
@@ -254,7 +257,42 @@ fn strangers_are_asked_for_the_password() {
 }
 
 #[test]
-fn a_page_from_elsewhere_learns_nothing_by_a_name_of_its_own() {
+fn health_check_needs_no_password() {
+    let server = with_page(ServerOptions { password: Some("secret".into()), ..options() });
+    for headers in ["", "Host: attacker.example\r\n"] {
+        let answer = ask_with(&server, "GET", "/healthz", headers);
+        assert_eq!((answer.status, &*answer.body), (200, "ok\n"), "{headers}");
+    }
+    assert_eq!(ask_with(&server, "HEAD", "/healthz", "").status, 200);
+    assert_eq!(ask_with(&server, "POST", "/healthz", "").status, 405);
+    assert_eq!(ask_with(&server, "GET", "/metrics", "").status, 401);
+}
+
+#[test]
+fn health_check_fails_while_flushes_fail_and_recovers_without_writes() {
+    let storage = MemoryStorage::new();
+    let http = Some("127.0.0.1:0".parse().unwrap());
+    let db = support::open_db_on(&storage);
+    let server = Server::start(db.clone(), ServerOptions { http, ..options() }).unwrap();
+    assert_eq!(Client::connect(&server).ask("SET a 1"), "OK");
+    assert_eq!(get(&server, "/healthz").status, 200);
+    storage.add_fault(
+        FaultRule::always(Operation::Create, Fault::Fail(StorageError::Full)).on_path(".table"),
+    );
+    db.flush().unwrap_err();
+    let answer = get(&server, "/healthz");
+    assert_eq!(answer.status, 503);
+    assert!(answer.body.starts_with("writes are stopped"), "{}", answer.body);
+    storage.clear_faults();
+    let is_healthy = |_| {
+        sleep(20);
+        get(&server, "/healthz").status == 200
+    };
+    assert!((0..PATIENCE.as_millis() / 20).any(is_healthy), "the flush was not tried again");
+}
+
+#[test]
+fn dns_rebinding_is_rejected() {
     let server = with_page(options());
     for (host, status) in [
         ("localhost", 200),
@@ -296,7 +334,7 @@ fn public_addresses_need_authentication() {
 }
 
 #[test]
-fn shutting_down_waits_for_no_browser() {
+fn shutdown_does_not_wait_for_browsers() {
     let server = with_page(options());
     let mut kept = connect(&server);
     kept.write_all(b"GET /icon.svg HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
@@ -316,7 +354,7 @@ fn shutting_down_waits_for_no_browser() {
 }
 
 #[test]
-fn the_page_has_tls_where_the_server_has() {
+fn the_page_has_tls_if_the_server_has() {
     let directory = tempfile::tempdir().unwrap();
     let made = rcgen::generate_simple_self_signed(["localhost".to_string()]).unwrap();
     let (certificate, key) = (directory.path().join("cert.pem"), directory.path().join("key.pem"));

@@ -1,13 +1,12 @@
-//! Our replies against those of Redis 7.0, byte for byte.
+//! Compares the server's replies with those of Redis 7.0, byte for byte.
 //!
-//! `testdata/replies.golden` holds commands (`>`, as one would type them), what
-//! Redis answered (`<`), and where ours is meant to differ, what we answer
-//! (`!`) under a comment that says why. A line `---` begins a new connection
-//! and, like the file itself, an empty database, `--- 3` one that speaks RESP3;
-//! `#` begins a comment.
+//! `testdata/replies.golden` holds commands (`>`, as one would type them), the reply of Redis
+//! (`<`), and for an intended difference, the reply of this server (`!`) under a comment with the
+//! reason. A line `---` starts a new connection and, like the file itself, an empty database, `---
+//! 3` one with RESP3; `#` starts a comment.
 //!
-//! `TIDEKV_REDIS=host:port TIDEKV_BLESS=1` asks a Redis, whose data it
-//! removes, and writes the `<` lines anew.
+//! `TIDEKV_REDIS=host:port TIDEKV_BLESS=1` records the `<` lines again from a Redis, whose data it
+//! removes.
 #![expect(clippy::disallowed_methods, reason = "the recording lies in the repository")]
 
 mod support;
@@ -33,7 +32,7 @@ fn ask(client: &mut Client, command: &str) -> String {
     escape(&client.read_raw())
 }
 
-/// A connection for the section that `line` begins.
+/// A connection for the section that `line` starts.
 fn begin(line: &str, address: &str) -> Client {
     let mut client = Client::connect_tcp(address);
     ask(&mut client, "FLUSHALL");
@@ -46,7 +45,7 @@ fn begin(line: &str, address: &str) -> Client {
 #[test]
 fn replies_are_those_of_redis() {
     let golden = std::fs::read_to_string(PATH).unwrap();
-    // Time stands still, so that what is left of a deadline repeats.
+    // The clock is stopped, so that remaining times are reproducible.
     let (db, _clock) = support::open_db_at(1_700_000_000_000);
     let server = Server::start(db, support::options()).unwrap();
     let redis = std::env::var("TIDEKV_REDIS").ok();

@@ -1,5 +1,5 @@
-//! Synced writes of many clients: that they share syncs, that each is durable when it
-//! is answered, and that none hears of another's failure.
+//! Group commit of synced writes of many clients: they share syncs, each is durable when it is
+//! answered, and none gets the failure of another.
 
 mod support;
 
@@ -14,14 +14,14 @@ use tidekv_resp::{Server, ServerOptions};
 
 const CLIENTS: usize = 8;
 
-/// With one I/O thread: the store's group commit, which joins threads, finds none to
-/// join, so what is shared is shared by a round.
+/// With one I/O thread: the store's group commit, which joins threads, has none to join, so only
+/// the server's group commit shares syncs.
 fn start_synced(disk: &MemoryStorage) -> Server {
     let options = ServerOptions { durability: Durability::Sync, io_threads: 1, ..options() };
     Server::start(open_db_on(disk), options).unwrap()
 }
 
-/// Has `work` done by so many clients at once; what each has found.
+/// Runs `work` with many clients concurrently; returns the result of each.
 fn by_all<T: Send>(server: &Server, work: impl Fn(usize, &mut Client) -> T + Sync) -> Vec<T> {
     let work = &work;
     std::thread::scope(|scope| {
@@ -50,14 +50,14 @@ fn writers_that_wait_for_the_disk_share_its_sync() {
         }
     });
     disk.clear_on_operation();
-    // All could share each; only half of that is asked of a busy machine.
+    // All could share each; a busy machine must reach only half of that.
     let (syncs, writes) = (syncs.load(Ordering::Relaxed), (rounds * CLIENTS) as u64);
     assert!(syncs >= rounds as u64, "{syncs} syncs for {rounds} writes, each after the last");
     assert!(2 * syncs <= writes, "{syncs} syncs for {writes} writes");
 }
 
 #[test]
-fn what_was_answered_survives_a_power_cut() {
+fn acknowledged_writes_survive_a_power_cut() {
     let disk = MemoryStorage::new();
     let server = start_synced(&disk);
     by_all(&server, |number, client| {
@@ -88,7 +88,7 @@ fn each_sees_the_writes_of_all_before_it() {
         for i in 0..100 {
             let Value::Integer(count) = client.ask("INCR all") else { panic!("no number") };
             seen.push(count);
-            // What was answered is there for whoever asks next, on whatever way.
+            // An acknowledged write is visible to the next request of any client.
             assert!(client.ask("GET all").text().parse::<i64>().unwrap() >= count);
             assert_eq!(client.ask(&format!("HINCRBY h f{number} 1")), i + 1);
         }
@@ -101,7 +101,7 @@ fn each_sees_the_writes_of_all_before_it() {
 }
 
 #[test]
-fn a_command_that_fails_hinders_none_of_its_neighbours() {
+fn a_failing_command_does_not_affect_others_in_its_batch() {
     let server = start_synced(&MemoryStorage::new());
     assert_eq!(Client::connect(&server).ask("SET word x"), "OK");
     by_all(&server, |number, client| {
@@ -119,7 +119,7 @@ fn a_command_that_fails_hinders_none_of_its_neighbours() {
 }
 
 #[test]
-fn a_lost_sync_is_told_to_all_that_waited_for_it() {
+fn all_waiting_clients_get_the_error_of_a_failed_sync() {
     let disk = MemoryStorage::new();
     let server = start_synced(&disk);
     assert_eq!(Client::connect(&server).ask("SET before 1"), "OK");
@@ -130,7 +130,7 @@ fn a_lost_sync_is_told_to_all_that_waited_for_it() {
         reply
     });
     assert!(replies.iter().all(|reply| reply.is_error("ERR ")), "{replies:?}");
-    // The disk is well again, but nobody knows what it has kept.
+    // The disk works again, but its contents are unknown.
     disk.clear_faults();
     assert!(Client::connect(&server).ask("SET after 1").is_error("ERR "));
     let kept = open_db_on(&disk.after_power_loss(Tear::DropUnsynced));

@@ -1,4 +1,5 @@
-//! What goes over sockets: pieces, floods, silence, strangers, and the end.
+//! The server over sockets: partial requests, floods, idle connections, authentication, and
+//! shutdown.
 
 mod support;
 
@@ -17,9 +18,9 @@ fn sleep(duration: Duration) {
     SystemClock::new().sleep(duration);
 }
 
-/// Bytes of unfinished requests that the server says it holds.
+/// The server's count of bytes of incomplete requests.
 fn request_bytes_buffered(client: &mut Client) -> u64 {
-    client.info("clients", "tide_request_bytes_buffered")
+    client.info("clients", "tidekv_request_buffer_bytes")
 }
 
 #[test]
@@ -160,7 +161,7 @@ fn a_client_that_reads_no_replies_is_closed() {
     assert_eq!(bystander.read(), "OK");
     let mut deaf = TcpStream::connect(tcp_address(&server)).unwrap();
     deaf.write_all(&encode(&[b"GET", b"big"]).repeat(2000)).unwrap();
-    // It is served; before, it would be no wonder that it is not connected.
+    // It is being served; before that, it might not be connected.
     deaf.read_exact(&mut [0]).unwrap();
     eventually("the deaf client is closed", || server.connections() == 1);
     assert_eq!(bystander.ask("PING"), "PONG");
@@ -196,7 +197,7 @@ fn a_thousand_idle_clients_do_not_matter() {
 }
 
 #[test]
-fn one_connection_too_many_is_told_so() {
+fn connections_over_the_limit_get_an_error() {
     let server = start_with(ServerOptions { connections_max: 2, ..options() });
     let mut first = Client::connect(&server);
     let second = Client::connect(&server);
@@ -211,7 +212,7 @@ fn one_connection_too_many_is_told_so() {
 }
 
 #[test]
-fn strangers_are_asked_for_the_password() {
+fn commands_need_the_password() {
     let server = start_with(ServerOptions { password: Some("secret".into()), ..options() });
     let mut client = Client::connect(&server);
     let no_auth = Value::Error("NOAUTH Authentication required.".into());
@@ -222,7 +223,7 @@ fn strangers_are_asked_for_the_password() {
     assert!(client.ask("HELLO 3").is_error("NOAUTH HELLO"));
     assert_eq!(client.ask("AUTH secre"), Value::Error(wrong.into()));
     assert_eq!(client.ask("AUTH nobody secret"), Value::Error(wrong.into()));
-    // What follows in the same pipeline is judged as a friend's already.
+    // Later requests of the same pipeline have the limits of an authenticated client.
     let long = "x".repeat(50_000);
     let set = format!("SET a {long}");
     let replies = client.ask_all(&["AUTH secret", &set, "STRLEN a"]);
@@ -271,7 +272,7 @@ fn unix_sockets_serve_and_clean_up() {
     let path = directory.path().join("tide.sock");
     let listen = vec![Address::Unix(path.clone())];
     let options = ServerOptions { listen, ..ServerOptions::default() };
-    // A socket that nobody answers at is in the way and is replaced.
+    // A stale socket file is replaced.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let server = start_with(options.clone());
     assert_eq!(Client::connect_unix(&path).ask("SET a 1"), "OK");
@@ -284,14 +285,14 @@ fn unix_sockets_serve_and_clean_up() {
 }
 
 #[test]
-fn silence_is_timed_out() {
+fn idle_connections_are_closed_by_the_timeout() {
     let server =
         start_with(ServerOptions { idle_timeout: Some(Duration::from_millis(1000)), ..options() });
     let mut busy = Client::connect(&server);
     let mut silent = Client::connect(&server);
     let mut half = Client::connect(&server);
     half.send(b"*2\r\n$3\r\nGET\r\n");
-    // Far more often than it must, for a loaded machine may be late.
+    // Far more often than necessary, because a loaded machine may be late.
     for _ in 0..24 {
         assert_eq!(busy.ask("PING"), "PONG");
         sleep(Duration::from_millis(50));
@@ -301,7 +302,7 @@ fn silence_is_timed_out() {
 }
 
 #[test]
-fn shutting_down_finishes_what_was_received() {
+fn shutdown_finishes_received_requests() {
     let db = support::open_db();
     let server = Server::start(db.clone(), options()).unwrap();
     let mut idle = Client::connect(&server);
@@ -357,7 +358,7 @@ fn a_panic_ends_its_connection_and_no_other() {
 }
 
 #[test]
-fn tls_serves_those_who_speak_it() {
+fn tls_clients_are_served() {
     let directory = tempfile::tempdir().unwrap();
     let (files, config) = certificate(directory.path());
     let server = start_with(ServerOptions { tls: Some(files.clone()), ..options() });

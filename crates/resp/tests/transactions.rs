@@ -1,5 +1,5 @@
-//! `MULTI`, `WATCH` and plain commands against many clients at once: nothing is
-//! lost, nothing is seen half-way.
+//! `MULTI`, `WATCH` and plain commands with many concurrent clients: no update is lost, no partial
+//! update is visible.
 
 mod support;
 
@@ -22,7 +22,7 @@ fn in_parallel(count: usize, work: impl Fn(usize) + Send + Sync + 'static) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// Servers that write in each of the two ways.
+/// A server for each durability.
 fn of_each_durability() -> [Arc<Server>; 2] {
     [Durability::Buffered, Durability::Sync]
         .map(|durability| Arc::new(start_with(ServerOptions { durability, ..options() })))
@@ -51,7 +51,7 @@ fn increment_counters(server: Arc<Server>) {
         }
     });
     let mut client = Client::connect(&server);
-    // Of 400 rounds a quarter each.
+    // A quarter of 400 increments each.
     assert_eq!(client.ask("GET n"), "3000");
     assert_eq!(client.ask("HGET h f"), "1400");
 }
@@ -94,8 +94,7 @@ fn read_and_write_several_keys(server: Arc<Server>) {
     in_parallel(6, move |number| {
         let mut client = Client::connect(&clients);
         match number {
-            // Writers: all keys have one value at every moment; `flip` always
-            // holds something.
+            // Writers: all keys have the same value at any moment; `flip` always exists.
             0 | 1 => {
                 for round in 0..1500 {
                     let v = round * 2 + number;
@@ -135,7 +134,7 @@ fn read_and_write_several_keys(server: Arc<Server>) {
 }
 
 #[test]
-fn a_key_has_one_type_whoever_wins() {
+fn a_key_has_one_type_after_any_race() {
     for server in of_each_durability() {
         change_types_of_keys(server);
     }
@@ -205,7 +204,7 @@ fn watches_see_every_kind_of_change() {
 }
 
 #[test]
-fn what_exec_acknowledged_is_there_after_a_restart() {
+fn acknowledged_transactions_survive_a_restart() {
     let storage = tidekv_io::MemoryStorage::new();
     let open = || support::open_db_on(&storage);
     let db = open();
@@ -223,7 +222,7 @@ fn what_exec_acknowledged_is_there_after_a_restart() {
 }
 
 #[test]
-fn a_failing_store_is_an_error_and_no_acknowledgement() {
+fn a_failing_store_gives_an_error_instead_of_an_acknowledgement() {
     let db = open_db();
     let server = Server::start(db.clone(), options()).unwrap();
     let mut client = Client::connect(&server);
@@ -245,7 +244,7 @@ fn a_queue_is_bounded() {
     let set = format!("SET a {}", "x".repeat(300_000));
     let replies = client.ask_all(&[&*set; 5]);
     assert_eq!(replies[2], "QUEUED");
-    assert!(replies[4].is_error("ERR the transaction has grown too large"));
+    assert!(replies[4].is_error("ERR the transaction is too large"));
     assert!(client.ask("EXEC").is_error("EXECABORT"));
     assert_eq!(client.ask("EXISTS a"), 0);
 }

@@ -49,6 +49,8 @@ pub struct Statistics {
     pub counters: Vec<(&'static str, u64)>,
     /// Name and summary of every latency histogram.
     pub latencies: Vec<(&'static str, Latency)>,
+    /// Name and buckets of the same histograms.
+    pub histograms: Vec<(&'static str, LatencyCounts)>,
 }
 
 impl Statistics {

@@ -9,13 +9,14 @@
 
 #[cfg(all(test, not(miri)))]
 pub(crate) use tidekv_testkit::models::{
-    AccessTracker, ArcSwap, Condvar, Guard, Mutex, OnceLock, RwLock, RwLockReadGuard, atomic,
+    AccessTracker, ArcSwap, Condvar, Guard, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard,
+    RwLockWriteGuard, atomic,
 };
 
 #[cfg(any(not(test), miri))]
 pub(crate) use {
     arc_swap::{ArcSwap, Guard},
-    parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard},
+    parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard},
     std::sync::{OnceLock, atomic},
 };
 

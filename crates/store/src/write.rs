@@ -17,15 +17,15 @@
 //! anything: for threads that must not stand still.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use hashbrown::HashSet;
 use smallvec::{SmallVec, smallvec};
+use tidekv_io::Priority;
 
 use crate::batch::{Operations, WriteBatch, begin_record};
-use crate::engine::throttle::{self, Backlog, Pace};
-use crate::engine::{Attempt, Condition, Engine, Logs, Request, Written};
+use crate::engine::log_set::Logs;
+use crate::engine::throttle::{self, Pace};
+use crate::engine::{Attempt, Condition, Engine, Request, Written};
 use crate::error::{Error, Result};
 use crate::format::key::{Kind, Sequence, Trailer};
 use crate::format::range_tombstones::RangeTombstone;
@@ -48,9 +48,6 @@ const ROOM_SHARE: u64 = 64;
 
 /// One write in so many is timed.
 const WRITES_PER_SAMPLE: u64 = 8;
-
-/// A stalled writer looks again this often even when no job has ended.
-const STALL_POLL: Duration = Duration::from_millis(20);
 
 /// Whether the log ends with memtables that are put aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +127,7 @@ impl Engine {
 
     fn lead(self: &Arc<Self>, group: &[Request]) -> Vec<Result<Written>> {
         let bytes: usize = group.iter().map(|r| r.batch.bytes_len()).sum();
-        if let Err(error) = self.check_open().and_then(|()| self.make_room(bytes)) {
+        if let Err(error) = self.jobs.check_open().and_then(|()| self.make_room(bytes)) {
             return group.iter().map(|_| Err(error.clone())).collect();
         }
         let verdicts = self.validate_conditions(group);
@@ -148,7 +145,7 @@ impl Engine {
     }
 
     fn lead_one(self: &Arc<Self>, request: &Request) -> Result<Written> {
-        self.check_open()?;
+        self.jobs.check_open()?;
         self.make_room(request.batch.bytes_len())?;
         if self.validate_conditions(std::slice::from_ref(request))[0] == Written::Conflict {
             return Ok(Written::Conflict);
@@ -158,16 +155,16 @@ impl Engine {
     }
 
     fn try_lead(&self, request: &Request) -> Result<Attempt> {
-        self.check_open()?;
+        self.jobs.check_open()?;
         // Behind a log that was torn the next one is made, with a sync of the directory.
-        if !self.with_logs(|logs| logs.current.is_open()) {
+        if !self.logs.with(|logs| logs.current.is_open()) {
             return Ok(Attempt::WouldBlock);
         }
         if !self.has_room() {
             if !self.full_trees().is_empty() || self.pace() != Pace::Free {
                 return Ok(Attempt::WouldBlock);
             }
-            self.follow_memtables();
+            self.memory.follow_memtables(&self.trees);
             self.note_room();
         }
         if self.validate_conditions(std::slice::from_ref(request))[0] == Written::Conflict {
@@ -178,7 +175,7 @@ impl Engine {
     }
 
     fn commit(&self, batches: &[&WriteBatch], sync: bool) -> Result<()> {
-        let first = self.last_sequence.load(Ordering::Relaxed) + 1;
+        let first = self.snapshots.last_sequence() + 1;
         let count: usize = batches.iter().map(|batch| batch.len()).sum();
         let last = first + count as u64 - 1;
         let log = {
@@ -187,8 +184,8 @@ impl Engine {
             if count > 0 {
                 self.append(logs, first, batches, sync).inspect_err(|_| {
                     // It may stand in the log all the same: nothing else gets its sequences.
-                    self.last_sequence.store(last, Ordering::Relaxed);
-                    self.visible.store(last, Ordering::Release);
+                    self.snapshots.use_up_to(last);
+                    self.snapshots.publish(last);
                 })?;
             }
             if sync {
@@ -199,8 +196,8 @@ impl Engine {
         };
         if count > 0 {
             self.insert(first, batches, log);
-            self.last_sequence.store(last, Ordering::Relaxed);
-            self.visible.store(last, Ordering::Release);
+            self.snapshots.use_up_to(last);
+            self.snapshots.publish(last);
             self.stats.writes.add(count as u64);
             self.stats.write_groups.add(1);
         }
@@ -218,7 +215,7 @@ impl Engine {
             return Err(error);
         }
         if !logs.current.is_open() {
-            self.switch_log(logs)?;
+            self.logs.switch_log(logs, &self.trees, &self.memory)?;
         }
         if sync {
             logs.current.sync_front_and_mark()?;
@@ -244,7 +241,7 @@ impl Engine {
                 let operation = operation.expect("batches encode what they were given");
                 let tree = match last_tree.take() {
                     Some(tree) if tree.id == operation.keyspace => tree,
-                    _ => self.tree(operation.keyspace).expect("checked before it was queued"),
+                    _ => self.trees.get(operation.keyspace).expect("checked before it was queued"),
                 };
                 apply(&tree, operation.kind, operation.key, operation.payload, sequence, log);
                 sequence += 1;
@@ -294,7 +291,7 @@ impl Engine {
         if self.has_room() {
             return Ok(());
         }
-        self.follow_memtables();
+        self.memory.follow_memtables(&self.trees);
         self.rotate_full()?;
         self.ask_for_next_log();
         let mut pace = self.pace();
@@ -304,27 +301,23 @@ impl Engine {
         }
         let started = self.clock.monotonic_ns();
         while pace == Pace::Stop {
-            let seen = *self.progress.0.lock();
+            let seen = self.jobs.progress();
             self.rotate_full()?;
             self.push_background_work();
-            self.background_failure()?;
+            self.jobs.background_failure()?;
             self.after_install();
             pace = self.pace();
             if pace != Pace::Stop || self.executor.is_inline() {
                 break;
             }
-            let mut progress = self.progress.0.lock();
-            if *progress == seen {
-                self.progress.1.wait_for(&mut progress, STALL_POLL);
-            }
-            drop(progress);
-            self.check_open()?;
+            self.jobs.wait_for_progress(seen);
+            self.jobs.check_open()?;
             pace = self.pace();
         }
         if let Pace::Slow(bytes_per_s) = pace {
             let bytes = self.note_room().max(bytes as u64);
             let now_ns = self.clock.monotonic_ns();
-            let pause = self.with_logs(|logs| logs.pauses.after(bytes, bytes_per_s, now_ns));
+            let pause = self.logs.with(|logs| logs.pauses.after(bytes, bytes_per_s, now_ns));
             if let Some(pause) = pause {
                 self.clock.sleep(pause);
             }
@@ -333,63 +326,63 @@ impl Engine {
         Ok(())
     }
 
+    /// Has the next log made ready, in the background, when the current one is half
+    /// full. Only while leading.
+    fn ask_for_next_log(self: &Arc<Self>) {
+        if self.logs.next_is_due(&self.memory) {
+            let engine = Arc::clone(self);
+            let prepare = move || {
+                let is_open = || !engine.jobs.is_closed();
+                engine.logs.prepare_next(&engine.trees, &engine.memory, is_open);
+            };
+            self.executor.execute(Priority::High, Box::new(prepare));
+        }
+    }
+
     /// Waits as who writes would, also where so little was written lately that nobody needs
     /// to look: who ingests writes no log. Only while leading.
     pub(crate) fn wait_for_merges(self: &Arc<Self>) -> Result<()> {
-        self.with_logs(|logs| logs.has_room_until = 0);
+        self.logs.with(|logs| logs.has_room_until = 0);
         self.make_room(0)
-    }
-
-    /// Runs `look` on the logs. Only leaders keep their lock for longer.
-    fn with_logs<X>(&self, look: impl FnOnce(&mut Logs) -> X) -> X {
-        look(self.logs.lock().as_mut().expect("a writable store has a log"))
     }
 
     /// Whether so little was written since room was found that there is no need
     /// to look again.
     fn has_room(&self) -> bool {
-        self.with_logs(|logs| logs.current.offset() < logs.has_room_until)
+        self.logs.with(|logs| logs.current.offset() < logs.has_room_until)
     }
 
     /// Lets writers go on for some bytes of log, which it returns.
     fn note_room(&self) -> u64 {
-        let room = (self.shares.load().memtable_bytes / ROOM_SHARE).min(ROOM_BYTES);
-        self.with_logs(|logs| logs.has_room_until = logs.current.offset() + room);
+        let room = (self.memory.memtable_bytes() / ROOM_SHARE).min(ROOM_BYTES);
+        self.logs.with(|logs| logs.has_room_until = logs.current.offset() + room);
         room
     }
 
     fn pace(&self) -> Pace {
-        let shares = self.shares.load();
-        throttle::decide(Backlog {
-            memtables_bytes: self.memtables_bytes(),
-            memtables_bytes_max: shares.memtables_bytes_max,
-            level0_runs: self.level0_runs.load(Ordering::Relaxed),
-            debt_bytes: self.debt_bytes.load(Ordering::Relaxed),
-            debt_bytes_slow: 64 * self.base_bytes(),
-            flush_bytes_per_s: self.flush_bytes_per_s.load(Ordering::Relaxed),
-        })
+        throttle::decide(self.memory.backlog(&self.trees))
     }
 
     /// Tries again what failed before and starts what is due.
     fn push_background_work(self: &Arc<Self>) {
-        let trees: Vec<Arc<Tree>> = self.trees.load().values().cloned().collect();
+        let trees: Vec<Arc<Tree>> = self.trees.all();
         trees.iter().for_each(|tree| self.schedule_flush(tree));
         self.schedule_compactions();
     }
 
-    /// Why background work does not get on, if it does not.
-    pub(crate) fn background_failure(&self) -> Result<()> {
-        let errors = self.background_errors.lock();
-        match errors.flush.as_ref().or(errors.compaction.as_ref()) {
-            None => Ok(()),
-            Some(error) => Err(error.context("writes wait for background work, which failed")),
+    /// Reports a failure of background work, and starts the work again.
+    pub(crate) fn check_background_work(self: &Arc<Self>) -> Result<()> {
+        let outcome = self.jobs.background_failure();
+        if outcome.is_err() {
+            self.push_background_work();
         }
+        outcome
     }
 
     /// The keyspaces whose memtables are to be put aside: those that are full,
     /// or the largest where all of them together take too much.
     fn full_trees(&self) -> Vec<Arc<Tree>> {
-        let shares = self.shares.load();
+        let shares = self.memory.shares();
         let trees = self.trees.load();
         let is_full = |tree: &&Arc<Tree>| tree.view().memtable.is_full(shares.memtable_bytes);
         let charge = |tree: &Arc<Tree>| tree.view().memtable.charge() as u64;
@@ -408,11 +401,7 @@ impl Engine {
         if full.is_empty() {
             return Ok(());
         }
-        let oldest = self
-            .logs
-            .lock()
-            .as_ref()
-            .and_then(|l| l.older.front().copied().filter(|_| l.older.len() >= LOGS_MAX));
+        let oldest = self.logs.lock().as_ref().and_then(|logs| logs.oldest_of(LOGS_MAX));
         if let Some(oldest) = oldest {
             let holds = |tree: &&Arc<Tree>| {
                 tree.view().memtable.first_log().is_some_and(|log| log <= oldest)
@@ -439,16 +428,16 @@ impl Engine {
         let log_end = {
             let mut logs = self.logs.lock();
             let logs = logs.as_mut().expect("a writable store has a log");
-            let is_long = logs.current.offset() >= self.log_bytes();
+            let is_long = logs.current.offset() >= self.logs.bytes_max(&self.memory);
             // Behind a torn place as well: what is reported as failed may stand there whole,
             // and flushed memtables would take a part of it for their own.
             if log_ends == LogEnds::Now || is_long || !logs.current.is_open() {
-                self.switch_log(logs)?;
+                self.logs.switch_log(logs, &self.trees, &self.memory)?;
             }
             LogPosition { log: logs.current.number(), offset: logs.current.offset() }
         };
-        let last = self.last_sequence.load(Ordering::Relaxed);
-        let target = self.shares.load().memtable_bytes as usize;
+        let last = self.snapshots.last_sequence();
+        let target = self.memory.memtable_bytes() as usize;
         for tree in &filled {
             tree.rotate(target, last, log_end);
         }

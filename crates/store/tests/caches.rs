@@ -447,7 +447,7 @@ fn hot_blocks_stay_in_memory_through_compactions() {
     };
     let (hot, all, compaction_prefills) = reads_after(CachePolicy::Fixed { kv: 0, kp: 0 });
     assert_eq!(hot, 0);
-    assert!(all > 20, "{all} reads: what was cold is not in memory");
+    assert!(all > 20, "{all} reads: cold keys are not in memory");
     assert!((5..=20).contains(&compaction_prefills), "{compaction_prefills}");
     let (_, _, compaction_prefills) = reads_after(CachePolicy::AC_KEY);
     assert!(compaction_prefills > 0, "of every cached block one takes the place");

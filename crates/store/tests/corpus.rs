@@ -2,7 +2,7 @@
 //! themselves are in `fuzz/`, and are included from there.
 
 #[path = "../../../fuzz/src/corpus.rs"]
-#[allow(clippy::disallowed_methods, reason = "corpora stand in the source tree")]
+#[allow(clippy::disallowed_methods, reason = "corpora are in the source tree")]
 mod corpus;
 #[path = "../../../fuzz/src/input.rs"]
 mod input;

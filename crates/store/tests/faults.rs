@@ -277,7 +277,7 @@ impl Trial {
         let db = Db::open(DIRECTORY, settings(&after, &clock, 0))
             .map_err(|error| format!("after a cut in the end: {error}"))?;
         if found_in(&db).map_err(|error| error.to_string())? != found {
-            return Err("a cut in the end took what the reopened store had shown".into());
+            return Err("a final cut lost data that the reopened store had shown".into());
         }
         Ok(())
     }
@@ -333,7 +333,7 @@ fn attempt(seed: u64, word: &'static str, rule: FaultRule, tally: &mut Tally) {
         for operation in &struck {
             let kind = kind(operation);
             if !ABSORBED.contains(&&*kind) {
-                let loss = format!("nobody heard of it: {operation}");
+                let loss = format!("the error was not reported: {operation}");
                 trial.workload.losses.push(loss);
             }
             *tally.absorbed.entry(kind).or_default() += 1;

@@ -61,7 +61,7 @@ fn store_matches_released_files_and_opens_them() {
     let released = dump.hold_against("store");
     let kinds = ["CURRENT", "LOCK", "MANIFEST-", ".log", ".table"];
     for kind in kinds {
-        assert!(released.iter().any(|(name, _)| name.contains(kind)), "no {kind} is there");
+        assert!(released.iter().any(|(name, _)| name.contains(kind)), "there is no {kind}");
     }
     let lock = released.iter().find(|(name, _)| name == "LOCK").unwrap();
     assert!(lock.1.is_empty());

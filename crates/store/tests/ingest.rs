@@ -88,7 +88,7 @@ fn ingested_data_is_not_compaction_debt_of_writers() {
         }
         (0..200).for_each(|n| other.put("key-99999", value(n, "written")).unwrap());
     };
-    within(60, bring).expect("who ingests and who writes goes on");
+    within(60, bring).expect("ingests and writes continue");
     held.run();
     assert_eq!(keyspace.get(key(4792)).unwrap().unwrap(), value(4792, "13").as_bytes());
 }

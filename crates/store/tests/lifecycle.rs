@@ -121,7 +121,7 @@ fn flush_concurrent_with_close_returns() {
         db.close().unwrap();
         let _ = t.join().unwrap();
     });
-    assert!(done.is_some(), "flush hangs beside close");
+    assert!(done.is_some(), "flush concurrent with close hangs");
 }
 
 /// Synced writes to `./data` were lost after a power cut: the directory's own entry had never been

@@ -11,7 +11,7 @@
 //!
 //! `TIDEKV_LINEARIZABLE_OPERATIONS` sets the number of operations (evidence: 5 000 000),
 //! `TIDEKV_LINEARIZABLE_SEED` the seed.
-#![allow(clippy::disallowed_methods, reason = "real threads are what is tested")]
+#![allow(clippy::disallowed_methods, reason = "the test needs real threads")]
 
 #[path = "linearizable/object.rs"]
 mod object;

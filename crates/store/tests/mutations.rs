@@ -23,7 +23,7 @@ fn every_mutation_matches_its_source_and_its_test() {
     for mutation in MUTATIONS {
         let name = mutation.name;
         let places = read(mutation.file).matches(mutation.find).count();
-        assert_eq!(places, 1, "{name}: how often its text stands in {}", mutation.file);
+        assert_eq!(places, 1, "{name}: number of occurrences of its text in {}", mutation.file);
         assert_ne!(mutation.find, mutation.replace, "{name}: it changes nothing");
         let folder = mutation.package.strip_prefix("tidekv-").unwrap_or("store");
         let (file, test) = match mutation.test.rsplit_once("::") {

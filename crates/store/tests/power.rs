@@ -188,7 +188,7 @@ fn check_store(aftermath: &Aftermath, disk: &MemoryStorage) -> Result<(), String
     let db = Db::open(DIRECTORY, settings(&second, &clock, number + 1))
         .map_err(|e| format!("after a second cut ({again:?}): {e}"))?;
     if found_in(&db).map_err(|e| e.to_string())? != found {
-        return Err(format!("a second cut ({again:?}) took what had been found or synced"));
+        return Err(format!("a second cut ({again:?}) lost data that had been found or synced"));
     }
     Ok(())
 }

@@ -67,7 +67,7 @@ fn hurt(disk: &MemoryStorage, suffix: &str, text: &str) {
             }
         }
     }
-    assert_eq!(places, 1, "{text} stands once in {suffix}");
+    assert_eq!(places, 1, "{text} occurs once in {suffix}");
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn writes_after_a_torn_log_are_dropped() {
     assert!(checked(&after).ends_with("holds is lost"), "{}", checked(&after));
     for _ in 0..2 {
         let found = [Some("synced".to_owned()), None, None];
-        assert_eq!(reopened(&after, &["a", "b", "c"]), found, "a prefix of what was written");
+        assert_eq!(reopened(&after, &["a", "b", "c"]), found, "a prefix of the writes");
     }
 }
 
@@ -493,7 +493,7 @@ fn a_compacted_deletion_hides_lower_levels() {
         (1..7).map(|l| db.statistics().counter(&format!("level{l}.tables"))).collect();
     assert!(
         tables_of_levels.iter().filter(|&&tables| tables > 0).count() > 1,
-        "tables stand on one level only: {tables_of_levels:?}"
+        "tables are on one level only: {tables_of_levels:?}"
     );
     for i in 0..1000 {
         keyspace.delete(key(i)).unwrap();
@@ -577,7 +577,7 @@ fn table_file_is_kept_while_an_iterator_reads_it() {
     keyspace.put("more", "1").unwrap();
     db.flush().unwrap();
     let there = files(&disk, ".table");
-    assert!(!held.iter().any(|path| there.contains(path)), "nobody reads {held:?} any more");
+    assert!(!held.iter().any(|path| there.contains(path)), "no reader of {held:?} is left");
 }
 
 /// A seek reads for all tables at once the blocks that scans usually go through. A damaged block

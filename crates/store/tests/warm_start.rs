@@ -119,7 +119,7 @@ fn hot_entries_are_in_memory_after_a_clean_shutdown() {
         let list = store.list().expect("a list");
         assert!(list.len() < ENTRIES * 220 / 100, "{} bytes", list.len());
         let (db, keyspace) = store.open();
-        assert_eq!(count(&db, "cold_lookups.count"), 0, "nobody has asked");
+        assert_eq!(count(&db, "cold_lookups.count"), 0, "no lookup yet");
         let reads = count(&db, "io.reads");
         assert_hot(&keyspace, "old");
         let again = count(&db, "io.reads") - reads;
@@ -244,7 +244,7 @@ fn values_of_other_tables_are_not_restored() {
     hot().for_each(|n| keyspace.put(key(n), value(n, "new")).unwrap());
     keyspace.flush().unwrap();
     db.close().unwrap();
-    assert_eq!(store.list(), None, "nobody wants it");
+    assert_eq!(store.list(), None, "warm start is off");
     store.put_list(&list);
     assert!(store.list_has("old 0 v"));
     let (db, keyspace) = store.open();
@@ -344,8 +344,9 @@ fn store_can_be_closed_during_warm_start() {
     let list = store.list().unwrap();
     for _ in 0..100 {
         let (db, _) = store.open_with(|options| options.environment.executor = None);
-        within(30, move || db.close().unwrap()).expect("closing waits for nobody who waits");
-        assert_eq!(store.list().as_ref(), Some(&list), "a short life knows no better");
+        within(30, move || db.close().unwrap())
+            .expect("closing does not wait for jobs that wait for it");
+        assert_eq!(store.list().as_ref(), Some(&list), "a short run keeps the list");
     }
 }
 

@@ -59,8 +59,8 @@ impl ObserverSlot {
         is_first
     }
 
-    pub(crate) fn set_observes_hits(&self, is_told: bool) {
-        self.observes_hits.store(is_told, Ordering::Relaxed);
+    pub(crate) fn set_observes_hits(&self, is_enabled: bool) {
+        self.observes_hits.store(is_enabled, Ordering::Relaxed);
     }
 
     /// Reports a hit in DRAM. Without an observer this is one load of a cache line that the

@@ -396,7 +396,7 @@ impl Cache {
         let mut shards: Vec<_> = shards.map(Mutex::lock).collect();
         shards.iter_mut().for_each(|shard| shard.clear());
         self.flashes().for_each(Flash::clear);
-        pools.iter().for_each(|pool| pool.witnessed.on_clear());
+        pools.iter().for_each(|pool| pool.observer.on_clear());
     }
 
     /// Clears the cache at the second `unix_s`, in place of the second of an earlier call.
@@ -443,9 +443,9 @@ impl Cache {
     pub fn set_flash_bytes(&self, flash_bytes: u64) -> Result<()> {
         let (others, tenants) = (&self.inner.pools[0], &self.inner.pools[1..]);
         let taken: u64 = tenants.iter().map(Pool::flash_bytes).sum();
-        let bytes = flash_bytes.checked_sub(taken).ok_or_else(|| {
-            Error::invalid(format!("tenants have {taken} bytes of flash between them"))
-        })?;
+        let bytes = flash_bytes
+            .checked_sub(taken)
+            .ok_or_else(|| Error::invalid(format!("the tenants have {taken} bytes of flash")))?;
         others.set_flash_bytes(bytes)
     }
 
@@ -493,15 +493,15 @@ impl Cache {
     pub fn set_observer(&self, observer: &Arc<dyn AccessObserver>) -> bool {
         let pools = self.inner.pools.iter().enumerate();
         pools.fold(true, |all, (tenant, pool)| {
-            pool.witnessed.set_observer(tenant, Arc::clone(observer)) && all
+            pool.observer.set_observer(tenant, Arc::clone(observer)) && all
         })
     }
 
     /// Switches the notification of a tenant's hits in DRAM on or off; it is on at first. An
     /// observer that samples windows of time keeps most hits free of cost.
-    pub fn observe_hits(&self, tenant: usize, is_told: bool) {
+    pub fn observe_hits(&self, tenant: usize, is_enabled: bool) {
         if let Some(pool) = self.inner.pools.get(tenant) {
-            pool.witnessed.set_observes_hits(is_told);
+            pool.observer.set_observes_hits(is_enabled);
         }
     }
 

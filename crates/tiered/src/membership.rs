@@ -24,7 +24,7 @@
 //! 2. A device that was killed in one epoch counts in that epoch only. A device that was detached
 //!    does not know it, but the others do: more than half of the devices in its membership must be
 //!    present and agree ([`Membership::is_confirmed_by`]).
-//! 3. If no device is trusted, another lineage begins. Of two lineages nobody can tell which is
+//! 3. If no device is trusted, another lineage begins. Of two lineages it is unknown which is
 //!    later: then neither counts.
 //! 4. Forwarded copies count until the next device is detached. Once all copies of a slot have been
 //!    moved back they are neither looked up nor invalidated, until another device is detached.

@@ -154,7 +154,7 @@ fn flash_is_empty_after_a_power_cut() {
     (0..10_000).for_each(|n| scene.store(n, 4_000, None));
     scene.restart(Tear::KeepUnsynced, 1);
     assert_eq!(scene.cache.warm_devices(), 3);
-    // Even if all has happened to reach the devices: nobody can know.
+    // Even if all has happened to reach the devices: this cannot be verified.
     scene.restart(Tear::KeepUnsynced, 2);
     assert_eq!(scene.cache.warm_devices(), 0);
     assert_eq!(scene.hits(0..10_000), 0);

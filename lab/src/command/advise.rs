@@ -1,4 +1,5 @@
-//! `tidekv-lab advise`: reads the workload, has it measured, and says what follows.
+//! `tidekv-lab advise`: reads a workload, measures it with several settings, and recommends
+//! settings.
 
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -19,71 +20,72 @@ use crate::harness::replay::Replay;
 use crate::load::workload::Kind;
 use crate::quantity::{show_bytes, show_count, show_number, show_range};
 use crate::report::show;
-use crate::run::place::Place;
+use crate::run::place::RunDirectories;
 use crate::run::runner::Runner;
 use crate::run::workload_source::{format, of_data, of_trace};
 use crate::scale::{Scale, Size};
 use crate::subject::{Choices, SubjectRecord};
 
-/// Say which settings a workload wants, and what they are worth.
+/// Recommend settings for a workload, with their measured gains.
 ///
-/// Replays the workload against each engine: with its usual settings, then with one setting changed
-/// at a time. A change is kept if it is more than 5 % better and takes no more memory than the cache
-/// may. What comes out is measured against what is usual once more, in turns. RocksDB is
-/// there if the binary was built with the feature `peers`; `tidekv-lab list` has the settings. Rows are appended to `rows.jsonl`; what
-/// the same binary has measured before is not measured again. The store begins with every key
-/// of the workload; the first half of the requests warms it up. Deadlines of values are not kept
-/// to: an entry stays until it is deleted.
+/// Replays the workload against each engine: with the default settings, then with one setting
+/// changed at a time. A change is kept if it is more than 5 % better and needs no more memory than
+/// the cache budget. At the end, the result is measured against the defaults again, in turns.
+/// RocksDB is included if the binary was built with the feature `peers`; `tidekv-lab list` shows
+/// the settings. Rows are appended to `rows.jsonl`; the same binary does not repeat earlier
+/// measurements. The store begins with every key of the workload; the first half of the requests
+/// warms it up. Entries do not expire: an entry stays until it is deleted.
 #[derive(Debug, Args)]
 #[command(after_help = help())]
 #[group(id = "workload", required = true, multiple = false, args = ["trace", "data"])]
 pub(super) struct Advise {
-    /// A file of requests; `-` for standard input.
+    /// Trace of requests; `-` for standard input.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 
-    /// The data directory of a store, which is only read: its entries, asked for by Zipf's law.
+    /// Data directory of a store, opened read-only: gets of its entries by Zipf's law.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
-    /// How the trace is written; if not given, as it looks.
+    /// Format of the trace [default: detected from its first lines].
     #[arg(long, value_name = "NAME", requires = "trace")]
     format: Option<String>,
 
-    /// Stop at a broken line of the trace.
+    /// Stop at a malformed line of the trace.
     #[arg(long, requires = "trace")]
     strict: bool,
 
-    /// Requests, at most; of the data of a store so many are made up, a million if not given.
+    /// Maximum number of requests; for a store, the number of generated requests [default there:
+    /// 1000000].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=1_000_000_000))]
     requests: Option<u64>,
 
-    /// The exponent of Zipf's law by which entries of a store are asked for; 0: all alike.
+    /// Exponent of Zipf's law for gets of a store's entries; 0: uniform.
     #[arg(long, value_name = "A", default_value_t = 0.99, conflicts_with = "trace")]
     zipf: f64,
 
-    /// Sizes of the cache, of the data as in 20% or in bytes as in 64MiB.
+    /// Cache sizes, as percent of the data (20%) or in bytes (64MiB).
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',', default_value = "10%")]
     cache: Vec<String>,
 
-    /// What settings are judged by.
+    /// Metric by which settings are judged.
     #[arg(long, value_name = "METRIC", default_value = METRICS[0].0)]
     by: String,
 
-    /// Only these subjects (repeatable); `*` stands for any text.
+    /// Only these subjects (repeatable); `*` matches any text.
     #[arg(long = "subject", value_name = "NAME")]
     subjects: Vec<String>,
 
-    /// Requests that are under way at a time.
+    /// Concurrent requests.
     #[arg(long, value_name = "N", default_value_t = 8,
         value_parser = clap::value_parser!(u64).range(1..=1024))]
     threads: u64,
 
-    /// Read through the kernel's cache of files.
+    /// Read through the kernel's page cache.
     #[arg(long)]
     buffered: bool,
 
-    /// How often what comes out and what is usual take turns at the end; the median counts.
+    /// Turns in the final comparison of the result with the defaults; the median counts.
     #[arg(long, value_name = "N", default_value_t = 3,
         value_parser = clap::value_parser!(u64).range(1..=100))]
     alternations: u64,
@@ -104,10 +106,10 @@ fn help() -> String {
     )
 }
 
-/// What is known of a workload beside its requests.
+/// Properties of a workload.
 struct Read {
     replay: Replay,
-    /// As rows have it.
+    /// Its name in rows.
     name: String,
     notes: Vec<String>,
 }
@@ -122,11 +124,11 @@ impl Advise {
         })?;
         let Read { replay, name, notes } = self.read()?;
         let caches = self.cache_bytes(&replay)?;
-        Place::new(&self.common.out, self.common.stores.as_deref())?;
+        RunDirectories::new(&self.common.out, self.common.stores.as_deref())?;
         let (file, fingerprint) = replay.write(&self.common.out)?;
         let plan = ReplayPlan { file, fingerprint, threads: self.threads };
-        self.say(&about(&name, &replay))?;
-        notes.iter().try_for_each(|note| self.say(note))?;
+        self.print_text(&about(&name, &replay))?;
+        notes.iter().try_for_each(|note| self.print_text(note))?;
 
         let usual = Scenario { choices: Choices::new(), ..policy::usual(&Scale::new(Size::Usual)) };
         let mut failed = 0;
@@ -139,7 +141,7 @@ impl Advise {
                 is_buffered: self.buffered,
             };
             let mut best: Option<(&'static str, f64)> = None;
-            self.say(&format!("\nWith a cache of {}:", show_bytes(cache_bytes as f64)))?;
+            self.print_text(&format!("\nWith a cache of {}:", show_bytes(cache_bytes as f64)))?;
             for record in &subjects {
                 let runner = Runner {
                     are_subjects_named: true,
@@ -158,16 +160,16 @@ impl Advise {
                 });
                 let advice = match advice {
                     Ok(advice) => advice,
-                    // Not the subject has failed, but what is around it.
+                    // The environment failed, not the subject.
                     Err(failure) if failure.is_usage || failed == failed_before => {
                         return Err(failure);
                     }
                     Err(failure) => {
-                        self.say(&format!("  {failure}"))?;
+                        self.print_text(&format!("  {failure}"))?;
                         continue;
                     }
                 };
-                self.say(&told(record, metric, &advice))?;
+                self.print_text(&summary(record, metric, &advice))?;
                 let is_better = |(_, other): &(_, f64)| {
                     times_as_good(advice.best, *other, is_more_better) > 1.0
                 };
@@ -176,18 +178,18 @@ impl Advise {
                 }
             }
             if let (Some((name, _)), 2..) = (best, subjects.len()) {
-                self.say(&format!("  The best of them: {name}"))?;
+                self.print_text(&format!("  The best of them: {name}"))?;
             }
         }
         all_went_well(failed)
     }
 
-    /// Words for people, where rows are not asked for.
-    fn say(&self, words: &str) -> Result<()> {
+    /// Text output, unless rows were requested.
+    fn print_text(&self, words: &str) -> Result<()> {
         if self.common.json { Ok(()) } else { print(words) }
     }
 
-    /// Those that are named, or all that leave something to try.
+    /// The named subjects, or all that have settings to try.
     fn chosen(&self, subjects: &[SubjectRecord]) -> Result<Vec<SubjectRecord>> {
         if !self.subjects.is_empty() {
             return named(&self.subjects, subjects);
@@ -195,7 +197,7 @@ impl Advise {
         let has_tries =
             |record: &&SubjectRecord| record.choices.iter().any(|choice| !choice.tries.is_empty());
         let mut chosen: Vec<SubjectRecord> = subjects.iter().filter(has_tries).copied().collect();
-        // Several subjects of ours have the same choices.
+        // Several of our subjects have the same choices.
         let mut seen = Vec::new();
         chosen.retain(|record| {
             let is_new = !seen.contains(&record.format);
@@ -219,8 +221,8 @@ impl Advise {
             let replay =
                 of_data(path, self.requests.unwrap_or(1_000_000), self.zipf, self.common.seed)?;
             let note = format!(
-                "What is asked of it is not known: gets by Zipf's law with an exponent of {}. With \
-                 --trace it would be yours.",
+                "The store records no requests: generated gets by Zipf's law with an exponent of {}. \
+                 Use --trace for real requests.",
                 self.zipf
             );
             return Ok(Read { replay, name: name_of(path), notes: vec![note] });
@@ -242,22 +244,22 @@ impl Advise {
         };
         let mut notes = Vec::new();
         if let Some(first) = traced.first_broken {
-            notes.push(format!("{} lines are broken; the first: {first}", traced.broken));
+            notes.push(format!("{} malformed lines skipped; the first: {first}", traced.broken));
         }
         if traced.refused > 0 {
             notes.push(format!(
-                "{} requests have keys or values of a size that no store takes",
+                "{} requests skipped: keys or values too long for a store",
                 traced.refused
             ));
         }
         if traced.left_out > 0 {
             notes.push(format!(
-                "{} lines are not replayed: no get, put, delete or scan of keys",
+                "{} lines skipped: no get, put, delete or scan of a key",
                 traced.left_out
             ));
         }
         if traced.is_cut {
-            notes.push("There are more requests, which were not read".to_owned());
+            notes.push("The trace has more requests than the limit".to_owned());
         }
         Ok(Read { replay: traced.replay, name: name_of(path), notes })
     }
@@ -267,11 +269,11 @@ impl Advise {
         let bytes = |text: &String| {
             let percent = sweep::cache_percent(text, data).filter(|percent| *percent > 0.0);
             let percent = percent.ok_or_else(|| {
-                Failure::usage(format!("--cache {text:?} is no size, as in 20% or 64MiB"))
+                Failure::usage(format!("--cache {text:?} is not a size, such as 20% or 64MiB"))
             })?;
             match (percent / 100.0 * data).round() as u64 {
                 0 => Err(Failure::usage(format!(
-                    "--cache {text}: of {} of keys and values that is nothing",
+                    "--cache {text} is 0 bytes for {} of keys and values",
                     show_bytes(data)
                 ))),
                 bytes => Ok(bytes),
@@ -309,12 +311,12 @@ fn about(name: &str, replay: &Replay) -> String {
     )
 }
 
-/// What was tried of a subject, and what follows.
-fn told(record: &SubjectRecord, metric: &str, advice: &Advice) -> String {
+/// The settings tried for a subject, and the result.
+fn summary(record: &SubjectRecord, metric: &str, advice: &Advice) -> String {
     let shown = |value: f64| format!("{} {}", show::show_value(metric, value), show::label(metric));
-    let over = |is_over: bool| if is_over { ", with more memory than it may have" } else { "" };
+    let over = |is_over: bool| if is_over { ", above its memory budget" } else { "" };
     let mut out = format!(
-        "  {} with its usual settings: {}{}",
+        "  {} with its default settings: {}{}",
         record.name,
         shown(advice.usual),
         over(advice.is_over_budget)
@@ -342,9 +344,9 @@ fn told(record: &SubjectRecord, metric: &str, advice: &Advice) -> String {
     let rounds = show_range(&advice.rounds);
     match () {
         () if advice.steps.is_empty() => {}
-        () if chosen.is_empty() => out.push_str("\n    Advice: leave it as it is"),
+        () if chosen.is_empty() => out.push_str("\n    Advice: keep the default settings"),
         () if advice.is_withdrawn => out.push_str(&format!(
-            "\n    Advice: leave it as it is; in turns {chosen} was {rounds} times as good"
+            "\n    Advice: keep the default settings; in turns {chosen} was {rounds} times as good"
         )),
         () => {
             let best = shown(advice.best);

@@ -1,4 +1,4 @@
-//! What all measuring commands of the lab have in common.
+//! The common arguments of all measuring commands of the lab.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -10,45 +10,45 @@ use tidekv_testkit::evidence::Row;
 use crate::experiments::catalogue;
 use crate::failure::{Failure, Result};
 use crate::report::show;
-use crate::run::place::Place;
+use crate::run::place::RunDirectories;
 use crate::run::runner::Runner;
 use crate::scale::Scale;
 use crate::subject::SubjectRecord;
 
-/// Where results go when no directory is given: out of the way of the sources.
+/// The default directory of results, outside the sources.
 pub(super) const OUT: &str = "target/lab";
 
-/// What all measuring commands are asked for.
+/// The arguments of all measuring commands.
 #[derive(Debug, Args)]
 pub(super) struct Common {
-    /// The seed of all random choices.
+    /// Seed of all random choices.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
 
-    /// The directory of the results.
+    /// Directory of the results.
     #[arg(long, value_name = "DIR", default_value = OUT)]
     pub(super) out: PathBuf,
 
-    /// The directory of the stores; `stores` in that of the results if not given.
+    /// Directory of the stores [default: `stores` in the directory of the results].
     #[arg(long, value_name = "DIR")]
     pub(super) stores: Option<PathBuf>,
 
-    /// Build the stores anew that earlier runs have left; for when the store writes
-    /// its tables in another way than before.
+    /// Rebuild the stores of earlier runs; needed after a change of how the store writes its
+    /// tables.
     #[arg(long)]
     pub(super) rebuild: bool,
 
-    /// Leave the kernel's caches of files alone; otherwise root drops them before
-    /// every turn that is measured alone, for the whole machine.
+    /// Keep the kernel's page cache; otherwise, as root, drop it for the whole machine before every
+    /// turn that is measured alone.
     #[arg(long)]
     pub(super) keep_caches: bool,
 
-    /// So many points at the same time: for counts alone, as each slows the others down.
+    /// Points to measure in parallel: only for counts, as parallel points slow each other down.
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u64).range(1..=256))]
     pub(super) parallel: u64,
 
-    /// Print rows, one JSON object a line.
+    /// Print rows, one JSON object per line.
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -59,7 +59,7 @@ impl Common {
         Ok(Runner {
             subjects,
             are_subjects_named: false,
-            place: Place::new(&self.out, self.stores.as_deref())?,
+            place: RunDirectories::new(&self.out, self.stores.as_deref())?,
             scale,
             wheres: Vec::new(),
             seed: self.seed,
@@ -68,7 +68,7 @@ impl Common {
             fresh: Mutex::default(),
             cells_at_once: self.parallel as usize,
             tell: &|what| {
-                // Progress that cannot be shown is no reason to stop.
+                // A failure to print progress does not stop the run.
                 let _ = writeln!(std::io::stderr(), "{what}");
             },
         })
@@ -98,7 +98,7 @@ pub(super) fn named(patterns: &[String], subjects: &[SubjectRecord]) -> Result<V
     Ok(subjects.iter().filter(is_chosen).copied().collect())
 }
 
-/// What failed has become rows; whoever waits for the run learns of it by its end.
+/// Failures have become rows; the exit code reports them.
 pub(super) fn all_went_well(failed: usize) -> Result<()> {
     match failed {
         0 => Ok(()),
@@ -107,7 +107,7 @@ pub(super) fn all_went_well(failed: usize) -> Result<()> {
     }
 }
 
-/// Prints a line; a reader that has gone has read enough.
+/// Prints a line; ignores a closed pipe.
 pub(super) fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {

@@ -23,7 +23,7 @@ use crate::subject::{Choices, Choosable, SubjectRecord};
 use crate::subjects::nothing::NOTHING;
 use crate::subjects::served;
 
-/// Run experiments: is it better, by how much, and why.
+/// Run experiments with TideKV and its peers, and make reports of their results.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  tidekv-lab list\n  tidekv-lab run engine-get-cold --quick\n  \
@@ -47,99 +47,99 @@ enum Command {
     CacheServer,
 }
 
-/// List the experiments and the subjects.
+/// List experiments and subjects.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  tidekv-lab list")]
 struct List {
-    /// Print an array of objects.
+    /// Print a JSON array of the experiments.
     #[arg(long)]
     json: bool,
 }
 
 /// Run experiments.
 ///
-/// Subjects take turns, each in a process of its own. Rows are appended to
-/// `rows.jsonl` in the directory of the results as they are measured; a run that is
-/// begun again with the same binary goes on where it ended.
+/// Subjects take turns, each in a separate process. Rows are appended to `rows.jsonl` in the
+/// directory of the results as they are measured; a restarted run with the same binary resumes
+/// where it ended.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  tidekv-lab run engine-get-cold --quick\n  \
     tidekv-lab run 'engine-*' --out target/today --subject 'tidekv:*' --subject rocksdb:lru")]
 struct Run {
-    /// Experiments; `*` stands for any text.
+    /// Experiments; `*` matches any text.
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
 
-    /// A million entries, one second a turn: under a minute an experiment.
+    /// One million entries, one second per turn: under a minute per experiment.
     #[arg(long, conflicts_with = "full")]
     quick: bool,
 
-    /// Fifty million entries, ten seconds a turn.
+    /// 50 million entries, ten seconds per turn.
     #[arg(long)]
     full: bool,
 
     #[command(flatten)]
     common: Common,
 
-    /// Only these subjects (repeatable); `*` stands for any text.
+    /// Only these subjects (repeatable); `*` matches any text.
     #[arg(long = "subject", value_name = "NAME")]
     subjects: Vec<String>,
 
-    /// Only points with this parameter, as in `cache_percent=5` (repeatable).
+    /// Only points with this parameter, such as `cache_percent=5` (repeatable).
     #[arg(long = "where", value_name = "NAME=VALUE")]
     wheres: Vec<String>,
 
-    /// Numbers of threads, as in `1,2,8`.
+    /// Thread counts, such as `1,2,8`.
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     threads: Vec<u64>,
 
-    /// Entries of 116 bytes; of larger ones there are fewer.
+    /// Number of entries of 116 bytes; experiments with larger entries have fewer.
     #[arg(long, value_name = "N")]
     entries: Option<u64>,
 
-    /// Seconds that one turn is measured.
+    /// Measured seconds of one turn.
     #[arg(long, value_name = "S")]
     seconds: Option<f64>,
 
-    /// How often the subjects take turns.
+    /// Number of turns of each subject.
     #[arg(long, value_name = "N")]
     alternations: Option<u64>,
 
-    /// Where the files of `bigkv-corpus` are (repeatable); otherwise where systems have
-    /// many. Rows have the last part of each path.
+    /// Directories of the files for `bigkv-corpus` (repeatable) [default: the documentation and
+    /// library directories of the system]. Rows contain the last part of each path.
     #[arg(long, value_name = "DIR")]
     corpus: Vec<PathBuf>,
 }
 
-/// Measure every combination of some values.
+/// Measure every combination of several values.
 ///
-/// They are measured one after another, unless `--parallel` says otherwise, and each is appended to
-/// `rows.jsonl` as it is done; one that fails becomes a row with `error`. A sweep that is begun
-/// again with the same binary goes on where it ended.
+/// Points are measured one after another, unless `--parallel` is set, and each is appended to
+/// `rows.jsonl` as it is done; a failed one becomes a row with `error`. A restarted sweep with the
+/// same binary resumes where it ended.
 #[derive(Debug, Args)]
 #[command(after_help = sweep_help())]
 struct Sweep {
-    /// Subjects (repeatable): a name, or an engine alone for its subject with choices; `*`
-    /// stands for any text.
+    /// Subjects (repeatable): a name, or an engine alone for its subject with choices; `*` matches
+    /// any text.
     #[arg(long = "subject", required = true, value_name = "NAME")]
     subjects: Vec<String>,
 
-    /// What is varied, and its values (repeatable).
+    /// Parameter to vary, with its values (repeatable).
     #[arg(long, required = true, value_name = "NAME=VALUE,...")]
     vary: Vec<String>,
 
     #[command(flatten)]
     common: Common,
 
-    /// How often the subjects take turns.
+    /// Number of turns of each subject.
     #[arg(long, value_name = "N", default_value_t = 1)]
     alternations: u64,
 }
 
 fn sweep_help() -> String {
     format!(
-        "Values are separated by commas; `a..b` stands for ten in equal steps, `a..b/n` for so \
-         many.\n\nOf the load can be varied (in brackets what is usual):\n{}\nOf the subjects what all \
-         of them leave to choose: `tidekv-lab list`.\n\nExample:\n  tidekv-lab sweep --subject tidekv --vary \
+        "Values are separated by commas; `a..b` means ten values in equal steps, `a..b/n` means n \
+         values.\n\nParameters of the load (defaults in brackets):\n{}\nFurther parameters are the choices \
+         that all subjects have: `tidekv-lab list`.\n\nExample:\n  tidekv-lab sweep --subject tidekv --vary \
          cache_size=2%..110% --vary zipf=0.1..1.0 --out target/today",
         sweep::axes()
     )
@@ -147,21 +147,20 @@ fn sweep_help() -> String {
 
 /// Make reports from rows.
 ///
-/// Writes `report.html` and `report.md` beside the rows of a run.
+/// Writes `report.html` and `report.md` next to the rows of a run.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  tidekv-lab report target/today\n  \
     tidekv-lab report docs/benchmarks --reliability docs/reliability.md")]
 struct Report {
-    /// The directory of a run; with `--reliability` any directory above runs.
+    /// Directory of a run; with `--reliability` any directory above runs.
     #[arg(value_name = "DIR", default_value = OUT)]
     directory: PathBuf,
 
-    /// Write what the proofs have counted, from all rows below the directory, to
-    /// this document.
+    /// Write the counts of the proofs, from all rows below the directory, to this document.
     #[arg(long, value_name = "FILE")]
     reliability: Option<PathBuf>,
 
-    /// Put the table of ratios between its marks in this document.
+    /// Replace the table of ratios between its marks in this document.
     #[arg(long, value_name = "FILE")]
     readme: Option<PathBuf>,
 }
@@ -206,10 +205,10 @@ impl List {
         print("")?;
         let width = subjects.iter().map(|record| record.name.len()).max().unwrap_or(0);
         for record in subjects {
-            let when = if record.is_default { "" } else { " (when asked for)" };
+            let when = if record.is_default { "" } else { " (only if named)" };
             print(&format!("{:<width$}  {}{when}", record.name, record.about))?;
             for Choosable { name, values, usual, .. } in record.choices {
-                print(&format!("{:<width$}  to choose: {name}: {values} ({usual})", ""))?;
+                print(&format!("{:<width$}  choice: {name}: {values} (default {usual})", ""))?;
             }
         }
         Ok(())
@@ -228,7 +227,7 @@ impl Run {
         };
         if !experiments.iter().any(|experiment| runner.has_points(experiment)) {
             return Err(Failure::usage(format!(
-                "no point has {}: `--where` names a parameter and its value as rows have them",
+                "no point has {}: `--where` takes a parameter and a value of the rows",
                 self.wheres.join(" and ")
             )));
         }
@@ -300,7 +299,7 @@ impl Sweep {
         let scale = Scale::new(Size::Usual);
         let varied: Vec<Varied> =
             self.vary.iter().map(|text| Varied::read(text)).collect::<Result<_>>()?;
-        // What nobody chooses is as `tidekv-lab list` says.
+        // Parameters without a choice have the defaults that `tidekv-lab list` shows.
         let usual = Scenario { choices: Choices::new(), ..policy::usual(&scale) };
         let mut points = sweep::points(&varied, &chosen, &usual)?;
         points.iter_mut().for_each(|point| point.alternations = self.alternations.max(1));
@@ -310,7 +309,7 @@ impl Sweep {
     }
 }
 
-/// The subject of an engine that leaves something to choose.
+/// The subject of an engine that has choices.
 fn with_choices<'a>(engine: &str, subjects: &'a [SubjectRecord]) -> Option<&'a SubjectRecord> {
     let is_of_engine =
         |record: &&SubjectRecord| record.name.split_once(':').is_some_and(|(of, _)| of == engine);
@@ -345,7 +344,7 @@ fn read(path: &Path) -> Result<String> {
         .map_err(|e| Failure::system(format!("could not read {}", path.display()), e))
 }
 
-/// Writes a document and says so.
+/// Writes a document and prints its path.
 #[expect(clippy::disallowed_methods, reason = "a document, not data of a store")]
 fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text)

@@ -1,12 +1,12 @@
-//! Which settings a workload of a user's own wants, and what they are worth.
+//! The settings that a user's workload needs, with their gains.
 //!
-//! The workload comes from `workload_source.rs`. Settings are looked for one by one ([`search`]), in
-//! the order in which a subject lists them: beginning with what is usual, each value that is worth
-//! a try is measured with the others as they are by then, and kept if it is better by more than
-//! [`WORTH_IT`]. A choice is not gone back to; all combinations would take days.
+//! The workload comes from `workload_source.rs`. [`search`] tries settings one by one, in the order
+//! in which a subject lists them: beginning with the defaults, it measures each candidate value
+//! with the best other settings so far, and keeps it if it is better by more than [`WORTH_IT`]. It
+//! does not revisit a choice; all combinations would take days.
 //!
-//! The best of many turns is in part the luckiest. So what comes out is measured against what is
-//! usual once more, in turns one after the other, and withdrawn if it is not worth it.
+//! The best of many turns is partly luck. So the result is measured against the defaults once more,
+//! in alternating turns, and withdrawn if the gain is too small.
 
 use crate::experiment::{Experiment, Point, ReplayPlan, StorePlan};
 use crate::experiments::scenario::Scenario;
@@ -14,17 +14,17 @@ use crate::failure::{Failure, Result};
 use crate::harness::replay::Replay;
 use crate::subject::{Choices, SubjectRecord};
 
-/// How rows are called.
+/// The experiment's name in rows.
 pub(crate) const ADVISE: Experiment = Experiment {
     name: "advise",
-    about: "a workload of a user's own, with the settings that are worth a try",
+    about: "a user's workload, with each setting worth trying",
     ..Experiment::USUAL
 };
 
-/// What is better by less may be chance.
+/// A smaller gain may be chance.
 const WORTH_IT: f64 = 1.05;
 
-/// What settings are judged by, and whether more of it is better.
+/// The metric by which settings are judged, and whether more is better.
 pub(crate) const METRICS: &[(&str, bool)] = &[
     ("ops_per_s", true),
     ("reads_per_op", false),
@@ -33,7 +33,7 @@ pub(crate) const METRICS: &[(&str, bool)] = &[
     ("cpu_us_per_op", false),
 ];
 
-/// A workload with one cache: what choices are measured with.
+/// A workload with one cache, with which choices are measured.
 pub(crate) struct Trial<'a> {
     pub(crate) name: &'a str,
     pub(crate) replay: &'a Replay,
@@ -43,10 +43,10 @@ pub(crate) struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// The turn with these settings; in rounds there are several.
+    /// The turn with these settings; there are several in rounds.
     pub(crate) fn point(&self, usual: &Scenario, choices: &Choices, round: Option<u64>) -> Point {
         let replay = self.replay;
-        let question = Scenario {
+        let scenario = Scenario {
             entries: replay.entries(),
             value_bytes: replay.value_bytes_mean(),
             operations: replay.requests() / 2,
@@ -55,7 +55,7 @@ impl Trial<'_> {
             choices: choices.clone(),
             ..usual.clone()
         };
-        let beside = question.point();
+        let beside = scenario.point();
         let memory_bytes = self.cache_bytes + Scenario::BESIDE_BYTES;
         let percent = self.cache_bytes as f64 * 100.0 / replay.data_bytes().max(1) as f64;
         let percent = format!("{percent:.3e}").parse().unwrap_or(percent);
@@ -72,7 +72,7 @@ impl Trial<'_> {
             .without(&["zipf", "value_bytes"])
             .with("cache_percent", percent)
             .with("workload", self.name)
-            // Of two traces with one name the rows of one are not those of the other.
+            // Two traces with the same name must not share rows.
             .with("workload_id", format!("{:016x}", self.plan.fingerprint));
         match round {
             Some(round) => point.with("round", round),
@@ -81,62 +81,63 @@ impl Trial<'_> {
     }
 }
 
-/// What was measured with some choices.
+/// The measurement of some choices.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Measured {
-    /// What settings are judged by.
+    /// The judged metric.
     pub(crate) metric: f64,
-    /// It takes more memory than it may, and so is no better way to use that.
+    /// It exceeds its memory budget, so it is not a better use of it.
     pub(crate) is_over_budget: bool,
 }
 
-/// Has choices measured, in a round if there is one; `None`: that failed.
+/// Measures choices, in a round if there is one; `None`: failed.
 pub(crate) type Measure<'a> = &'a mut dyn FnMut(&Choices, Option<u64>) -> Result<Option<Measured>>;
 
-/// What was tried of one choice.
+/// The trial of one value of a choice.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     pub(crate) value: &'static str,
-    /// How many times as good it is as what was best before; `None`: it failed.
+    /// The gain as a factor over the best value so far; `None`: failed.
     pub(crate) times: Option<f64>,
     pub(crate) is_over_budget: bool,
     pub(crate) is_kept: bool,
 }
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Advice {
-    /// What is to be chosen otherwise than usual.
+    /// The recommended choices that differ from the defaults.
     pub(crate) choices: Choices,
-    /// The metric with what is usual, and with this: the medians of their turns.
+    /// The metric with the defaults and with the recommendation: medians of their turns.
     pub(crate) usual: f64,
     pub(crate) best: f64,
-    /// How many times as good it is as what is usual, round by round; none where nothing was kept.
+    /// The gain over the defaults, round by round; empty if no change was kept.
     pub(crate) rounds: Vec<f64>,
-    /// What was kept was not worth it in the median of the rounds.
+    /// The median gain of the rounds was too small.
     pub(crate) is_withdrawn: bool,
-    /// It takes more memory than it may, whatever is chosen.
+    /// It exceeds its memory budget with any choices.
     pub(crate) is_over_budget: bool,
     pub(crate) steps: Vec<Step>,
 }
 
-/// How many times as good one value of a metric is as another.
+/// The gain of one value of a metric over another.
 pub(crate) fn times_as_good(new: f64, old: f64, is_more_better: bool) -> f64 {
     match is_more_better {
         true if old > 0.0 => new / old,
         false if new > 0.0 => old / new,
-        // Nothing is read any more, or nothing was.
+        // Reads are zero on one side.
         _ if new == old => 1.0,
         _ => f64::INFINITY,
     }
 }
 
-/// Looks for what a subject wants. `measure` has some choices measured, in a round if there is
-/// one; nothing where that fails. What is kept is measured in so many `rounds`. What takes more
-/// than its budget is not kept, unless the usual does as well.
+/// Searches the settings of a subject. `measure` measures some choices, in a round if there is one;
+/// `None` if that fails. The kept choices are measured again in `rounds` rounds. Choices that
+/// exceed the memory budget are not kept, unless the defaults exceed it too.
 ///
 /// # Errors
+/// Those of `measure`; a subject that fails with its defaults.
 /// Those of `measure`; a subject that fails as it usually is.
 pub(crate) fn search(
     record: &SubjectRecord,
@@ -197,7 +198,7 @@ fn median(values: &[f64]) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::subject::Choosable;
-    use crate::subjects::tide::TIDEKV;
+    use crate::subjects::tidekv::TIDEKV;
 
     const fn choice(name: &'static str, tries: &'static [&'static str]) -> Choosable {
         Choosable {
@@ -218,7 +219,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_is_better_is_kept_and_the_rest_is_tried_with_it() {
+    fn a_better_choice_is_kept_and_the_others_are_tried_with_it() {
         let record = SubjectRecord { choices: CHOICES, ..TIDEKV };
         let mut asked = Vec::new();
         let advice = search(&record, false, 3, &mut |choices, _| {
@@ -255,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_but_lucky_is_withdrawn() {
+    fn a_choice_that_was_only_lucky_is_withdrawn() {
         let record = SubjectRecord { choices: CHOICES, ..TIDEKV };
         let advice = search(&record, true, 3, &mut |choices, round| {
             let is_lucky = choices.contains_key("metadata") && round != Some(0) && round != Some(1);
@@ -268,13 +269,13 @@ mod tests {
     }
 
     #[test]
-    fn a_subject_that_fails_as_it_is_ends_the_search() {
+    fn a_subject_that_fails_with_its_defaults_ends_the_search() {
         let error = search(&TIDEKV, true, 1, &mut |_, _| Ok(None)).unwrap_err();
         assert!(error.message.contains("tidekv:tide fails"), "{error}");
     }
 
     #[test]
-    fn better_is_told_by_the_metric() {
+    fn the_metric_determines_which_value_is_better() {
         assert_eq!(times_as_good(2.0, 1.0, true), 2.0);
         assert_eq!(times_as_good(1.0, 2.0, false), 2.0);
         assert_eq!(times_as_good(0.0, 0.0, false), 1.0);

@@ -26,12 +26,12 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Experiment> {
         .chain(elcached::EXPERIMENTS)
 }
 
-/// The experiment called `name`.
+/// The experiment with this name.
 pub(crate) fn find(name: &str) -> Option<&'static Experiment> {
     all().find(|experiment| experiment.name == name)
 }
 
-/// The experiments whose names match any of `patterns`, where `*` is any text.
+/// The experiments whose names match any of `patterns`, where `*` matches any text.
 pub(crate) fn select(patterns: &[String]) -> Result<Vec<&'static Experiment>> {
     for pattern in patterns {
         if !all().any(|experiment| matches(pattern, experiment.name)) {
@@ -44,7 +44,7 @@ pub(crate) fn select(patterns: &[String]) -> Result<Vec<&'static Experiment>> {
     Ok(all().filter(is_chosen).collect())
 }
 
-/// Whether `name` matches `pattern`, in which `*` stands for any text.
+/// Whether `name` matches `pattern`, in which `*` matches any text.
 pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
@@ -54,7 +54,7 @@ pub(crate) fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// There is no `kind` called `name`; what there is, nearest first.
+/// The error for a missing `kind` with this name: lists the existing ones, nearest first.
 pub(crate) fn unknown(kind: &str, name: &str, known: &[&str]) -> Failure {
     let mut near: Vec<&str> = known.to_vec();
     near.sort_by_key(|candidate| distance(name, candidate));
@@ -65,7 +65,7 @@ pub(crate) fn unknown(kind: &str, name: &str, known: &[&str]) -> Failure {
     ))
 }
 
-/// How many letters have to be changed, put in or left out (Levenshtein).
+/// The edit distance (Levenshtein).
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

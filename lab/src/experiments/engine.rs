@@ -1,9 +1,9 @@
-//! The experiments `engine-*`: one engine beside another, where each has the same
-//! keys, values, memory, threads and disk.
+//! The experiments `engine-*`: engines compared with the same keys, values, memory, threads and
+//! disk.
 //!
-//! Memory is a share of the data (keys and values):
+//! Memory is a fraction of the data (keys and values):
 //!
-//! | store | memory | what fits |
+//! | store | memory | resident in memory |
 //! |---|---|---|
 //! | cached | 2.5 times the data and 64 MiB | everything |
 //! | cold | a tenth, at least 16 MiB | index and filters, and about 5 % of the blocks |
@@ -21,13 +21,13 @@ use crate::subjects::nothing;
 
 const MIB: u64 = 1 << 20;
 
-/// A warm-up takes at most so many times as long as what is measured.
+/// The maximum length of a warm-up, as a multiple of the measurement.
 const WARM_UP_SHARE_MAX: f64 = 12.0;
 
 /// Snapshots that must not slow writes down.
 const HOLDS: u64 = 1000;
 
-/// Writes arrive at this share of what the slowest subject takes in.
+/// Writes arrive at this fraction of the slowest subject's throughput.
 const SUSTAINED_SHARE: f64 = 0.5;
 
 fn cached_memory(shape: Shape) -> u64 {
@@ -74,7 +74,7 @@ pub(crate) fn settled(shape: Shape) -> StorePlan {
     }
 }
 
-/// A point that reads a store for a while.
+/// A point that reads a store for a fixed time.
 pub(crate) fn reading(
     scale: &Scale,
     shape: Shape,
@@ -111,7 +111,7 @@ pub(crate) fn reading(
         corpus: None,
         ending: Ending::Close,
         policy: None,
-        // Where storage is read, a counter costs nothing that can be seen.
+        // Where storage is read, a counter has no visible cost.
         counts_everything: !is_cached,
         share_of_slowest: None,
         alternations: scale.alternations,
@@ -155,7 +155,7 @@ pub(crate) fn filling(
     }
 }
 
-/// A point that writes to a copy of a store for a while.
+/// A point that writes to a copy of a store for a fixed time.
 fn writing(scale: &Scale, shape: Shape, threads: u64, mix: Vec<(Kind, u32)>) -> Point {
     let memory_bytes = written_memory(shape);
     let reading = reading(scale, shape, threads, Kind::Put, WarmUp::None);
@@ -225,8 +225,8 @@ fn snapshots(scale: &Scale) -> Vec<Point> {
 }
 
 fn write_tail(scale: &Scale) -> Vec<Point> {
-    // One thread waits for arrivals on a processor of its own; the rest is for the
-    // engine's background work.
+    // One thread waits for arrivals on its own processor; the other processors are for the engine's
+    // background work.
     let point = writing(scale, Shape::small(scale), 1, vec![(Kind::Put, 1)])
         .with("share_of_slowest", SUSTAINED_SHARE)
         .driven(|drive| drive.length = Length::Seconds(4.0 * scale.seconds));
@@ -252,19 +252,19 @@ const fn at_least(ratio: f64) -> Target {
     Target::new("ops_per_s", Rule::RatioAtLeast(ratio))
 }
 
-/// All of them, in the order in which they are listed and run.
+/// All of them, in the order of listing and running.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "drive-overhead",
-        about: "operations of the lab against no store: what measuring costs",
-        claim: "at most 50 ns an operation",
+        about: "operations of the lab without a store: the measurement overhead",
+        claim: "at most 50 ns per operation",
         points: drive_overhead,
         targets: &[Target::new("cpu_us_per_op", Rule::AtMost(0.05))],
         ..Experiment::USUAL
     },
     Experiment {
         name: "engine-fill-random",
-        about: "put every entry once, in no order, into an empty store",
+        about: "put every entry once, in random order, into an empty store",
         claim: "at least as fast as RocksDB",
         points: |scale| on_grid(scale, |s, t| filling(scale, s, t, Choice::Shuffled, 1)),
         targets: &[at_least(1.0)],
@@ -280,7 +280,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "engine-get-cached",
-        about: "get keys at random from a store that memory holds whole",
+        about: "get random keys from a store that fits memory",
         claim: "1.5 times as fast as RocksDB with 1, 2 and 8 threads",
         points: |scale| on_grid(scale, |s, t| reading(scale, s, t, Kind::Get, WarmUp::UntilCached)),
         targets: &[at_least(1.5)],
@@ -288,15 +288,15 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "engine-get-cold",
-        about: "get keys at random with memory for index, filters and 5 % of the blocks",
-        claim: "at least as fast as RocksDB, and one read of storage a get",
+        about: "get random keys with memory for index, filters and 5 % of the blocks",
+        claim: "at least as fast as RocksDB, and one storage read per get",
         points: |scale| on_grid(scale, |s, t| reading(scale, s, t, Kind::Get, WarmUp::UntilSteady)),
         targets: &[at_least(1.0), Target::new("reads_per_op", Rule::AtMost(1.02))],
         ..Experiment::USUAL
     },
     Experiment {
         name: "engine-get-absent",
-        about: "ask for keys that lie between those that are there, memory as for cold gets",
+        about: "get absent keys between existing ones, memory as for cold gets",
         claim: "at least as fast as RocksDB",
         points: |scale| {
             on_grid(scale, |s, t| reading(scale, s, t, Kind::GetAbsent, WarmUp::UntilSteady))
@@ -316,7 +316,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "engine-scan-cached",
-        about: "scan 100 entries from a random key on in a store that memory holds whole",
+        about: "scan 100 entries from a random key on in a store that fits memory",
         claim: "1.2 times as fast as RocksDB",
         points: |scale| {
             on_grid(scale, |s, t| reading(scale, s, t, Kind::Scan, WarmUp::UntilCached))
@@ -356,7 +356,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "engine-open",
-        about: "open a store whose process was killed behind the last put of a random fill",
+        about: "open a store whose process was killed after the last put of a random fill",
         claim: "at most 2 s, and no longer than RocksDB",
         points: open,
         targets: &[
@@ -375,8 +375,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "engine-write-tail",
-        about: "overwrite at random, arriving at half the rate that the slowest subject bears",
-        claim: "99.9 % of the writes wait no longer than with RocksDB",
+        about: "random overwrites that arrive at half the throughput of the slowest subject",
+        claim: "p99.9 of the write latency is no longer than with RocksDB",
         points: write_tail,
         targets: &[Target::new("p999_us", Rule::RatioAtMost(1.0))],
         ..Experiment::USUAL

@@ -1,13 +1,13 @@
-//! The experiment `limit`: how far from the best that is possible.
+//! The experiment `limit`: the distance from the theoretical best.
 //!
-//! | part | what | against |
+//! | part | measurement | compared with |
 //! |---|---|---|
-//! | `reads-1`, `reads-8`, `reads-32` | cold gets, with so many threads | as many threads that read the device at random and do nothing else |
+//! | `reads-1`, `reads-8`, `reads-32` | cold gets, with this number of threads | the same number of threads that only read the device at random |
 //! | `hits` | gets of values that are all in the cache | a concurrent hash map (feature `maps`) |
-//! | `bound` | policies over a modelled tree | the least I/Os that any could do with ([`crate::simulation::bound`]) |
+//! | `bound` | policies over a modelled tree | the fewest I/Os of any policy ([`crate::simulation::bound`]) |
 //!
-//! The device is read by one call at a time of each thread, as the store's gets are;
-//! submitted in batches it may do more.
+//! Each thread reads the device with one call at a time, as the store's gets do; a device may be
+//! faster with batched submissions.
 
 use std::sync::Arc;
 
@@ -25,9 +25,9 @@ use crate::simulation::bound::{Fill, reads_per_op_min, reads_per_op_min_irm};
 use crate::simulation::foresight::reads_per_op_foreseen;
 use crate::simulation::simulator::{self, budget, simulate};
 
-/// Threads, and reads under way, of cold gets.
+/// Threads, and pending reads, of cold gets.
 const DEPTHS: [u64; 3] = [1, 8, 32];
-/// Operations before cold gets are measured, as a share of the entries.
+/// Operations before the measurement of cold gets, as a fraction of the entries.
 const COLD_WARM_UP_SHARE: f64 = 0.05;
 
 /// Modelled trees are smaller than stores: a bound keeps every operation in memory.
@@ -45,10 +45,10 @@ fn cold(scale: &Scale) -> Vec<Point> {
     points.into()
 }
 
-/// Where hits are measured.
+/// The subjects whose hits are measured.
 const HITS: &[&str] = &["tidekv:tide", "map:dashmap", "cache:quick_cache"];
 
-/// A hundredth of the keys, and room for all of their values.
+/// A hundredth of the keys, with room for all of their values.
 fn hits(scale: &Scale) -> Vec<Point> {
     let counts = scale.threads.iter().filter(|&&threads| threads <= 2);
     let points = counts.map(|&threads| {
@@ -91,7 +91,7 @@ fn modelled(scale: &Scale) -> Vec<Point> {
     points
 }
 
-/// Policies over a modelled tree, beside a cache that knows the future and the bounds.
+/// Policies over a modelled tree, with a cache that knows the future and the bounds.
 #[derive(Debug)]
 struct Policies {
     load: simulator::Load,
@@ -106,7 +106,7 @@ impl Model for Policies {
 }
 
 impl Policies {
-    /// Reads of an operation, by the names of subjects.
+    /// Reads per operation, by subject.
     fn reads(&self, seed: u64) -> Vec<(&'static str, f64)> {
         let Self { load, entries, cache_percent } = self;
         let (bytes, operations) = (budget(*entries, *cache_percent), *entries);
@@ -129,7 +129,7 @@ impl Policies {
     }
 }
 
-/// Reads, with the share of the gap between blocks by LRU and the bound that each closes.
+/// Reads, with the fraction of the gap between LRU block caching and the bound that each closes.
 fn with_gaps(reads: &[(&'static str, f64)]) -> Vec<Found> {
     let of = |name| reads.iter().find(|one| one.0 == name).map_or(f64::NAN, |one| one.1);
     let (lru, bound) = (of(SIM_LRU), of(SIM_BOUND));
@@ -141,7 +141,7 @@ fn with_gaps(reads: &[(&'static str, f64)]) -> Vec<Found> {
     reads.iter().map(found).collect()
 }
 
-/// The subjects of a model between which a gap is closed.
+/// The two subjects of a model that define the gap.
 pub(crate) const SIM_TIDE: &str = "sim:tide";
 const SIM_LRU: &str = "sim:block-lru";
 const SIM_BOUND: &str = "sim:bound";
@@ -150,13 +150,14 @@ fn parts(scale: &Scale) -> Vec<Point> {
     [modelled(scale), cold(scale), hits(scale)].concat()
 }
 
-/// The one experiment.
+/// The experiment.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[Experiment {
     name: "limit",
-    about: "how far from the best possible: cold gets against the device, hits against a hash \
-            map and a cache, reads against what could be done with all requests known beforehand",
-    claim: "0.90 of the device's reads with one thread and 0.95 with more; half as fast as a hash \
-            map and as a cache; a third or more of the gap between blocks by LRU and the bound",
+    about: "the distance from the theoretical best: cold gets compared with the device, hits \
+            with a hash map and a cache, reads with the minimum for requests known in advance",
+    claim: "0.90 of the device's reads with one thread and 0.95 with more; half as fast as a \
+            hash map and as a cache; closes a third or more of the gap between an LRU block \
+            cache and the bound",
     subjects: Subjects::Also(&["device:reads", "map:dashmap", "cache:quick_cache"]),
     points: parts,
     targets: &[

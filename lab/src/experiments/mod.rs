@@ -1,4 +1,4 @@
-//! The experiments, by the paper whose question they ask, and the catalogue of all of them.
+//! The experiments, by the paper that they reproduce, and the catalogue of all of them.
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 

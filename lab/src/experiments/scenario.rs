@@ -1,8 +1,8 @@
-//! One question to a store: a load, a cache, and what is chosen of what subjects leave to
-//! choose. Whole grids of them are what sweeps are made of.
+//! One scenario for a store: a load, a cache, and values for a subject's choices. Sweeps are grids
+//! of scenarios.
 //!
-//! A store is asked with an empty cache, and a fixed number of operations is counted from the
-//! first one on, so that totals can be compared from question to question.
+//! A scenario begins with an empty cache and counts a fixed number of operations from the first one
+//! on, so that totals can be compared between scenarios.
 
 use tidekv_testkit::evidence::Value;
 
@@ -14,7 +14,7 @@ use crate::load::workload::{Kind, Workload};
 use crate::scale::Shape;
 use crate::subject::Choices;
 
-/// What is asked.
+/// The scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Scenario {
     /// Entries of the store, with keys of [`SHORT_KEY_BYTES`].
@@ -22,19 +22,19 @@ pub(crate) struct Scenario {
     pub(crate) value_bytes: u64,
     pub(crate) operations: u64,
     pub(crate) threads: u64,
-    /// The cache in hundredths of the data.
+    /// The cache in percent of the data.
     pub(crate) cache_percent: f64,
-    /// The exponent of Zipf's law, popular keys scattered; 0: all keys are equally likely.
+    /// The exponent of Zipf's law, popular keys scattered; 0: uniform keys.
     pub(crate) zipf: f64,
-    /// Kinds of operations in hundredths; gets are the rest.
+    /// Operation kinds in percent; gets are the rest.
     pub(crate) mix: Vec<(Kind, u32)>,
-    /// Reads go through the kernel's cache of files.
+    /// Reads go through the kernel's page cache.
     pub(crate) is_buffered: bool,
     pub(crate) choices: Choices,
 }
 
 impl Scenario {
-    /// Memory beside the cache.
+    /// Memory in addition to the cache.
     pub(crate) const BESIDE_BYTES: u64 = 64 << 20;
 
     pub(crate) fn choosing(mut self, name: &str, value: impl ToString) -> Self {
@@ -96,7 +96,7 @@ impl Scenario {
             policy: None,
             counts_everything: true,
             share_of_slowest: None,
-            // What is counted hardly differs from turn to turn.
+            // Counts hardly differ between turns.
             alternations: 1,
             only: &[],
             model: None,
@@ -125,7 +125,7 @@ impl Scenario {
     }
 }
 
-/// A number where it is one.
+/// A number, if it is one.
 fn as_value(text: &str) -> Value {
     match (text.parse::<u64>(), text.parse::<f64>()) {
         (Ok(number), _) => number.into(),

@@ -1,12 +1,12 @@
-//! A sweep: every combination of some values of some axes, for some subjects.
+//! A sweep: every combination of several values of several parameters, for some subjects.
 //!
 //! ```text
 //! --vary cache_size=2%..110%   --vary zipf=0,0.5..1.0/6   --vary pinning=none,all
 //! ```
 //!
-//! An axis is of the load (see [`AXES`]) or one of the choices that a subject leaves. Its
-//! values are separated by commas; `a..b` stands for ten of them in equal steps, both ends
-//! included, `a..b/n` for so many.
+//! A parameter belongs to the load (see [`AXES`]) or is one of a subject's choices. Its values are
+//! separated by commas; `a..b` means ten values in equal steps, including both ends, `a..b/n` means
+//! n values.
 
 use crate::experiment::{Experiment, Point, Subjects};
 use crate::experiments::catalogue;
@@ -15,96 +15,96 @@ use crate::failure::{Failure, Result};
 use crate::load::workload::Kind;
 use crate::subject::SubjectRecord;
 
-/// Values that a range stands for where nothing else is said.
+/// The default number of values of a range.
 const RANGE_VALUES: u32 = 10;
 
-/// Cells are not to be more than a machine can do in a day.
+/// The maximum number of cells, which a machine can measure in a day.
 const CELLS_MAX: usize = 100_000;
 
-/// How rows are called.
+/// The name in rows.
 pub(crate) const SWEEP: Experiment = Experiment {
     name: "sweep",
-    about: "every combination of the values that were asked for",
+    about: "every combination of the given values",
     subjects: Subjects::Default,
     ..Experiment::USUAL
 };
 
-/// One axis of the load.
+/// A parameter of the load.
 struct Axis {
     name: &'static str,
     about: &'static str,
-    /// Puts a value into a question; `false`: there is no such value.
+    /// Sets a value in a scenario; `false`: invalid value.
     set: fn(&mut Scenario, &str) -> bool,
 }
 
-/// The axes of the load, with what is usual, in the order in which they are set.
+/// The parameters of the load with their defaults, in the order in which they are set.
 const AXES: &[Axis] = &[
     Axis {
         name: "zipf",
-        about: "exponent of Zipf's law; 0: all keys are equally likely (0.3)",
-        set: |question, text| put(&mut question.zipf, not_below(text, 0.0)),
+        about: "exponent of Zipf's law; 0: uniform keys (0.3)",
+        set: |scenario, text| put(&mut scenario.zipf, not_below(text, 0.0)),
     },
     Axis {
         name: "entries",
-        about: "of the store (1000000)",
-        set: |question, text| put(&mut question.entries, above_zero(text)),
+        about: "number of entries of the store (1000000)",
+        set: |scenario, text| put(&mut scenario.entries, above_zero(text)),
     },
     Axis {
         name: "value_bytes",
-        about: "of each value; keys have 8 (120)",
-        set: |question, text| put(&mut question.value_bytes, above_zero(text)),
+        about: "length of a value in bytes; keys have 8 (120)",
+        set: |scenario, text| put(&mut scenario.value_bytes, above_zero(text)),
     },
     Axis {
         name: "operations",
-        about: "that are counted, from an empty cache on (1000000)",
-        set: |question, text| put(&mut question.operations, above_zero(text)),
+        about: "counted operations, starting with an empty cache (1000000)",
+        set: |scenario, text| put(&mut scenario.operations, above_zero(text)),
     },
     Axis {
         name: "threads",
-        about: "of the drive (8)",
-        set: |question, text| {
-            put(&mut question.threads, above_zero(text).filter(|threads| *threads <= 1024))
+        about: "client threads (8)",
+        set: |scenario, text| {
+            put(&mut scenario.threads, above_zero(text).filter(|threads| *threads <= 1024))
         },
     },
     Axis {
         name: "io",
-        about: "direct, or buffered: through the kernel's cache of files (direct)",
-        set: |question, text| {
+        about: "direct, or buffered: through the kernel's page cache (direct)",
+        set: |scenario, text| {
             let is_buffered = match text {
                 "direct" => Some(false),
                 "buffered" => Some(true),
                 _ => None,
             };
-            put(&mut question.is_buffered, is_buffered)
+            put(&mut scenario.is_buffered, is_buffered)
         },
     },
     Axis {
         name: "scan_percent",
-        about: "of the operations are scans of 100 entries (0)",
-        set: |question, text| set_share(question, Kind::Scan, text),
+        about: "percent of the operations that are scans of 100 entries (0)",
+        set: |scenario, text| set_share(scenario, Kind::Scan, text),
     },
     Axis {
         name: "put_percent",
-        about: "of the operations are puts (0)",
-        set: |question, text| set_share(question, Kind::Put, text),
+        about: "percent of the operations that are puts (0)",
+        set: |scenario, text| set_share(scenario, Kind::Put, text),
     },
     Axis {
         name: "get-absent_percent",
-        about: "of the operations ask for keys that are not there (0)",
-        set: |question, text| set_share(question, Kind::GetAbsent, text),
+        about: "percent of the operations that are gets of absent keys (0)",
+        set: |scenario, text| set_share(scenario, Kind::GetAbsent, text),
     },
-    // Behind what makes the size of the data.
+    // After the parameters that determine the size of the data.
     Axis {
         name: "cache_size",
-        about: "of the data, as in 20%, or in bytes, as in 64MiB (20%)",
-        set: |question, text| {
-            let percent = cache_percent(text, question.data_bytes() as f64);
-            put(&mut question.cache_percent, percent)
+        about: "size of the cache, in percent of the data (20%) or in bytes (64MiB) (20%)",
+        set: |scenario, text| {
+            let percent = cache_percent(text, scenario.data_bytes() as f64);
+            put(&mut scenario.cache_percent, percent)
         },
     },
 ];
 
-/// What is varied: an axis and its values.
+/// A varied parameter and its values.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Varied {
     name: String,
@@ -112,10 +112,10 @@ pub(crate) struct Varied {
 }
 
 impl Varied {
-    /// Reads `name=values`.
+    /// Parses `name=values`.
     ///
     /// # Errors
-    /// Of usage.
+    /// Usage errors.
     pub(crate) fn read(text: &str) -> Result<Self> {
         let wrong = || Failure::usage(format!("--vary {text:?} is not NAME=VALUE,...: {HOW}"));
         let (name, values) = text.split_once('=').ok_or_else(wrong)?;
@@ -141,7 +141,7 @@ impl Varied {
 const HOW: &str = "values are separated by commas, `a..b` stands for ten in equal steps, \
                    `a..b/n` for so many";
 
-/// The values of `from..to`, where `to` may have a number of them behind it.
+/// The values of `from..to`, where `to` may end with their number.
 fn range(from: &str, to: &str) -> Option<Vec<String>> {
     let (to, count) = match to.split_once('/') {
         Some((to, count)) => (to, count.parse().ok().filter(|count| (2..=10_000).contains(count))?),
@@ -150,22 +150,22 @@ fn range(from: &str, to: &str) -> Option<Vec<String>> {
     let unit = if from.ends_with('%') || to.ends_with('%') { "%" } else { "" };
     let number = |text: &str| text.strip_suffix('%').unwrap_or(text).parse::<f64>().ok();
     let (first, last) = (number(from)?, number(to)?);
-    // Whole numbers stay whole where there are enough of them, as of threads.
+    // Whole numbers remain whole if the range has enough of them, as for threads.
     let is_whole =
         first.fract() == 0.0 && last.fract() == 0.0 && (last - first).abs() >= f64::from(count - 1);
     let values = (0..count).map(|at| {
         let value = first + (last - first) * f64::from(at) / f64::from(count - 1);
-        // Four digits that count, as nobody asks for more.
+        // Four significant digits are enough.
         let value = if is_whole { value.round() } else { format!("{value:.3e}").parse().ok()? };
         Some(format!("{value}{unit}"))
     });
     (first.is_finite() && last.is_finite()).then(|| values.collect())?
 }
 
-/// All combinations, the last axis changing first.
+/// All combinations, the last parameter changing fastest.
 ///
 /// # Errors
-/// Of usage, where there is no such axis or value.
+/// Usage errors, for an unknown parameter or value.
 pub(crate) fn points(
     varied: &[Varied],
     subjects: &[SubjectRecord],
@@ -173,7 +173,9 @@ pub(crate) fn points(
 ) -> Result<Vec<Point>> {
     let cells: usize = varied.iter().map(|varied| varied.values.len()).product();
     if cells > CELLS_MAX {
-        return Err(Failure::usage(format!("{cells} cells are too many, {CELLS_MAX} the most")));
+        return Err(Failure::usage(format!(
+            "{cells} cells are too many; the limit is {CELLS_MAX}"
+        )));
     }
     for (at, one) in varied.iter().enumerate() {
         if varied[..at].iter().any(|other| other.name == one.name) {
@@ -181,10 +183,10 @@ pub(crate) fn points(
         }
         check(&one.name, subjects)?;
     }
-    (0..cells).map(|cell| Ok(question(cell, varied, usual)?.point())).collect()
+    (0..cells).map(|cell| Ok(scenario(cell, varied, usual)?.point())).collect()
 }
 
-/// Whether there is such an axis, for all subjects.
+/// Whether all subjects have this parameter.
 fn check(name: &str, subjects: &[SubjectRecord]) -> Result<()> {
     if AXES.iter().any(|axis| axis.name == name) {
         return Ok(());
@@ -202,8 +204,8 @@ fn check(name: &str, subjects: &[SubjectRecord]) -> Result<()> {
 }
 
 /// The cell with this number.
-fn question(cell: usize, varied: &[Varied], usual: &Scenario) -> Result<Scenario> {
-    let mut question = usual.clone();
+fn scenario(cell: usize, varied: &[Varied], usual: &Scenario) -> Result<Scenario> {
+    let mut scenario = usual.clone();
     let (mut rest, mut values) = (cell, Vec::new());
     for varied in varied.iter().rev() {
         values.push((varied.name.as_str(), &varied.values[rest % varied.values.len()]));
@@ -211,28 +213,28 @@ fn question(cell: usize, varied: &[Varied], usual: &Scenario) -> Result<Scenario
     }
     for axis in AXES {
         let Some((_, value)) = values.iter().find(|(name, _)| *name == axis.name) else { continue };
-        if !(axis.set)(&mut question, value) {
+        if !(axis.set)(&mut scenario, value) {
             let Axis { name, about, .. } = axis;
             return Err(Failure::usage(format!("{name} cannot be {value:?}: {about}")));
         }
     }
     let is_choice = |name: &str| AXES.iter().all(|axis| axis.name != name);
     for (name, value) in values.into_iter().rev().filter(|(name, _)| is_choice(name)) {
-        question = question.choosing(name, value);
+        scenario = scenario.choosing(name, value);
     }
-    if question.mix.iter().map(|(_, weight)| weight).sum::<u32>() > 100 {
-        return Err(Failure::usage("kinds of operations come to more than 100 %"));
+    if scenario.mix.iter().map(|(_, weight)| weight).sum::<u32>() > 100 {
+        return Err(Failure::usage("the percentages of operations exceed 100 %"));
     }
-    Ok(question)
+    Ok(scenario)
 }
 
-/// The axes of the load, a line each.
+/// The parameters of the load, one line each.
 pub(crate) fn axes() -> String {
     let line = |axis: &Axis| format!("  {:<19} {}\n", axis.name, axis.about);
     AXES.iter().map(line).collect()
 }
 
-/// The size of a cache in hundredths of so much data, from `20%` or `64MiB`.
+/// The size of a cache in percent of the data, from `20%` or `64MiB`.
 pub(crate) fn cache_percent(text: &str, data_bytes: f64) -> Option<f64> {
     match text.strip_suffix('%') {
         Some(percent) => not_below(percent, 0.0),
@@ -240,7 +242,7 @@ pub(crate) fn cache_percent(text: &str, data_bytes: f64) -> Option<f64> {
     }
 }
 
-/// Puts a value, if there is one, into its place; whether there is.
+/// Sets a value, if present; whether it was.
 fn put<T>(place: &mut T, value: Option<T>) -> bool {
     let is_there = value.is_some();
     if let Some(value) = value {
@@ -257,9 +259,9 @@ fn above_zero(text: &str) -> Option<u64> {
     text.parse().ok().filter(|number| *number > 0)
 }
 
-fn set_share(question: &mut Scenario, kind: Kind, text: &str) -> bool {
+fn set_share(scenario: &mut Scenario, kind: Kind, text: &str) -> bool {
     let percent = text.parse().ok().filter(|percent| *percent <= 100);
-    percent.map(|percent: u32| question.mix.push((kind, percent))).is_some()
+    percent.map(|percent: u32| scenario.mix.push((kind, percent))).is_some()
 }
 
 /// A number of bytes, as in `64MiB`.
@@ -281,7 +283,7 @@ mod tests {
     use super::*;
     use crate::experiments::policy;
     use crate::scale::{Scale, Size};
-    use crate::subjects::tide::TIDEKV;
+    use crate::subjects::tidekv::TIDEKV;
 
     fn usual() -> Scenario {
         policy::usual(&Scale::new(Size::Usual))
@@ -318,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_not_is_said_before_anything_is_measured() {
+    fn unknown_names_and_values_are_rejected_before_the_measurement() {
         let error = |texts: &[&str]| {
             let varied: Vec<Varied> =
                 texts.iter().map(|text| Varied::read(text).unwrap()).collect();

@@ -1,17 +1,17 @@
-//! Real files in a cache: each is set once, then asked for in random order, and every byte of every
-//! answer is compared.
+//! Real files in a cache: each is set once, then requested in random order, and every byte of every
+//! response is compared.
 //!
 //! It guarantees:
 //! 1. The same seed takes the same files of the same directories: regular ones of
-//!    [`VALUE_BYTES_MIN`] to [`VALUE_BYTES_MAX`] bytes, in no order, until there are enough. Links
-//!    are not followed; what cannot be read is left out.
-//! 2. An answer is right if its flags are those that were set and its bytes are those of the file as
-//!    it is then. Where the file is another one by then, the answer must have the length and the hash
-//!    of what was set.
-//! 3. A wrong answer is counted and does not end the run: how many there are is what is asked.
+//!    [`VALUE_BYTES_MIN`] to [`VALUE_BYTES_MAX`] bytes, in random order, until there are enough.
+//!    Links are not followed; unreadable files are skipped.
+//! 2. A response is correct if its flags are those that were set and its bytes are the current ones
+//!    of the file. If the file has changed, the response must have the length and the hash of the
+//!    stored value.
+//! 3. A wrong response is counted and does not end the run, as their number is the result.
 //!
-//! Threads take files by turns from one list; each has a buffer of its own. What one does with a
-//! key no other does at the same time.
+//! Threads take files in turns from one list; each has its own buffer. No two threads use a key at
+//! the same time.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -35,35 +35,35 @@ use crate::machine::kernel::Kernel;
 use crate::machine::latency::Latencies;
 use crate::subject::Subject;
 
-/// Smaller files are no large objects.
+/// Smaller files are not large objects.
 pub(crate) const VALUE_BYTES_MIN: u64 = 4 << 10;
-/// The largest value that servers take as they come.
+/// The largest value that servers accept by default.
 pub(crate) const VALUE_BYTES_MAX: u64 = 1 << 20;
 
-/// Where systems have many files: documents, programs and their parts, headers.
+/// Directories with many files: documents, programs and their parts, headers.
 const DIRECTORIES: [&str; 4] = ["/usr/share", "/usr/lib", "/usr/include", "/usr/local"];
 /// In a home directory: the compiler that builds this, with its documentation.
 const TOOLCHAINS: &str = ".rustup/toolchains";
 
-/// Of what is TideKV's a row goes to the proofs.
+/// A row about TideKV goes to the proofs.
 const OWN: &str = "tidekv";
 const PROOF: &str = "proof-cache-corpus";
 
-/// A file that was set.
+/// A stored file.
 #[derive(Debug)]
 struct Entry {
     path: PathBuf,
     bytes: u64,
-    /// Of what was set; 0 before that.
+    /// The hash of the stored value; 0 before it is set.
     hash: AtomicU64,
 }
 
-/// All of them, and what has been counted.
+/// All files, and the counts.
 #[derive(Debug, Default)]
 struct Corpus {
     entries: Vec<Entry>,
     sets: AtomicU64,
-    /// Bytes of what was offered.
+    /// Bytes of the offered values.
     bytes: AtomicU64,
     hits: AtomicU64,
     hit_bytes: AtomicU64,
@@ -71,7 +71,7 @@ struct Corpus {
     wrong_values: AtomicU64,
 }
 
-/// Does what a job asks for; asking is what is measured.
+/// Executes a job and measures the gets.
 pub(crate) fn run(
     corpus: &CorpusJob,
     job: &Job,
@@ -106,7 +106,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// What it has proven, for those who collect that.
+/// Writes its result for the proofs.
 fn proof(corpus: &CorpusJob, seed: u64, counts: &CorpusCounts) -> Row {
     Row::new(PROOF, OWN)
         .param("files", corpus.name.as_str())
@@ -121,7 +121,8 @@ fn proof(corpus: &CorpusJob, seed: u64, counts: &CorpusCounts) -> Row {
         .seed(seed)
 }
 
-/// Does something with each of a list, with so many threads, each of which has a buffer.
+/// Applies a function to each item of a list, with this number of threads, each of which has a
+/// buffer.
 fn each<F>(order: &[usize], threads: u64, work: F) -> Result<Latencies>
 where
     F: Fn(usize, &mut Vec<u8>, &mut Latencies) -> Result<()> + Sync,
@@ -173,7 +174,7 @@ impl Corpus {
 
     fn set(&self, at: usize, buffer: &mut Vec<u8>, subject: &dyn Subject) -> Result<()> {
         let entry = &self.entries[at];
-        // A file that went is not there to be asked for either.
+        // A removed file cannot be compared either.
         if !read(&entry.path, entry.bytes, buffer) {
             return Ok(());
         }
@@ -196,9 +197,10 @@ impl Corpus {
         let (mut is_right, mut bytes) = (false, 0);
         let clock = SystemClock::new();
         let begun_ns = clock.monotonic_ns();
-        let is_hit = subject.get_with_flags(&key(at), &mut |told, value| {
+        let is_hit = subject.get_with_flags(&key(at), &mut |found_flags, value| {
             bytes = value.len() as u64;
-            is_right = told == flags(at) && ((is_there && value == *buffer) || entry.was(value));
+            is_right =
+                found_flags == flags(at) && ((is_there && value == *buffer) || entry.was(value));
         })?;
         latencies.record(clock.monotonic_ns() - begun_ns);
         match is_hit {
@@ -228,7 +230,7 @@ impl Corpus {
 }
 
 impl Entry {
-    /// Whether `value` is what was set, as far as a hash can tell.
+    /// Whether `value` is the stored one, as far as a hash can tell.
     fn was(&self, value: &[u8]) -> bool {
         value.len() as u64 == self.bytes && hash(value) == self.hash.load(Ordering::Relaxed)
     }
@@ -238,7 +240,7 @@ fn key(at: usize) -> [u8; KEY_BYTES] {
     key_of(present(at as u64))
 }
 
-/// Of all sizes, and another one for each file.
+/// Flags of all sizes, different for each file.
 fn flags(at: usize) -> u32 {
     (at as u32).wrapping_mul(0x9E37_79B1)
 }
@@ -249,7 +251,7 @@ fn hash(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Reads a file of so many bytes; whether it still has them.
+/// Reads a file; whether it still has this number of bytes.
 fn read(path: &Path, bytes: u64, buffer: &mut Vec<u8>) -> bool {
     buffer.clear();
     let file = File::open(path);
@@ -257,13 +259,13 @@ fn read(path: &Path, bytes: u64, buffer: &mut Vec<u8>) -> bool {
     read.is_ok_and(|read| read as u64 == bytes)
 }
 
-/// Where files are if nobody says it.
+/// The default directories of files.
 fn usual_directories() -> Vec<PathBuf> {
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(TOOLCHAINS));
     DIRECTORIES.iter().map(PathBuf::from).chain(home).collect()
 }
 
-/// Adds the files below `directory` that are of a size to be asked for, with that.
+/// Adds the files below `directory` with a valid size, and the size.
 fn walk(directory: &Path, files: &mut Vec<(PathBuf, u64)>) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.flatten() {
@@ -279,7 +281,7 @@ fn walk(directory: &Path, files: &mut Vec<(PathBuf, u64)>) {
     }
 }
 
-/// The same in no order (Fisher and Yates).
+/// Shuffles them (Fisher and Yates).
 fn shuffled<T>(mut list: Vec<T>, dice: &mut Dice) -> Vec<T> {
     for at in (1..list.len()).rev() {
         list.swap(at, dice.below(at as u64 + 1) as usize);

@@ -1,16 +1,15 @@
 //! Drives an open store with several threads, and measures.
 //!
-//! Closed loop: a thread begins its next operation when the last one is done.
-//! Open loop: operations arrive at random moments that are fixed beforehand, and
-//! their latency counts from there, so that a stall is felt by all that it holds
-//! up (no coordinated omission).
+//! Closed loop: a thread begins its next operation when the last one is done. Open loop: operations
+//! arrive at predetermined random times, and their latency counts from their arrival, so that a
+//! stall affects all delayed operations (no coordinated omission).
 //!
 //! ```text
 //!   warm-up ──the rule holds──▶ measured ──time or operations are up──▶ end
 //! ```
 //!
-//! The threads learn of a change by one relaxed load an operation; clocks are read
-//! for one operation in [`Drive::operations_per_sample`].
+//! The threads detect a change with one relaxed load per operation; they read clocks once per
+//! [`Drive::operations_per_sample`] operations.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
@@ -32,36 +31,34 @@ const WARMING: u8 = 0;
 const MEASURING: u8 = 1;
 const OVER: u8 = 2;
 
-/// How often the rule of the warm-up is looked at: four times while as long as the
-/// measurement takes, within these bounds.
+/// The checks of the warm-up rule: four times per measurement length, within these bounds.
 const WINDOW_MIN: Duration = Duration::from_millis(10);
 const WINDOW_MAX: Duration = Duration::from_millis(250);
 
-/// A measurement goes on until so many operations are done, however long it takes.
+/// A measurement continues until this number of operations, however long it takes.
 const OPERATIONS_MIN: u64 = 10;
 
-/// Storage counts as hardly read below so many bytes an operation: a
-/// thousandth of a block.
+/// Storage is idle below this number of bytes per operation: a thousandth of a block.
 const CACHED_BYTES_PER_OPERATION: f64 = 4.0;
 
-/// Reads an operation have stopped changing when two windows differ by less.
+/// Reads per operation are stable when two windows differ by less.
 const STEADY_DIFFERENCE: f64 = 0.03;
 
-/// A cache counts as filled after so many times what is measured, at the latest.
+/// The maximum time to fill a cache, as a multiple of the measurement.
 const FILL_SHARE_MAX: f64 = 2.0;
 
-/// How often it is looked at whether all have done their share of a warm-up.
+/// The period of checks whether all threads have finished their warm-up.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(100);
 
-/// A cache is filled when it misses no more than this share of all entries, or has been asked for
-/// all of them so often.
+/// A cache is full when it misses at most this fraction of all entries, or after this number of
+/// passes over all of them.
 const FILL_MISSES_MAX: f64 = 0.005;
 const FILL_PASSES_MAX: usize = 3;
 
-/// A thread that waits longer than this for the next arrival sleeps.
+/// A thread sleeps if the next arrival is further away than this.
 const SPIN: Duration = Duration::from_micros(100);
 
-/// A counter that no other thread's writes slow down.
+/// A counter without false sharing.
 #[derive(Default)]
 #[repr(align(128))]
 struct Tally(AtomicU64);
@@ -79,19 +76,19 @@ impl Shared<'_> {
         self.tallies.iter().map(|tally| tally.0.load(Ordering::Relaxed)).sum()
     }
 
-    /// Operations of the warm-up, where the measured ones are counted as well; the rule of a
-    /// warm-up before measured seconds is looked at from outside.
+    /// Operations of the warm-up, if the measured ones are counted too; the main thread checks the
+    /// rule of a warm-up before measured seconds.
     fn counted_warm_up(&self) -> u64 {
         match (self.drive.length, self.drive.warm_up) {
             (Length::Operations(_), WarmUp::Operations(operations)) => operations,
             (Length::Operations(_), WarmUp::UntilSteady) => {
-                panic!("so many operations behind a warm-up of nobody knows how many")
+                panic!("a fixed number of operations needs a warm-up of known length")
             }
             _ => 0,
         }
     }
 
-    /// A thread has done its share of the warm-up: until the others have done theirs.
+    /// A thread has finished its warm-up: it waits for the others.
     fn wait_for_others(&self) {
         while self.phase.load(Ordering::Acquire) == WARMING
             && !self.is_broken.load(Ordering::Relaxed)
@@ -101,7 +98,7 @@ impl Shared<'_> {
     }
 }
 
-/// What all counters say at one moment.
+/// All counters at one time.
 struct Moment {
     ns: u64,
     operations: u64,
@@ -109,7 +106,7 @@ struct Moment {
     kernel: KernelCounts,
 }
 
-/// Runs the drive of `job` against `subject`. Fills in the measured part.
+/// Runs the drive of `job` on `subject`. Fills in the measured part.
 pub(crate) fn run(
     job: &Job,
     drive: &Drive,
@@ -147,15 +144,15 @@ pub(crate) fn run(
     (measurement.fetch_hits, measurement.fetch_misses) = (fetched.hits, fetched.misses);
     measurement.counts = last.counts.since(&first.counts);
     measurement.kernel = last.kernel.since(&first.kernel);
-    // At rest: what is read at this moment lies beside the budget, for all.
+    // Idle: reads at this time are outside the budget, for all.
     measurement.cache_bytes_taken = subject.cache_bytes_taken()?;
     let written = last.operations as f64 * drive.workload.written_share();
     measurement.user_bytes = written as u64 * (drive.workload.key_bytes + job.value_bytes) as u64;
     Ok(())
 }
 
-/// Lets all threads work; their latencies, what caches had, and what all counters said at both
-/// ends of the measured part.
+/// Runs all threads; returns their latencies, the counts of caches, and all counters at both ends
+/// of the measured part.
 fn run_lanes(
     job: &Job,
     shared: &Shared<'_>,
@@ -187,7 +184,7 @@ fn run_lanes(
         };
         let lanes: Vec<_> = (0..shared.drive.threads).map(spawn).collect();
         if warm_up > 0 {
-            // Only who has failed has ended.
+            // Only a failed thread has ended.
             while shared.operations() < warm_up && !lanes.iter().any(|lane| lane.is_finished()) {
                 shared.clock.sleep(BETWEEN_LOOKS);
             }
@@ -216,8 +213,8 @@ fn run_lanes(
     })
 }
 
-/// Waits for the end of the warm-up, then for that of the measured time; what
-/// all counters said at both ends.
+/// Waits for the end of the warm-up, then for that of the measured time; returns all counters at
+/// both ends.
 fn watch(
     job: &Job,
     shared: &Shared<'_>,
@@ -240,7 +237,7 @@ fn watch(
             WarmUp::Operations(wanted) => operations >= wanted,
             WarmUp::UntilCached => operations > 0 && rate < CACHED_BYTES_PER_OPERATION,
             WarmUp::UntilSteady => {
-                // Or there is no more to be had: absent keys need no more than filters.
+                // Or no progress is possible: absent keys need only filters.
                 let is_full = now.since(&started.kernel).read_bytes >= job.settings.memory_bytes
                     || waited >= FILL_SHARE_MAX * seconds;
                 is_full && (rate - earlier_rate).abs() <= STEADY_DIFFERENCE * rate
@@ -265,10 +262,10 @@ fn watch(
     Ok((first, look()?))
 }
 
-/// When operations arrive at one thread.
+/// The arrivals of operations at one thread.
 struct Pace<'a> {
     clock: &'a SystemClock,
-    /// Nanoseconds between arrivals on average; `None`: closed loop.
+    /// Mean nanoseconds between arrivals; `None`: closed loop.
     gap_ns: Option<f64>,
     due_ns: f64,
     dice: Dice,
@@ -283,7 +280,7 @@ impl<'a> Pace<'a> {
         Self { clock, gap_ns, due_ns: clock.monotonic_ns() as f64, dice }
     }
 
-    /// Waits for the next arrival, and says when it was; `None`: closed loop.
+    /// Waits for the next arrival, and returns its time; `None`: closed loop.
     #[inline]
     fn next_arrival(&mut self) -> Option<u64> {
         let gap_ns = self.gap_ns?;
@@ -303,7 +300,7 @@ impl<'a> Pace<'a> {
     }
 }
 
-/// What one thread does.
+/// The work of one thread.
 fn work(
     shared: &Shared<'_>,
     mut lane: Lane<'_>,
@@ -355,8 +352,8 @@ fn work(
     Ok((latencies, lane.take_fetched()))
 }
 
-/// Puts every entry, in no order, and then asks for all of them and puts what a cache has not
-/// kept, until it misses hardly any or will not keep more.
+/// Puts every entry in random order, and then gets all of them and puts the missing ones, until a
+/// cache misses few or keeps no more.
 fn fill(job: &Job, drive: &Drive, subject: &dyn Subject, values: &Values) -> Result<()> {
     pass(Kind::Put, job, drive, subject, values)?;
     let loses = drive.workload.mix.iter().any(|(kind, _)| *kind == Kind::Fetch);
@@ -369,7 +366,7 @@ fn fill(job: &Job, drive: &Drive, subject: &dyn Subject, values: &Values) -> Res
     Ok(())
 }
 
-/// One operation of `kind` on every entry, in no order.
+/// One operation of `kind` on every entry, in random order.
 fn pass(
     kind: Kind,
     job: &Job,

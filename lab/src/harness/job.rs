@@ -1,5 +1,5 @@
-//! What one process of the lab is asked to do, and what it answers: plain data
-//! that passes between processes as JSON.
+//! The job of one process of the lab, and its result: plain data that passes between processes as
+//! JSON.
 
 use std::path::PathBuf;
 
@@ -15,16 +15,16 @@ use crate::subject::{Counts, Settings};
 pub(crate) struct Job {
     /// The subject's name.
     pub(crate) subject: String,
-    /// Where its store is or will be.
+    /// The directory of its store.
     pub(crate) directory: PathBuf,
     pub(crate) settings: Settings,
-    /// What the process may take, and the kernel for its files.
+    /// The memory limit of the process, including the kernel's page cache for its files.
     pub(crate) process_bytes: Option<u64>,
     pub(crate) value_bytes: usize,
     pub(crate) seed: u64,
-    /// What is done between opening and the end; nothing: opening is what counts.
+    /// The work between the open and the end; none: only the open is measured.
     pub(crate) drive: Option<Drive>,
-    /// A workload of a user's own, in place of a drive.
+    /// A user's workload, instead of a drive.
     pub(crate) replay: Option<ReplayJob>,
     /// Real files, in place of either.
     #[serde(default)]
@@ -32,83 +32,83 @@ pub(crate) struct Job {
     pub(crate) ending: Ending,
 }
 
-/// What is done with a [`crate::harness::replay::Replay`].
+/// The work on a [`crate::harness::replay::Replay`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ReplayJob {
-    /// Where it is kept.
+    /// Its file.
     pub(crate) file: PathBuf,
     pub(crate) part: ReplayPart,
     pub(crate) threads: u64,
 }
 
-/// Real files that a cache is to keep, for [`crate::harness::corpus`].
+/// Real files for a cache, for [`crate::harness::corpus`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CorpusJob {
-    /// As rows name it.
+    /// Its name in rows.
     pub(crate) name: String,
-    /// Where files are; empty: where systems have many.
+    /// Directories of files; empty: the default ones.
     pub(crate) directories: Vec<PathBuf>,
-    /// No more files than that.
+    /// The maximum number of files.
     pub(crate) objects_max: u64,
-    /// No more bytes of them than that.
+    /// Their maximum bytes.
     pub(crate) bytes_max: u64,
     pub(crate) threads: u64,
 }
 
-/// What became of a corpus in a cache.
+/// The result of a corpus in a cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CorpusCounts {
     pub(crate) objects: u64,
     /// Bytes of their values.
     pub(crate) bytes: u64,
-    /// Those that the cache has taken, and how long that took.
+    /// The files that the cache accepted, and the time.
     pub(crate) sets: u64,
     pub(crate) set_ns: u64,
-    /// Keys asked for that were there, and their bytes.
+    /// Hits, and their bytes.
     pub(crate) hits: u64,
     pub(crate) hit_bytes: u64,
-    /// Keys asked for that were not.
+    /// Misses.
     pub(crate) misses: u64,
-    /// Answers with other bytes or flags than were set.
+    /// Responses with wrong bytes or flags.
     pub(crate) wrong_values: u64,
 }
 
-/// Which part of it.
+/// The part of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ReplayPart {
-    /// Its entries are written.
+    /// Writes its entries.
     Load,
-    /// Its requests are handed over.
+    /// Runs its requests.
     Requests,
 }
 
-/// Operations against an open store.
+/// Operations on an open store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Drive {
     pub(crate) workload: Workload,
     pub(crate) threads: u64,
-    /// Every entry is put before the warm-up, in no order.
+    /// Every entry is put before the warm-up, in random order.
     #[serde(default)]
     pub(crate) fills_first: bool,
     pub(crate) warm_up: WarmUp,
-    /// A warm-up that does not come to its end by then is ended.
+    /// The maximum length of the warm-up.
     pub(crate) warm_up_seconds_max: f64,
     pub(crate) length: Length,
-    /// One operation in so many is timed.
+    /// One in this number of operations is timed.
     pub(crate) operations_per_sample: u64,
-    /// Operations arrive at this rate, whether earlier ones are done or not;
-    /// `None`: each thread begins its next one when it is done.
+    /// Operations arrive at this rate, regardless of the completion of earlier ones; `None`: each
+    /// thread begins its next one when the last is done.
     pub(crate) arrivals_per_s: Option<f64>,
     /// Snapshots with iterators that are open meanwhile.
     pub(crate) holds: u64,
-    /// Workloads that follow one another and are measured from the first operation on;
-    /// then `workload`, `warm_up` and `length` are not asked.
+    /// Consecutive workloads, measured from the first operation on; `workload`, `warm_up` and
+    /// `length` are then ignored.
     pub(crate) phases: Vec<Phase>,
 }
 
 impl Drive {
-    /// Half as long, to find something out beforehand.
+    /// Half as long, for a trial run.
     pub(crate) fn shorten(&mut self) {
         if let WarmUp::Operations(operations) = &mut self.warm_up {
             *operations /= 2;
@@ -124,7 +124,7 @@ impl Drive {
         }
     }
 
-    /// Whether a store is to remember what was hot.
+    /// Whether a store keeps a hot list for a warm start.
     pub(crate) fn starts_warm(&self) -> bool {
         self.phases.iter().any(|phase| phase.start == Start::Warm)
     }
@@ -133,21 +133,20 @@ impl Drive {
 /// Operations of one kind of load, as part of a drive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Phase {
-    /// As rows name it.
+    /// Its name in rows.
     pub(crate) name: String,
     pub(crate) workload: Workload,
     pub(crate) operations: u64,
     pub(crate) sampling: Sampling,
-    /// The policy that the caches are given when it begins.
+    /// The policy of the caches from its beginning.
     pub(crate) policy: Option<String>,
     pub(crate) start: Start,
-    /// Operations that read nothing from storage are counted, which takes a call of the
-    /// kernel for each.
+    /// Counts operations that read nothing from storage, with one system call for each.
     pub(crate) counts_hits: bool,
 }
 
 impl Phase {
-    /// With nothing that is special, and counters that are read at its end.
+    /// A phase with defaults, whose counters are read at its end.
     pub(crate) fn new(name: &str, workload: Workload, operations: u64) -> Self {
         Self {
             name: name.to_owned(),
@@ -161,22 +160,22 @@ impl Phase {
     }
 }
 
-/// When counters are read in a phase.
+/// The times at which counters are read in a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Sampling {
-    /// So often, after equal numbers of operations.
+    /// This number of times, after equal numbers of operations.
     Even(u64),
-    /// After [`Sampling::FIRST`] operations, and so on until a twentieth of what has gone
-    /// before is more.
+    /// After [`Sampling::FIRST`] operations, and again after the same number until a twentieth of
+    /// the previous total is larger.
     Growing,
 }
 
 impl Sampling {
-    /// Operations of the first samples where they grow.
+    /// Operations of the first samples if they grow.
     pub(crate) const FIRST: u64 = 256;
 
-    /// The operations of each sample of a phase of so many.
+    /// The operations of each sample of a phase of this length.
     pub(crate) fn shares(self, operations: u64) -> Vec<u64> {
         match self {
             Self::Even(parts) => (0..parts).map(|part| share(operations, part, parts)).collect(),
@@ -193,55 +192,53 @@ impl Sampling {
     }
 }
 
-/// What falls to `part` of so many `parts` of `whole`.
+/// The share of `part` of `parts` in `whole`.
 pub(crate) fn share(whole: u64, part: u64, parts: u64) -> u64 {
     whole / parts + u64::from(part < whole % parts)
 }
 
-/// How a phase finds the store.
+/// The state of the store at the beginning of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Start {
-    /// As the phase before has left it.
+    /// As at the end of the previous phase.
     GoesOn,
-    /// Closed and opened again, with nothing in memory.
+    /// Reopened with empty caches.
     Cold,
-    /// Closed and opened again, with what it remembers.
+    /// Reopened with a warm start.
     Warm,
 }
 
-/// What all counters have come to since the first phase began.
+/// All counters since the beginning of the first phase.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sample {
-    /// Which phase it belongs to.
+    /// The phase of the sample.
     pub(crate) phase: usize,
     pub(crate) operations: u64,
     pub(crate) seconds: f64,
     pub(crate) counts: Counts,
     pub(crate) kernel: KernelCounts,
-    /// Operations so far that read nothing from storage, where they are counted.
+    /// Operations so far that read nothing from storage, if counted.
     pub(crate) hits: u64,
-    /// What caches and open tables take at that moment.
+    /// The current memory of caches and open tables.
     pub(crate) cache_bytes_taken: Option<u64>,
 }
 
-/// When the measurement begins. Before so many measured operations there may be so many others,
-/// or a walk over everything.
+/// The beginning of the measurement: after a number of operations, or after a scan of everything.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum WarmUp {
-    /// At once.
+    /// Immediately.
     None,
-    /// Once storage is hardly read any more, after a walk over everything.
+    /// When storage is nearly idle, after a scan of everything.
     UntilCached,
-    /// Once so many operations are done.
+    /// After this number of operations.
     Operations(u64),
-    /// Once as much has been read as there is memory, and the reads an operation
-    /// have stopped changing.
+    /// When the bytes read exceed the memory, and the reads per operation are stable.
     UntilSteady,
 }
 
-/// When the measurement ends.
+/// The end of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Length {
@@ -249,30 +246,30 @@ pub(crate) enum Length {
     Operations(u64),
 }
 
-/// What happens behind the drive.
+/// The step after the drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Ending {
     Close,
-    /// Background work is waited for.
+    /// Waits for background work.
     Settle,
-    /// All is merged into one run before.
+    /// Compacts everything into one run first.
     Merge,
     /// The process waits to be killed.
     AwaitKill,
 }
 
-/// What one turn found.
+/// The result of one turn.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Measurement {
-    /// Operations of the measured part, and how long it took.
+    /// Operations of the measured part, and its duration.
     pub(crate) operations: u64,
     pub(crate) seconds: f64,
     pub(crate) latencies: Quantiles,
-    /// What the subject and the kernel counted in the measured part.
+    /// The counters of the subject and the kernel in the measured part.
     pub(crate) counts: Counts,
     pub(crate) kernel: KernelCounts,
-    /// The same from opening until background work was done.
+    /// The same from the open until background work was done.
     pub(crate) life: Counts,
     pub(crate) life_kernel: KernelCounts,
     pub(crate) open_seconds: f64,
@@ -282,30 +279,30 @@ pub(crate) struct Measurement {
     /// Bytes of keys and values that were written.
     pub(crate) user_bytes: u64,
     pub(crate) rss_bytes_max: u64,
-    /// The most that caches and open tables were seen to take while nothing was read.
+    /// The maximum memory of caches and open tables while no reads were running.
     #[serde(default)]
     pub(crate) cache_bytes_taken: Option<u64>,
-    /// Operations that read nothing from storage, where they were counted.
+    /// Operations that read nothing from storage, if counted.
     #[serde(default)]
     pub(crate) hits: Option<u64>,
-    /// Keys that a cache was asked for and had, and did not have.
+    /// Hits and misses of a cache.
     #[serde(default)]
     pub(crate) fetch_hits: u64,
     #[serde(default)]
     pub(crate) fetch_misses: u64,
-    /// Of a corpus.
+    /// The result of a corpus.
     #[serde(default)]
     pub(crate) corpus: Option<CorpusCounts>,
-    /// Reads can be held against a block device.
+    /// Reads can be compared with those of a block device.
     pub(crate) has_device: bool,
-    /// Of a drive in phases, one after another.
+    /// The results of consecutive phases.
     #[serde(default)]
     pub(crate) samples: Vec<Sample>,
 }
 
 impl Measurement {
-    /// Reads of an operation; of a single phase in two halves those of the second, when
-    /// what was in memory before has gone.
+    /// Reads per operation; for a single phase in two halves those of the second, when the previous
+    /// cache content is evicted.
     pub(crate) fn settled_reads_per_op(&self) -> Option<f64> {
         let all = (self.counts.reads?, self.operations);
         let (reads, operations) = match &self.samples[..] {
@@ -321,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fills_caches_counts_for_no_split() {
+    fn warm_up_operations_do_not_count_for_a_split() {
         let counts = |reads| Counts { reads: Some(reads), ..Counts::default() };
         let sample =
             |operations, reads| Sample { operations, counts: counts(reads), ..Sample::default() };
@@ -340,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_that_grow_tell_a_twentieth_apart() {
+    fn growing_samples_have_a_resolution_of_a_twentieth() {
         let shares = Sampling::Growing.shares(1_000_000);
         assert_eq!(shares.iter().sum::<u64>(), 1_000_000);
         assert!(shares.len() < 200 && shares[..20] == [Sampling::FIRST; 20]);

@@ -1,5 +1,5 @@
-//! One thread of a drive: takes operations from its stream, carries them out and
-//! checks every answer. A wrong answer ends the run.
+//! One thread of a drive: executes the operations of its stream and checks every result. A wrong
+//! result ends the run.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) struct Lane<'a> {
     stream: Stream,
     key_bytes: usize,
     scan_entries: u64,
-    /// Entries that are in the store must be found.
+    /// The entries of the store must be found.
     is_complete: bool,
     value: Vec<u8>,
     version: u64,
@@ -29,12 +29,12 @@ pub(crate) struct Lane<'a> {
     clock: SystemClock,
 }
 
-/// Keys that a cache was asked for.
+/// Gets of a cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Fetched {
-    /// It had them.
+    /// Hits.
     pub(crate) hits: u64,
-    /// It did not.
+    /// Misses.
     pub(crate) misses: u64,
 }
 
@@ -71,12 +71,12 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// What was asked of a cache since this was last asked.
+    /// The counts of a cache since the last call.
     pub(crate) fn take_fetched(&mut self) -> Fetched {
         std::mem::take(&mut self.fetched)
     }
 
-    /// Carries out the next operation.
+    /// Executes the next operation.
     #[inline]
     pub(crate) fn step(&mut self) -> Result<()> {
         let operation = self.stream.next_operation();
@@ -117,7 +117,7 @@ impl<'a> Lane<'a> {
         self.subject.put(key, &self.value)
     }
 
-    /// Whether it is there.
+    /// Whether it exists.
     #[inline]
     fn get(&self, operation: Operation, key: &[u8]) -> Result<bool> {
         let mut is_right = false;
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     use crate::load::keys::Choice;
     use crate::subject::{Settings, SubjectRecord};
-    use crate::subjects::tide::TIDEKV_BLOCK_LRU;
+    use crate::subjects::tidekv::TIDEKV_BLOCK_LRU;
 
     const ENTRIES: u64 = 300;
 
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn right_answers_pass_and_wrong_ones_do_not() {
+    fn correct_results_pass_and_wrong_ones_fail() {
         let directory = tempfile::tempdir().unwrap();
         let subject = store(&TIDEKV_BLOCK_LRU, directory.path());
         let subject = &*subject;
@@ -199,7 +199,7 @@ mod tests {
             run(subject, kind, Choice::Uniform, 200).unwrap();
         }
 
-        // A value of another key, a missing key, a key that should not be there.
+        // A value of another key, a missing key, an unexpected key.
         let mut value = Vec::new();
         Values::new(100).fill(&mut value, 0, 0);
         subject.put(&key_of(20), &value).unwrap();

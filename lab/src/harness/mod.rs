@@ -1,4 +1,4 @@
-//! A turn: a job that one subject does in a process of its own, and its measurement.
+//! A turn: a job that one subject runs in a separate process, and its measurement.
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 

@@ -1,10 +1,9 @@
-//! Drives an open store through phases, and reads all counters after equal numbers of
-//! operations.
+//! Drives an open store through phases, and reads all counters after equal numbers of operations.
 //!
-//! Phases end by operations, not by seconds, so that a run repeats: between two samples
-//! every thread does its share, and the counters are read while all of them stand still.
-//! A phase may begin with the store closed and opened again; counters go on then.
-//! A thread's operations in a phase are those of its seed and of the phase's position.
+//! Phases end by operations, not by seconds, so that a run is repeatable: between two samples every
+//! thread does its share, and the counters are read while all threads are paused. A phase may begin
+//! with a reopen of the store; counters continue then. The seed and the position of a phase
+//! determine a thread's operations in it.
 
 use tidekv_io::{Clock, SystemClock};
 
@@ -16,11 +15,11 @@ use crate::machine::kernel::{Kernel, ThreadReads};
 use crate::machine::latency::Latencies;
 use crate::subject::{Counts, Subject};
 
-/// Opens the store again: whether with what it remembers.
+/// Reopens the store, with or without a warm start.
 pub(crate) type Open<'a> = &'a dyn Fn(bool) -> Result<Box<dyn Subject>>;
 
-/// Runs the phases of `drive` against `subject`, and hands out the subject of the last
-/// one. Fills in the measured part.
+/// Runs the phases of `drive` on `subject`, and returns the subject of the last one. Fills in the
+/// measured part.
 pub(crate) fn run(
     job: &Job,
     drive: &Drive,
@@ -33,7 +32,7 @@ pub(crate) fn run(
     let clock = SystemClock::new();
     let mut latencies = Latencies::new();
     let (mut counts_at_start, kernel_at_start) = (subject.counts()?, kernel.counts());
-    // What lives before this one have counted.
+    // The counts of the runs before this one.
     let mut carried = Counts::default();
     let mut last = Sample::default();
     let mut written = 0.0;
@@ -82,8 +81,8 @@ pub(crate) fn run(
     Ok(subject)
 }
 
-/// Lets all lanes work until they have done so many operations together; how long they
-/// took, and how many read nothing from storage, where that is counted.
+/// Runs all lanes for this total number of operations; returns the duration, and the number that
+/// read nothing from storage, if counted.
 fn together(
     lanes: &mut [Lane<'_>],
     operations: u64,
@@ -151,12 +150,12 @@ fn work_and_count(
     Ok((latencies, hits))
 }
 
-/// The most that caches took at any of these moments.
+/// The maximum memory of caches at any of these times.
 fn most_taken<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<u64> {
     samples.into_iter().filter_map(|sample| sample.cache_bytes_taken).max()
 }
 
-/// What was found in each phase, and in each sample.
+/// The results of each phase, and of each sample.
 pub(crate) fn parts(
     phases: &[Phase],
     measurement: &Measurement,
@@ -197,7 +196,7 @@ mod tests {
     use crate::load::workload::{Kind, Workload};
 
     #[test]
-    fn phases_and_samples_are_taken_apart() {
+    fn phases_and_samples_are_measured_separately() {
         let sample = |phase, operations, reads| Sample {
             phase,
             operations,

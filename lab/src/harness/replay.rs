@@ -1,8 +1,7 @@
-//! A workload of a user's own: entries that a store begins with, and requests of them, one after
-//! another.
+//! A user's workload: the initial entries of a store, and a sequence of requests.
 //!
-//! It is made from a trace or from the data of a store, kept in a file that worker processes read
-//! (numbers little-endian; counts of 8 bytes, the rest of 4 unless said otherwise):
+//! It is made from a trace or from the data of a store, and stored in a file that worker processes
+//! read (numbers little-endian; counts of 8 bytes, the others of 4 unless stated otherwise):
 //!
 //! ```text
 //!   magic (8)  entries (8)  requests (8)
@@ -10,9 +9,8 @@
 //!   of each request:  kind (1), entry, bytes of the new value or entries of the scan
 //! ```
 //!
-//! Requests are taken by all threads in their order; which of two that are under way at the same
-//! time comes first is open, as it was when they were traced. The first half warms the caches up,
-//! the second is measured.
+//! All threads take requests in their order; the order of concurrent ones is undefined, as it was
+//! in the trace. The first half warms the caches up, the second is measured.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -40,15 +38,15 @@ use crate::subject::Subject;
 
 const MAGIC: [u8; 8] = *b"tidelay1";
 
-/// Of a value, where nothing says otherwise.
+/// The default length of a value.
 pub(crate) const VALUE_BYTES: u32 = 100;
-/// Entries of a scan, where nothing says otherwise.
+/// The default number of entries of a scan.
 const SCAN_ENTRIES: u32 = 100;
 
-/// Kinds that requests have, by their number in files.
+/// The kinds of requests, by their number in files.
 const KINDS: [Kind; 4] = [Kind::Get, Kind::Put, Kind::Delete, Kind::Scan];
 
-/// An entry that the store begins with.
+/// An initial entry of the store.
 #[derive(Debug, Clone, PartialEq)]
 struct Entry {
     key: Box<[u8]>,
@@ -59,7 +57,7 @@ struct Entry {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Request {
     kind: Kind,
-    /// Which entry.
+    /// The number of its entry.
     entry: u32,
     /// Bytes of the new value, or entries of the scan.
     number: u32,
@@ -70,24 +68,23 @@ struct Request {
 pub(crate) struct Replay {
     entries: Vec<Entry>,
     requests: Vec<Request>,
-    /// Some requests delete, so that others may find nothing.
+    /// Some requests delete, so others may miss.
     deletes: bool,
 }
 
-/// Puts one together.
+/// Builds a workload.
 #[derive(Debug, Default)]
 pub(crate) struct Builder {
     replay: Replay,
     known: HashMap<Box<[u8]>, u32>,
-    /// Entries whose value has a size that somebody has said.
+    /// Entries whose value has a known size.
     sized: Vec<bool>,
-    /// Requests that say no size of their value.
+    /// Requests without a value size.
     unsized_requests: Vec<usize>,
 }
 
 impl Builder {
-    /// The number of the entry with this key, which a store begins with; the first size that
-    /// anybody says of its value counts.
+    /// The number of the initial entry with this key; the first known size of its value counts.
     pub(crate) fn entry(&mut self, key: &[u8], value_bytes: Option<u64>) -> Result<u32> {
         let size = value_bytes.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
         if let Some(&at) = self.known.get(key) {
@@ -106,7 +103,7 @@ impl Builder {
         Ok(at)
     }
 
-    /// One more request, whose key the store begins with.
+    /// Adds a request, whose key becomes an initial entry.
     pub(crate) fn request(
         &mut self,
         kind: Kind,
@@ -114,7 +111,8 @@ impl Builder {
         value_bytes: Option<u64>,
         scan_entries: Option<u64>,
     ) -> Result<()> {
-        // A get of nothing and a delete have a size of 0 in many traces, and say none of a value.
+        // In many traces a missed get and a delete have a size of 0, which is not the size of a
+        // value.
         let value_bytes = match kind {
             Kind::Put => value_bytes,
             Kind::Get => value_bytes.filter(|bytes| *bytes > 0),
@@ -127,7 +125,7 @@ impl Builder {
             }
             _ => match value_bytes {
                 Some(bytes) => u32::try_from(bytes).unwrap_or(u32::MAX),
-                // What it is shows at the end.
+                // The size is known at the end.
                 None => {
                     self.unsized_requests.push(self.replay.requests.len());
                     0
@@ -143,7 +141,7 @@ impl Builder {
         self.replay.requests.len()
     }
 
-    /// Done. Values whose size nobody has said are as large as the others on average.
+    /// Finishes. Values of unknown size get the mean size of the others.
     pub(crate) fn build(self) -> Replay {
         let Self { mut replay, sized, unsized_requests, .. } = self;
         let count = sized.iter().filter(|is_sized| **is_sized).count() as u64;
@@ -168,7 +166,7 @@ impl Replay {
         self.requests.len() as u64
     }
 
-    /// Bytes of all keys and values that a store begins with.
+    /// Bytes of all keys and values of the initial entries.
     pub(crate) fn data_bytes(&self) -> u64 {
         let bytes = |entry: &Entry| entry.key.len() as u64 + u64::from(entry.value_bytes);
         self.entries.iter().map(bytes).sum()
@@ -194,8 +192,8 @@ impl Replay {
         self.requests.iter().any(|request| request.kind.changes())
     }
 
-    /// Writes it to a file of its own in `directory`: the path, and the fingerprint that tells it
-    /// from others and is part of its name.
+    /// Writes it to a file in `directory`: returns the path, and the fingerprint that identifies it
+    /// and is part of its name.
     pub(crate) fn write(&self, directory: &Path) -> Result<(PathBuf, u64)> {
         let unnamed = directory.join("workload.new");
         let mut out = Hashed {
@@ -230,7 +228,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Reads what [`Self::write`] has written.
+    /// Reads the output of [`Self::write`].
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let mut input = BufReader::with_capacity(1 << 20, file(path, |path| File::open(path))?);
         Self::read_from(&mut input)
@@ -267,7 +265,7 @@ impl Replay {
         Ok(replay)
     }
 
-    /// Does what a job asks for.
+    /// Executes a job.
     pub(crate) fn run(
         job: &ReplayJob,
         seed: u64,
@@ -282,7 +280,7 @@ impl Replay {
         }
     }
 
-    /// Writes all entries, in an order that has none.
+    /// Writes all entries, in random order.
     fn load(&self, subject: &dyn Subject, seed: u64) -> Result<()> {
         if self.entries.is_empty() {
             return Ok(());
@@ -299,7 +297,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Hands all requests over with so many threads; the second half is measured.
+    /// Runs all requests with this number of threads; the second half is measured.
     fn serve(
         &self,
         subject: &dyn Subject,
@@ -385,7 +383,7 @@ impl Replay {
                 })?;
                 match (is_there, is_right) {
                     (true, false) => Err(Failure::new("wrong answer: the value is another key's")),
-                    // The store has had every key from the beginning.
+                    // Every key is an initial entry of the store.
                     (false, _) if !self.deletes => Err(Failure::new("wrong answer: no value")),
                     _ => Ok(()),
                 }
@@ -394,7 +392,7 @@ impl Replay {
     }
 }
 
-/// Hashes what passes.
+/// Hashes the bytes written.
 struct Hashed<W> {
     inner: W,
     hasher: DefaultHasher,
@@ -443,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_said_is_as_the_rest() {
+    fn unknown_value_sizes_are_the_mean_of_the_known_ones() {
         let replay = replay();
         let sizes: Vec<u32> = replay.entries.iter().map(|entry| entry.value_bytes).collect();
         assert_eq!(sizes, [20, 30, 10]);
@@ -454,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_get_of_nothing_and_a_delete_say_is_no_size() {
+    fn missed_gets_and_deletes_give_no_value_size() {
         let mut builder = Builder::default();
         builder.request(Kind::Get, b"a", Some(0), None).unwrap();
         builder.request(Kind::Delete, b"a", Some(0), None).unwrap();
@@ -465,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_gives_back_what_was_written_and_no_part_of_one_is_taken_for_it() {
+    fn a_file_is_read_back_and_a_truncated_one_is_rejected() {
         let directory = tempfile::tempdir().unwrap();
         let replay = replay();
         let (path, one) = replay.write(directory.path()).unwrap();

@@ -1,10 +1,10 @@
-//! A turn of a subject in a process of its own, so that its memory, processor time
-//! and storage traffic are its own: both ends of that.
+//! A turn of a subject in a separate process, with separate memory, processor time and storage
+//! traffic: the parent's and the child's side.
 //!
-//! The parent starts its own binary with the hidden command `worker`, hands it a
-//! [`Job`] on standard input, and reads a [`Measurement`] from its standard
-//! output, or why there is none ([`NoMeasurement`]). A job that ends in [`Ending::AwaitKill`] answers and then waits for
-//! `SIGKILL`.
+//! The parent starts its own binary with the hidden command `worker`, writes a [`Job`] to its
+//! standard input, and reads a [`Measurement`] from its standard output, or the reason why there is
+//! none ([`NoMeasurement`]). A job that ends in [`Ending::AwaitKill`] writes its result and then
+//! waits for `SIGKILL`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -26,15 +26,15 @@ use crate::subject::{Counts, Settings, Subject, SubjectRecord};
 /// The hidden command's name.
 pub(crate) const COMMAND: &str = "worker";
 
-/// The answer where a job failed.
+/// The response of a failed job.
 #[derive(Debug, Serialize, Deserialize)]
 struct NoMeasurement {
     error: String,
 }
 
-/// Does what standard input asks for and answers on standard output.
+/// Executes the job on standard input and writes the result to standard output.
 pub(crate) fn serve(subjects: &[SubjectRecord]) -> Result<()> {
-    // What nobody waits for must not hold the store, nor load the machine.
+    // An orphaned worker must not hold the store, nor load the machine.
     kernel::end_with_parent();
     let mut text = String::new();
     let mut input = BufReader::new(std::io::stdin());
@@ -43,19 +43,19 @@ pub(crate) fn serve(subjects: &[SubjectRecord]) -> Result<()> {
         .map_err(|e| Failure::usage(format!("`{COMMAND}` is for the lab itself: {e}")))?;
     let record = subjects.iter().find(|record| record.name == job.subject);
     let record =
-        record.ok_or_else(|| Failure::usage(format!("there is no subject {}", job.subject)))?;
+        record.ok_or_else(|| Failure::usage(format!("unknown subject {}", job.subject)))?;
     let bounded = job.process_bytes.map_or(Ok(()), kernel::bound_memory);
     let (subject, measurement) = match bounded.and_then(|()| carry_out(&job, record)) {
         Ok(done) => done,
         Err(failure) => {
-            // Whoever started this is to know before it ends.
+            // The parent must get this before the process ends.
             answer(&NoMeasurement { error: failure.message.clone() })?;
             return Err(failure);
         }
     };
     answer(&measurement)?;
     if job.ending == Ending::AwaitKill {
-        // Ends when the parent is gone, at the latest.
+        // Ends when the parent exits, at the latest.
         let _ = input.read_to_end(&mut Vec::new());
         std::process::exit(1);
     }
@@ -86,7 +86,7 @@ fn carry_out(job: &Job, record: &SubjectRecord) -> Result<(Box<dyn Subject>, Mea
         assert!(drive.holds == 0 || drive.phases.is_empty(), "phases may close the store");
         let mut holds = Vec::new();
         for index in 0..drive.holds {
-            // Every snapshot is of another moment.
+            // Every snapshot has a different sequence number.
             let number = present(index % drive.workload.entries);
             let key = &key_of(number)[..drive.workload.key_bytes];
             values.fill(&mut value, number, index);
@@ -126,7 +126,7 @@ fn carry_out(job: &Job, record: &SubjectRecord) -> Result<(Box<dyn Subject>, Mea
     Ok((subject, measurement))
 }
 
-/// Has `job` done by this binary in a process of its own.
+/// Runs `job` with this binary in a separate process.
 pub(crate) fn run(job: &Job) -> Result<Measurement> {
     let (mut child, measurement) = start(job)?;
     if job.ending == Ending::AwaitKill {
@@ -138,8 +138,8 @@ pub(crate) fn run(job: &Job) -> Result<Measurement> {
     }
     match measurement {
         Ok(measurement) if status.success() || job.ending == Ending::AwaitKill => Ok(measurement),
-        // The child has said more on standard error.
-        Ok(_) => Err(Failure::new(format!("{} did not end well: {status}", job.subject))),
+        // The child has printed more on standard error.
+        Ok(_) => Err(Failure::new(format!("{} failed: {status}", job.subject))),
         Err(what) => Err(Failure::new(format!("{} failed ({status}): {what}", job.subject))),
     }
 }
@@ -164,7 +164,7 @@ fn start(job: &Job) -> Result<(Child, std::result::Result<Measurement, String>)>
         let why = serde_json::from_str(&answer);
         why.map_or_else(|_| "no answer came".to_owned(), |why: NoMeasurement| why.error)
     });
-    // Kept open until here: a worker that awaits its end ends with it.
+    // Open until here: a worker that waits for its end exits when it closes.
     child.stdin = Some(input);
     Ok((child, measurement))
 }

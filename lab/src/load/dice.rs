@@ -1,12 +1,12 @@
 //! Random numbers of one thread, from a seed.
 //!
-//! The same numbers as [`tidekv_io::SeededRandom`], without its atomic: a drive
-//! that draws several numbers an operation must not be what it measures.
+//! The same numbers as [`tidekv_io::SeededRandom`], without its atomic: a drive needs several
+//! numbers per operation, whose cost must not dominate the measurement.
 
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The finalizer of splitmix64: every bit of the answer depends on every bit of
-/// `word`, and no two words have the same answer.
+/// The finalizer of splitmix64: every bit of the result depends on every bit of `word`, and no two
+/// words have the same result.
 #[inline]
 pub(crate) fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_fall_like_the_product_s() {
+    fn dice_give_the_numbers_of_the_product() {
         let (mut dice, reference) = (Dice::new(42), SeededRandom::new(42));
         for _ in 0..100 {
             assert_eq!(dice.next(), reference.next_u64());
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_have_dice_of_their_own() {
+    fn each_thread_has_its_own_dice() {
         let first = |thread| Dice::of_thread(1, thread).next();
         assert_ne!(first(0), first(1));
         let mut dice = Dice::new(3);

@@ -1,12 +1,12 @@
-//! Which keys there are, and which of them an operation takes.
+//! The keys of a store, and the key of each operation.
 //!
-//! Entry *i* of a store has the key number 2*i*; odd numbers are keys that are not
-//! there, each between two that are. A key is its number, big-endian in 8 bytes,
-//! and 8 bytes `0`: the order of keys is that of numbers, and `db_bench` of RocksDB
-//! makes them so, too. Short keys ([`SHORT_KEY_BYTES`]) are the number alone.
+//! Entry *i* of a store has the key number 2*i*; odd numbers are absent keys, each between two
+//! existing ones. A key is its number, big-endian in 8 bytes, and 8 bytes `0`: keys have the order
+//! of their numbers, as in RocksDB's `db_bench`. Short keys ([`SHORT_KEY_BYTES`]) are the number
+//! alone.
 //!
-//! A [`Picker`] chooses entries: one thread's part of a [`Choice`]. The same
-//! seed gives the same choices.
+//! A [`Picker`] chooses entries: one thread's part of a [`Choice`]. The same seed gives the same
+//! choices.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,13 +15,13 @@ use crate::load::dice::{Dice, mix};
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 16;
 
-/// Bytes of a key that has nothing behind its number.
+/// Bytes of a key that is its number alone.
 pub const SHORT_KEY_BYTES: usize = 8;
 
-/// Tells the order of [`Choice::Shuffled`] from that of popular entries.
+/// Distinguishes the order of [`Choice::Shuffled`] from that of popular entries.
 const FILL_ORDER: u64 = 0x6f72_6465_7200;
 
-/// Bytes of so many entries, whose values are all of one length.
+/// Bytes of this number of entries, whose values all have one length.
 pub(crate) fn data_bytes(entries: u64, value_bytes: u64) -> u64 {
     entries * (KEY_BYTES as u64 + value_bytes)
 }
@@ -32,7 +32,7 @@ pub fn present(index: u64) -> u64 {
     2 * index
 }
 
-/// The number of a key that is not there, next to that of entry `index`.
+/// The number of an absent key, next to that of entry `index`.
 #[inline]
 pub fn absent(index: u64) -> u64 {
     2 * index + 1
@@ -53,37 +53,36 @@ pub fn number_of(key: &[u8]) -> Option<u64> {
     matches!(key.len(), SHORT_KEY_BYTES | KEY_BYTES).then(|| u64::from_be_bytes(*head))
 }
 
-/// How operations choose among the entries of a store.
+/// The distribution of operations over the entries of a store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
     /// Every entry once, in order.
     Sequential,
-    /// Every entry once, in an order that has none.
+    /// Every entry once, in random order.
     Shuffled,
-    /// Any entry, each equally likely.
+    /// Any entry, uniformly.
     Uniform,
-    /// The entry of rank *r* with a likelihood of 1 / *r* ^ `alpha`.
+    /// The entry of rank *r* with a probability proportional to 1 / *r* ^ `alpha`.
     Zipf {
         /// Above 0; 0.99 is that of YCSB.
         alpha: f64,
-        /// Popular entries lie scattered over all keys, rather than at their
-        /// beginning.
+        /// Popular entries are scattered over all keys, rather than at their beginning.
         is_scattered: bool,
     },
-    /// The newest entries most, by Zipf's law; the older, the less.
+    /// The newest entries most often, by Zipf's law.
     Latest {
         /// Above 0; 0.99 is that of YCSB.
         alpha: f64,
     },
-    /// Some entries take some share of the operations, each equally likely; the others
-    /// share the rest.
+    /// A fraction of the entries gets a fraction of the operations, uniformly; the others share the
+    /// rest.
     Hot {
         /// Their share of the entries.
         entries: f64,
         /// Their share of the operations.
         operations: f64,
-        /// So many of them stand side by side: 1 where they are scattered.
+        /// The length of runs of adjacent ones: 1 if they are scattered.
         run: u64,
     },
 }
@@ -97,7 +96,7 @@ pub struct Picker {
 
 #[derive(Debug, Clone)]
 enum Way {
-    /// The next step, the distance between steps, and where a step leads.
+    /// The next step, the distance between steps, and the entry of a step.
     Walk {
         step: u64,
         threads: u64,
@@ -122,7 +121,7 @@ impl Picker {
     pub fn new(choice: &Choice, entries: u64, seed: u64, thread: u64, threads: u64) -> Self {
         assert!(entries > 0 && thread < threads, "{thread} of {threads}, {entries} entries");
         let order = || Permutation::new(entries, seed);
-        // Another one, or stores would be filled with what is popular first.
+        // A different order, as stores would otherwise be filled with popular entries first.
         let fill_order = || Permutation::new(entries, mix(seed ^ FILL_ORDER));
         let way = match *choice {
             Choice::Sequential => Way::Walk { step: thread, threads, order: None },
@@ -131,7 +130,7 @@ impl Picker {
             Choice::Zipf { alpha, is_scattered } => {
                 Way::Zipf { zipf: Zipf::new(entries, alpha), order: is_scattered.then(order) }
             }
-            // How many entries are newer; whoever asks knows which that is.
+            // The number of newer entries, which the caller maps to an entry.
             Choice::Latest { alpha } => Way::Zipf { zipf: Zipf::new(entries, alpha), order: None },
             Choice::Hot { entries: share, operations, run } => {
                 let runs = (entries / run).max(1);
@@ -169,11 +168,11 @@ impl Picker {
 }
 
 impl Picker {
-    /// How likely each entry is to be the next, by index.
+    /// The probability of each entry to be the next, by index.
     ///
     /// # Panics
     ///
-    /// If entries are taken in an order, which leaves nothing to chance.
+    /// If entries have a fixed order, without randomness.
     pub(crate) fn likelihoods(&self) -> Vec<f64> {
         let mut likelihoods = vec![0.0; self.entries as usize];
         match &self.way {
@@ -199,16 +198,16 @@ impl Picker {
         likelihoods
     }
 
-    /// Where the entry stands that was chosen as number `chosen` of those in runs.
+    /// The position of the entry with number `chosen` of those in runs.
     fn in_runs(order: &Permutation, run: u64, chosen: u64) -> u64 {
         order.of(chosen / run) * run + chosen % run
     }
 }
 
-/// A one-to-one map of the numbers below `len` onto themselves, without a table.
+/// A bijection of the numbers below `len` onto themselves, without a table.
 ///
-/// Three rounds of xor-shift and odd multiplication permute the next power of two;
-/// whoever lands outside goes on until inside (at most two rounds on average).
+/// Three rounds of xor-shift and odd multiplication permute the next power of two; a result out of
+/// range is permuted again (at most two rounds on average).
 #[derive(Debug, Clone)]
 struct Permutation {
     len: u64,
@@ -252,7 +251,7 @@ struct Zipf {
     /// Integral of the hat up to rank 1 and up to the last rank.
     low: f64,
     high: f64,
-    /// Ranks within this of the drawn number are kept at once.
+    /// Ranks within this distance of the drawn number are accepted immediately.
     slack: f64,
     ranks: u64,
 }

@@ -1,5 +1,5 @@
-//! What values hold: the number of their key, then bytes that compress to about
-//! half, so that compression means something and a wrong answer is noticed.
+//! The content of values: the number of their key, then bytes that compress to about half, so that
+//! compression has an effect and a wrong value is detected.
 
 use crate::load::dice::{Dice, mix};
 
@@ -9,7 +9,7 @@ const POOL_BYTES: usize = 1 << 20;
 /// Every piece of this length is half random bytes and half their repetition.
 const PIECE_BYTES: usize = 64;
 
-/// The least that a value can say: the number of its key.
+/// The minimum content of a value: the number of its key.
 pub const VALUE_BYTES_MIN: usize = 8;
 
 /// Makes values of a fixed length.
@@ -34,14 +34,14 @@ impl Values {
         Self { pool, bytes }
     }
 
-    /// Puts the value of the key `number` into `value`; `version` tells values of
-    /// the same key apart.
+    /// Writes the value of the key `number` to `value`; `version` distinguishes values of the same
+    /// key.
     #[inline]
     pub fn fill(&self, value: &mut Vec<u8>, number: u64, version: u64) {
         self.fill_part(value, number, version, self.bytes);
     }
 
-    /// The same with a value of its own length, at most that of all.
+    /// The same with a specific length, at most that of all.
     #[inline]
     pub(crate) fn fill_part(&self, value: &mut Vec<u8>, number: u64, version: u64, bytes: usize) {
         let start = (mix(number ^ version << 40) % POOL_BYTES as u64) as usize;
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_knows_its_key() {
+    fn a_value_contains_its_key() {
         let values = Values::new(100);
         let mut value = Vec::new();
         for number in [0, 1, u64::MAX] {

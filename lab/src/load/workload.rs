@@ -1,5 +1,5 @@
-//! What is done to a store: a mix of operations and a choice of keys. The same
-//! seed gives the same operations, thread by thread.
+//! The operations on a store: a mix of operation kinds and a key distribution. The same seed gives
+//! the same operations, thread by thread.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use crate::load::keys::{Choice, KEY_BYTES, Picker, absent, present};
 pub enum Kind {
     /// Read one key.
     Get,
-    /// Ask for a key that is not there.
+    /// Get an absent key.
     GetAbsent,
     /// Read [`Workload::keys_per_multi_get`] keys at once.
     MultiGet,
@@ -20,19 +20,18 @@ pub enum Kind {
     Scan,
     /// Write one key.
     Put,
-    /// Write a key that was not there: behind all others, each thread its own.
+    /// Insert a new key: after all others, separate for each thread.
     Insert,
     /// Read one key, then write it.
     Modify,
-    /// Remove one key.
+    /// Delete one key.
     Delete,
-    /// Read one key from a cache, and write it if it is not there: it was fetched from behind
-    /// the cache then.
+    /// Get one key from a cache, and put it after a miss, as if fetched from a backend.
     Fetch,
 }
 
 impl Kind {
-    /// As `--vary` and rows have it.
+    /// The name in `--vary` and rows.
     pub fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -47,7 +46,7 @@ impl Kind {
         }
     }
 
-    /// Whether it changes the store.
+    /// Whether it modifies the store.
     pub(crate) fn changes(self) -> bool {
         matches!(self, Self::Put | Self::Insert | Self::Modify | Self::Delete | Self::Fetch)
     }
@@ -56,18 +55,18 @@ impl Kind {
 /// One operation, on the key with this number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
-    /// What is done.
+    /// Its kind.
     pub kind: Kind,
     /// The number of the key.
     pub number: u64,
 }
 
-/// What is done to a store.
+/// The operations on a store.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
     /// Kinds with their weights.
     pub mix: Vec<(Kind, u32)>,
-    /// Which keys.
+    /// The key distribution.
     pub choice: Choice,
     /// Entries of the store.
     pub entries: u64,
@@ -77,7 +76,7 @@ pub struct Workload {
     pub scan_entries: u64,
     /// Keys of a `MultiGet`.
     pub keys_per_multi_get: usize,
-    /// What it takes to fetch a key from behind a cache that does not have it, in microseconds.
+    /// The latency of fetching a missed key from the backend, in microseconds.
     #[serde(default)]
     pub fetch_us: u64,
 }
@@ -96,7 +95,7 @@ impl Workload {
         }
     }
 
-    /// How many of a hundred operations write.
+    /// The percentage of writes.
     pub(crate) fn written_share(&self) -> f64 {
         let is_write = |kind| matches!(kind, Kind::Put | Kind::Insert | Kind::Modify);
         let written: u32 = self.mix.iter().filter(|m| is_write(m.0)).map(|m| m.1).sum();
@@ -109,8 +108,8 @@ impl Workload {
         self.stream_of_part(seed, 0, thread, threads)
     }
 
-    /// The same for one of several parts of a run: the same keys are hot, and none of
-    /// the operations are those of another part.
+    /// The same for one of several parts of a run: the hot keys are the same, and the operations
+    /// differ from those of other parts.
     pub(crate) fn stream_of_part(&self, seed: u64, part: u64, thread: u64, threads: u64) -> Stream {
         let total = self.mix.iter().map(|&(_, weight)| u64::from(weight)).sum();
         assert!(total > 0, "a mix has weights");
@@ -135,20 +134,20 @@ impl Workload {
     }
 }
 
-/// The operations of one thread, without end.
+/// The endless operations of one thread.
 #[derive(Debug, Clone)]
 pub struct Stream {
     mix: Vec<(Kind, u32)>,
     total: u64,
-    /// Where scans may begin.
+    /// The possible starts of scans.
     scannable: u64,
     picker: Picker,
     dice: Dice,
-    /// The entry that is inserted next, by this one of so many threads.
+    /// The next inserted entry of this thread.
     next_insert: u64,
     threads: u64,
     inserted: u64,
-    /// Picked numbers say how many entries are newer.
+    /// Picked numbers count newer entries.
     is_latest: bool,
     entries: u64,
 }
@@ -184,7 +183,7 @@ impl Stream {
         let picked = self.picker.next(&mut self.dice);
         match self.is_latest {
             false => picked,
-            // A thread knows what it has itself inserted.
+            // A thread knows only its own inserts.
             true if picked < self.inserted => self.next_insert - (picked + 1) * self.threads,
             true => self.entries - 1 - (picked - self.inserted).min(self.entries - 1),
         }

@@ -1,7 +1,8 @@
-//! Keeps processors from idling, as far as this process may ask for it.
+//! Keeps processors out of idle states, as far as this process has permission.
 //!
-//! On a virtual machine each wake-up of a processor is a trip to the host, whose other guests may delay it. Clients who ask for
-//! one thing after another, with pauses, then measure the host: over a socket p99 was 580 µs, and 84 µs with this.
+//! On a virtual machine each wake-up of a processor goes through the host, whose other guests may
+//! delay it. Clients with sequential requests and pauses then measure the host: over a socket p99
+//! was 580 µs, and 84 µs with this.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -11,11 +12,11 @@
 use std::fs::File;
 use std::io::{Result, Write};
 
-/// The longest exit latency that is allowed, in microseconds: a native `i32`.
+/// The maximum allowed exit latency, in microseconds: a native `i32`.
 const EXIT_LATENCY_US: i32 = 0;
 
-/// Keeps processors out of idle states that they are slow to leave, for as long as it is held: a PM QoS request
-/// (`/dev/cpu_dma_latency`, which usually takes root; `cyclictest` does the same).
+/// Keeps processors out of idle states with a slow exit, until dropped: a PM QoS request
+/// (`/dev/cpu_dma_latency`, which usually needs root; `cyclictest` does the same).
 #[derive(Debug)]
 pub(crate) struct Awake(Option<File>);
 

@@ -1,8 +1,8 @@
-//! What the kernel says about this process and the disk under a directory.
+//! The kernel's counters of this process and of the disk of a directory.
 //!
-//! It checks what subjects count themselves: bytes against this process's own
-//! (`/proc/self/io`), reads against the block device's, which others use as well. And it bounds
-//! the memory of a process ([`bound_memory`]). Of other processes it says what those took that work
+//! They check the subjects' own counters: bytes against those of this process (`/proc/self/io`),
+//! reads against those of the block device, which other processes use too. The module also limits
+//! the memory of a process ([`bound_memory`]), and reads the counters of other processes that work
 //! for a subject.
 #![allow(
     clippy::disallowed_methods,
@@ -22,25 +22,25 @@ use crate::failure::{Failure, Result};
 /// Bytes of a sector, whatever the device: a constant of the kernel.
 const SECTOR_BYTES: u64 = 512;
 
-/// Counts of the kernel at one moment.
+/// The kernel's counters at one time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct KernelCounts {
-    /// Bytes that this process has had fetched from storage.
+    /// Bytes that this process read from storage.
     pub(crate) read_bytes: u64,
-    /// Bytes that this process has had sent to storage, now or later.
+    /// Bytes that this process wrote to storage, now or later.
     pub(crate) written_bytes: u64,
-    /// Read requests that the device has completed, for anybody.
+    /// Read requests that the device has completed, of all processes.
     pub(crate) device_reads: u64,
     /// Bytes of them.
     pub(crate) device_read_bytes: u64,
-    /// Bytes that were written to the device, by anybody.
+    /// Bytes written to the device by all processes.
     pub(crate) device_written_bytes: u64,
-    /// Time on processors, of all threads.
+    /// Processor time of all threads.
     pub(crate) cpu_ns: u64,
 }
 
 impl KernelCounts {
-    /// What has come on top since `earlier`.
+    /// The difference from `earlier`.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         Self {
             read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
@@ -55,14 +55,14 @@ impl KernelCounts {
     }
 }
 
-/// Where to look for the counts of this process and of one device.
+/// The sources of the counters of this process and of one device.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     device: Option<PathBuf>,
 }
 
 impl Kernel {
-    /// With the device on which `directory` lies, if it is a block device.
+    /// With the device of `directory`, if it is a block device.
     pub(crate) fn new(directory: &Path) -> Self {
         let device = rustix::fs::stat(directory).ok().map(|stat| {
             let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
@@ -71,12 +71,12 @@ impl Kernel {
         Self { device: device.filter(|path| fs::metadata(path).is_ok()) }
     }
 
-    /// Whether reads can be held against a device.
+    /// Whether reads can be compared with a device.
     pub(crate) fn has_device(&self) -> bool {
         self.device.is_some()
     }
 
-    /// The counts now; 0 for what this kernel does not tell.
+    /// The current counters; 0 where this kernel has none.
     pub(crate) fn counts(&self) -> KernelCounts {
         let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
         let device = self.device.as_ref().and_then(|path| fs::read_to_string(path).ok());
@@ -102,7 +102,7 @@ pub(crate) fn process_cpu_ns() -> u64 {
     cpu_time_ns(ClockId::ProcessCPUTime)
 }
 
-/// Processor time of the thread that asks, in nanoseconds.
+/// Processor time of the calling thread, in nanoseconds.
 pub(crate) fn thread_cpu_ns() -> u64 {
     cpu_time_ns(ClockId::ThreadCPUTime)
 }
@@ -122,7 +122,7 @@ pub(crate) fn threads_named(name: &str) -> Vec<u32> {
     threads.filter_map(number).collect()
 }
 
-/// Processor time of threads of this process, in nanoseconds; 0 of those that the kernel does not tell of.
+/// Processor time of threads of this process, in nanoseconds; 0 if the kernel does not report it.
 pub(crate) fn threads_cpu_ns(threads: &[u32]) -> u64 {
     let of = |thread: &u32| {
         let stat = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
@@ -131,7 +131,7 @@ pub(crate) fn threads_cpu_ns(threads: &[u32]) -> u64 {
     threads.iter().filter_map(of).sum()
 }
 
-/// What the kernel has fetched from storage for one thread, which has made this.
+/// The bytes that the kernel read from storage for one thread, the creator of this.
 #[derive(Debug)]
 pub(crate) struct ThreadReads {
     io: File,
@@ -153,51 +153,51 @@ impl ThreadReads {
     }
 }
 
-/// The number behind `label` at the beginning of a line.
+/// The number after `label` at the beginning of a line.
 fn labelled(text: &str, label: &str) -> u64 {
     let rest = text.lines().find_map(|line| line.strip_prefix(label));
     rest.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// The most memory that this process ever had resident, in bytes.
+/// The maximum resident memory of this process, in bytes.
 pub(crate) fn resident_bytes_max() -> u64 {
     resident_bytes_max_of(std::process::id())
 }
 
-/// The most memory that a process ever had resident, in bytes.
+/// The maximum resident memory of a process, in bytes.
 pub(crate) fn resident_bytes_max_of(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     labelled(&status, "VmHWM:") * 1024
 }
 
-/// Time that a process has had on processors, in steps of the kernel's clock (10 ms, mostly).
+/// Processor time of a process, in ticks of the kernel's clock (usually 10 ms).
 pub(crate) fn cpu_ns_of(process: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     cpu_ticks(&stat) * (1_000_000_000 / rustix::param::clock_ticks_per_second().max(1))
 }
 
-/// User and system time in a text as `/proc/PID/stat` is.
+/// User and system time in a text with the format of `/proc/PID/stat`.
 fn cpu_ticks(stat: &str) -> u64 {
-    // The name before it may have spaces and brackets.
+    // The preceding name may contain spaces and brackets.
     let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     behind_name.split_whitespace().skip(11).take(2).filter_map(|it| it.parse::<u64>().ok()).sum()
 }
 
-/// Bytes that this machine could swap out beside what it has.
+/// The swap space of this machine, in bytes.
 pub(crate) fn free_swap_bytes() -> u64 {
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     labelled(&memory, "SwapFree:") * 1024
 }
 
-/// Has this process killed when the one that has started it ends, as far as the kernel can.
+/// Makes the kernel kill this process when its parent ends, if supported.
 pub(crate) fn end_with_parent() {
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
 }
 
-/// A hierarchy of control groups that bounds memory, with the names of its files.
+/// A hierarchy of control groups that limits memory, with the names of its files.
 struct MemoryGroups {
     root: &'static str,
-    /// There if the kernel has this hierarchy.
+    /// Exists if the kernel has this hierarchy.
     mark: &'static str,
     limit: &'static str,
 }
@@ -222,12 +222,12 @@ impl MemoryGroups {
     }
 }
 
-/// Holds the memory of this process, and what the kernel keeps of its files, to so many bytes.
-/// [`unbound_memory`] cleans up behind it. Swap is not bounded, and what was taken before does not
+/// Limits the memory of this process, including the kernel's page cache for its files.
+/// [`unbound_memory`] cleans up afterwards. Swap is not limited, and earlier allocations do not
 /// count.
 ///
 /// # Errors
-/// Where the kernel has no such control groups, or this process may not make one: that takes root.
+/// If the kernel has no such control groups, or this process may not create one: that needs root.
 pub(crate) fn bound_memory(bytes: u64) -> Result<()> {
     let process = std::process::id();
     let failed = |e: std::io::Error| Failure::system("could not bound the process's memory", e);
@@ -242,13 +242,13 @@ pub(crate) fn bound_memory(bytes: u64) -> Result<()> {
 /// Removes the control group of a process that has ended.
 pub(crate) fn unbound_memory(process: u32) {
     if let Some(groups) = MemoryGroups::of_this_kernel() {
-        // What stays holds nobody.
+        // A remaining group has no effect.
         let _ = fs::remove_dir(groups.of_process(process));
     }
 }
 
-/// Makes everything written durable and lets the kernel forget cached files, so
-/// that reads come from storage. Whether it could: that takes root.
+/// Syncs all writes and drops the kernel's page cache, so that reads come from storage. Whether it
+/// succeeded: it needs root.
 pub(crate) fn drop_caches() -> bool {
     rustix::fs::sync();
     fs::write("/proc/sys/vm/drop_caches", "3").is_ok()
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn ticks_stand_behind_the_name() {
+    fn ticks_are_read_after_the_process_name() {
         let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 82 0 0 0 12 30 1 1 20 0 1 0 8 9 10";
         assert_eq!(cpu_ticks(stat), 42);
         assert_eq!(cpu_ticks(""), 0);
@@ -287,7 +287,7 @@ mod tests {
         assert!(spent.cpu_ns >= 1_000_000);
         let (cpu_ns, tick_ns) = (kernel.counts().cpu_ns, 10_000_000);
         assert!(cpu_ns_of(std::process::id()) <= cpu_ns + 2 * tick_ns);
-        // A file system in memory sends nothing to storage.
+        // A file system in memory has no storage traffic.
         if kernel.has_device() {
             assert!(spent.written_bytes >= 1 << 20, "{spent:?}");
         }

@@ -1,23 +1,23 @@
-//! How long operations took: a histogram of each thread, put together at the end.
+//! Latencies of operations: one histogram per thread, merged at the end.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Longer waits count as this long.
+/// The maximum recorded latency.
 const LATENCY_NS_MAX: u64 = 600_000_000_000;
 
-/// Two digits of a quantile are right; a third costs ten times the memory.
+/// Two significant digits of a quantile; a third costs ten times the memory.
 const DIGITS: u8 = 2;
 
-/// The latencies that one thread has seen.
+/// The latencies of one thread.
 #[derive(Debug, Clone)]
 pub(crate) struct Latencies(Histogram<u64>);
 
-/// Quantiles and the mean, in nanoseconds. 0 where nothing was timed.
+/// Quantiles and the mean, in nanoseconds. 0 if no operation was timed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Quantiles {
     pub(crate) samples: u64,
-    /// On average.
+    /// The mean.
     #[serde(default)]
     pub(crate) mean_ns: u64,
     pub(crate) p50_ns: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Quantiles {
 }
 
 impl Quantiles {
-    /// The mean of 99, 99.9 and 99.99 %, as BigKV averages its table of lookups.
+    /// The mean of p99, p99.9 and p99.99, as in BigKV's table of lookups.
     pub(crate) fn tail_ns(&self) -> u64 {
         (self.p99_ns + self.p999_ns + self.p9999_ns) / 3
     }

@@ -1,5 +1,4 @@
-//! The machine under a run: threads, the counters of its kernel, processors that stay awake, and
-//! latencies.
+//! The machine of a run: threads, kernel counters, processors that stay awake, and latencies.
 
 pub(crate) mod parallel;
 pub(crate) mod latency;

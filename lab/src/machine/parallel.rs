@@ -1,10 +1,10 @@
-//! Work that is done several pieces at a time.
+//! Runs several pieces of work at a time.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What `work` makes of each piece, in no order; it is told which of `slots` it has, which
-/// no other piece has at the same time, so that they stay out of each other's way.
+/// The results of `work` for each piece, in any order; `work` gets a slot below `slots` that no
+/// other piece has at the same time, so that pieces do not interfere.
 pub(crate) fn in_parallel<T: Sync, M: Send>(
     slots: usize,
     pieces: &[T],

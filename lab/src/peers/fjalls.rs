@@ -1,9 +1,8 @@
 //! fjall as a subject.
 //!
-//! It reads and writes through the page cache and has no setting for direct I/O:
-//! what it reads again costs no storage read, and memory of the kernel serves it on
-//! top of the budget. Its rows of cold reads are no comparison, which its
-//! `kernel_read_bytes_per_op` shows.
+//! It reads and writes through the page cache and has no setting for direct I/O: its repeated reads
+//! cost no storage reads, as kernel memory on top of the budget serves them. Its rows of cold reads
+//! are therefore not comparable, as its `kernel_read_bytes_per_op` shows.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,11 +12,11 @@ use crate::subject::{Counts, Hold, Search, Settings, Subject, SubjectRecord};
 use fjall::config::{BlockSizePolicy, CompressionPolicy};
 use fjall::{CompressionType, Database, Iter, Keyspace, KeyspaceCreateOptions, Readable, Snapshot};
 
-/// fjall as it comes, with the budget.
+/// fjall with its defaults, with the budget.
 pub const FJALL: SubjectRecord = SubjectRecord {
     name: "fjall",
-    about: "fjall with three quarters of the budget as its cache and an eighth as memtable; through \
-            the page cache, which stands outside of the budget",
+    about: "fjall with three quarters of the budget as its cache and an eighth as memtable; \
+            through the page cache, which is outside of the budget",
     is_default: false,
     format: "fjall",
     uses_kernel_cache: true,
@@ -26,7 +25,7 @@ pub const FJALL: SubjectRecord = SubjectRecord {
     open,
 };
 
-/// Compactions and flushes count as done when so many looks in a row have found none.
+/// Compactions and flushes are done after this number of consecutive idle checks.
 const IDLE_LOOKS: u32 = 15;
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
@@ -55,7 +54,7 @@ fn open(path: &Path, settings: &Settings) -> Result<Box<dyn Subject>> {
     Ok(Box::new(Fjall { db, keyspace }))
 }
 
-struct Held {
+struct HeldSnapshot {
     _iter: Iter,
     _snapshot: Snapshot,
 }
@@ -99,7 +98,7 @@ impl Subject for Fjall {
         let snapshot = self.db.snapshot();
         let mut iter = snapshot.range(&self.keyspace, start..);
         iter.next().map(|entry| entry.into_inner().map_err(failed)).transpose()?;
-        Ok(Box::new(Held { _iter: iter, _snapshot: snapshot }))
+        Ok(Box::new(HeldSnapshot { _iter: iter, _snapshot: snapshot }))
     }
 
     #[expect(clippy::disallowed_methods, reason = "waits for another engine, in real time")]

@@ -1,15 +1,15 @@
 //! foyer as a subject: a cache in memory and on flash, as a library.
 //!
-//! It is set up as its own documentation has it, with what memory there is: an eighth of it for
-//! buffers of what is written, as TideKV's cache takes it, as much for what waits to be written, the
-//! rest for objects; its index of what is on flash, about a hundred bytes an object, comes on top. What leaves memory is written
-//! (`WriteOnEviction`, its default), without compression; nothing is recovered. Its calls are
+//! The configuration follows its documentation, within the memory: an eighth for write buffers, as
+//! in TideKV's cache, another eighth for queued writes, the rest for objects; its index of flash,
+//! about a hundred bytes per object, is on top. It writes objects evicted from memory
+//! (`WriteOnEviction`, its default), without compression; it recovers no data. Its calls are
 //! futures: a thread of the drive waits for one at a time, while tokio's threads do the work.
 //!
-//! Its flash is a directory of files, one for each block: where it is one file, this version prints
-//! to standard output, where the lab's processes answer each other.
+//! Its flash is a directory of files, one per block: with a single file, this version prints to
+//! standard output, which the lab's processes use for their results.
 //!
-//! Where its queue of writes is full it drops what comes, as TideKV's cache does.
+//! When its write queue is full it drops new writes, as TideKV's cache does.
 
 use std::path::Path;
 use std::time::Duration;
@@ -28,8 +28,8 @@ use tokio::runtime::Runtime;
 pub const FOYER: SubjectRecord = SubjectRecord {
     name: "foyer",
     about: "foyer, a cache in memory and on flash, in this process: a quarter of the memory for \
-            what is being written, the rest for objects, its index on top; direct I/O by io_uring; \
-            not held to its memory, of which it takes more than twice as much while it is filled",
+            pending writes, the rest for objects, its index on top; direct I/O by io_uring; \
+            without a hard memory limit, it takes more than twice its memory while it is filled",
     is_default: false,
     format: "foyer",
     uses_kernel_cache: false,
@@ -38,21 +38,21 @@ pub const FOYER: SubjectRecord = SubjectRecord {
     open: |path, settings| open(path, settings, UringIoEngineConfig::new().boxed()),
 };
 
-/// foyer on calls that block threads of its own.
+/// foyer on blocking calls in threads of its own.
 pub const FOYER_PSYNC: SubjectRecord = SubjectRecord {
     name: "foyer:psync",
-    about: "the same with direct I/O by calls that block threads of tokio",
+    about: "the same with direct I/O by blocking calls in threads of tokio",
     open: |path, settings| open(path, settings, PsyncIoEngineConfig::new().boxed()),
     ..FOYER
 };
 
-/// One in so many bytes of the memory is for what is to be written.
+/// The divisor of the memory for write buffers.
 const BUFFERS_DIVISOR: u64 = 8;
-/// What its writes must have at least.
+/// The minimum for its write buffers.
 const BUFFERS_BYTES_MIN: u64 = 4 << 20;
-/// It makes room in such pieces, which are its own usual size.
+/// The unit of eviction on flash, its default.
 const BLOCK_BYTES: usize = 16 << 20;
-/// Threads of tokio: as many as cores of a small machine.
+/// Threads of tokio: the number of cores of a small machine.
 const THREADS: usize = 2;
 
 struct Foyer {
@@ -76,7 +76,7 @@ fn open(
         .build()
         .map_err(|e| Failure::system("could not start tokio", e))?;
     let buffers = (settings.memory_bytes / BUFFERS_DIVISOR).max(BUFFERS_BYTES_MIN);
-    // What waits to be written is in memory as well.
+    // Queued writes are in memory too.
     let memory = settings.memory_bytes.saturating_sub(2 * buffers) as usize;
     let device = FsDeviceBuilder::new(directory.join("flash"))
         .with_capacity(flash.bytes as usize)

@@ -1,14 +1,14 @@
-//! LevelDB as a subject: the engine that SpotKV was built into, as Debian packs it
+//! LevelDB as a subject: the engine on which SpotKV is based, from Debian's package
 //! (`libleveldb-dev`), through its C interface.
 //!
-//! It reads and writes through the page cache and has no setting for direct I/O: what it reads again
-//! costs no storage read, and memory of the kernel serves it on top of its own cache. It can be
-//! compared where the memory of whole processes is bounded, that of the kernel for their files
-//! included, as in the experiment `spotkv-ycsb`. What it reads it does not count; the kernel does.
+//! It reads and writes through the page cache and has no setting for direct I/O: its repeated reads
+//! cost no storage reads, as kernel memory serves them in addition to its own cache. It is
+//! comparable where the memory of whole processes is limited, including the page cache for their
+//! files, as in the experiment `spotkv-ycsb`. It does not count its reads; the kernel does.
 //!
-//! By itself it maps tables into memory, of which it reads 64 KiB and more for each page that it
-//! touches. Where memory is scarce that is the worst there is (a hundredth of the operations), so it is
-//! told to read what it wants instead, by a door that it has for its own tests.
+//! By default it maps tables into memory, which reads 64 KiB and more for each touched page. With
+//! little memory that is the worst choice (a hundredth of the operations), so a switch for its own
+//! tests makes it use reads instead.
 
 use std::ffi::{CString, c_char, c_int, c_uchar, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -20,12 +20,12 @@ use std::time::Duration;
 use crate::failure::{Failure, Result};
 use crate::subject::{Counts, Hold, Search, Settings, Subject, SubjectRecord};
 
-/// LevelDB with Bloom filters and a cache of blocks.
+/// LevelDB with Bloom filters and a block cache.
 pub const LEVELDB: SubjectRecord = SubjectRecord {
     name: "leveldb",
-    about: "LevelDB with Bloom filters of 10 bits a key, half of the budget as its cache of blocks \
-            and at most an eighth as write buffer; through the page cache, which stands outside of \
-            the budget unless that is of the whole process",
+    about: "LevelDB with Bloom filters of 10 bits per key, half of the budget as its block cache \
+            and at most an eighth as write buffer; through the page cache, which is outside of \
+            the budget unless the budget is that of the whole process",
     is_default: false,
     format: "leveldb",
     uses_kernel_cache: true,
@@ -34,17 +34,17 @@ pub const LEVELDB: SubjectRecord = SubjectRecord {
     open,
 };
 
-/// Its own size of a write buffer, which is the most that it gets.
+/// Its default size of a write buffer, which is the maximum here.
 const WRITE_BUFFER_BYTES_MAX: u64 = 4 << 20;
 
-/// Work in the background counts as done when so many looks in a row have found nothing new.
+/// Background work is done after this number of consecutive idle checks.
 const IDLE_LOOKS: u32 = 25;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
-/// Behind all keys of the lab.
+/// After all keys of the lab.
 const BEHIND_ALL: [u8; 32] = [0xFF; 32];
 
-/// What the C interface hands out; never looked into.
+/// An opaque handle of the C interface.
 type Handle = *mut c_void;
 
 unsafe extern "C" {
@@ -125,10 +125,10 @@ unsafe extern "C" {
     fn set_read_only_mmap_limit(files: c_int);
 }
 
-/// Has tables read, not mapped: before the first store is opened.
+/// Makes it read tables instead of mapping them: call before the first open.
 static READS_TABLES: Once = Once::new();
 
-/// What a store is opened with; it is to be there until that is closed.
+/// The options of a store, which must outlive it.
 struct Around {
     options: Handle,
     reads: Handle,
@@ -139,7 +139,7 @@ struct Around {
 
 impl Drop for Around {
     fn drop(&mut self) {
-        // SAFETY: nobody else has them, and the store that used them is closed.
+        // SAFETY: they have no other owner, and the store that used them is closed.
         unsafe {
             leveldb_readoptions_destroy(self.reads);
             leveldb_writeoptions_destroy(self.writes);
@@ -157,7 +157,7 @@ struct LevelDb {
 
 impl Drop for LevelDb {
     fn drop(&mut self) {
-        // SAFETY: it is open, and whoever had iterators or snapshots of it has borrowed it.
+        // SAFETY: it is open, and its iterators and snapshots borrow it.
         unsafe { leveldb_close(self.db) };
     }
 }
@@ -168,12 +168,12 @@ unsafe impl Send for LevelDb {}
 // SAFETY: as above.
 unsafe impl Sync for LevelDb {}
 
-/// An error that a call has left, if it has.
+/// The error of a call, if any.
 fn checked(error: *mut c_char) -> Result<()> {
     if error.is_null() {
         return Ok(());
     }
-    // SAFETY: LevelDB leaves a string with a zero at its end, which is ours to free.
+    // SAFETY: LevelDB returns a string with a zero at its end, which we must free.
     let text = unsafe {
         let text = std::ffi::CStr::from_ptr(error).to_string_lossy().into_owned();
         leveldb_free(error.cast());
@@ -190,7 +190,7 @@ fn open(path: &Path, settings: &Settings) -> Result<Box<dyn Subject>> {
     let cache_bytes = settings.cache_bytes.unwrap_or(memory / 2) as usize;
     // SAFETY: it may be called before an environment is made, and is called once.
     READS_TABLES.call_once(|| unsafe { set_read_only_mmap_limit(0) });
-    // SAFETY: each is handed what it takes; `Around` frees all of it.
+    // SAFETY: the arguments have the required types; `Around` frees all of them.
     unsafe {
         let around = Around {
             options: leveldb_options_create(),
@@ -202,7 +202,7 @@ fn open(path: &Path, settings: &Settings) -> Result<Box<dyn Subject>> {
         leveldb_options_set_create_if_missing(around.options, 1);
         leveldb_options_set_write_buffer_size(around.options, write_buffer);
         leveldb_options_set_block_size(around.options, 4096);
-        // It knows Snappy alone.
+        // It supports only Snappy.
         leveldb_options_set_compression(around.options, c_int::from(settings.is_compressed));
         leveldb_options_set_cache(around.options, around.cache);
         leveldb_options_set_filter_policy(around.options, around.filter);
@@ -219,12 +219,12 @@ struct Cursor<'a> {
     _store: &'a LevelDb,
 }
 
-// SAFETY: an iterator may be handed to another thread, if one at a time uses it.
+// SAFETY: an iterator may move to another thread, if only one at a time uses it.
 unsafe impl Send for Cursor<'_> {}
 
 impl<'a> Cursor<'a> {
     fn new(store: &'a LevelDb, reads: Handle, start: &[u8]) -> Self {
-        // SAFETY: store and options are there for as long as it is; the key is copied.
+        // SAFETY: store and options outlive it; the key is copied.
         let iter = unsafe {
             let iter = leveldb_create_iterator(store.db, reads);
             leveldb_iter_seek(iter, start.as_ptr(), start.len());
@@ -233,9 +233,9 @@ impl<'a> Cursor<'a> {
         Self { iter, _store: store }
     }
 
-    /// Shows the entry that it stands at, and goes on; whether there was one.
+    /// Passes the current entry to `see`, and advances; whether there was one.
     fn take(&mut self, see: &mut dyn FnMut(&[u8], &[u8])) -> bool {
-        // SAFETY: key and value are there until it goes on.
+        // SAFETY: key and value are valid until it advances.
         unsafe {
             if leveldb_iter_valid(self.iter) == 0 {
                 return false;
@@ -254,7 +254,7 @@ impl<'a> Cursor<'a> {
 
     fn outcome(&self) -> Result<()> {
         let mut error = null_mut();
-        // SAFETY: it leaves an error or nothing.
+        // SAFETY: it returns an error or null.
         unsafe { leveldb_iter_get_error(self.iter, &raw mut error) };
         checked(error)
     }
@@ -262,26 +262,26 @@ impl<'a> Cursor<'a> {
 
 impl Drop for Cursor<'_> {
     fn drop(&mut self) {
-        // SAFETY: nobody else has it.
+        // SAFETY: it has no other owner.
         unsafe { leveldb_iter_destroy(self.iter) };
     }
 }
 
 /// A snapshot with options that read at it, and an iterator on it.
-struct Held<'a> {
+struct HeldSnapshot<'a> {
     cursor: Option<Cursor<'a>>,
     snapshot: Handle,
     reads: Handle,
     store: &'a LevelDb,
 }
 
-// SAFETY: a snapshot is not looked into, and released by whoever has it last.
-unsafe impl Send for Held<'_> {}
+// SAFETY: a snapshot is opaque, and its last owner releases it.
+unsafe impl Send for HeldSnapshot<'_> {}
 
-impl Drop for Held<'_> {
+impl Drop for HeldSnapshot<'_> {
     fn drop(&mut self) {
         self.cursor = None;
-        // SAFETY: the iterator that used them is gone.
+        // SAFETY: the iterator that used them is dropped.
         unsafe {
             leveldb_readoptions_destroy(self.reads);
             leveldb_release_snapshot(self.store.db, self.snapshot);
@@ -290,9 +290,9 @@ impl Drop for Held<'_> {
 }
 
 impl LevelDb {
-    /// What it says of its levels and of compactions so far.
+    /// Its statistics of levels and compactions so far.
     fn stats(&self) -> String {
-        // SAFETY: the answer is a string with a zero at its end, which is ours to free.
+        // SAFETY: the result is a string with a zero at its end, which we must free.
         unsafe {
             let text = leveldb_property_value(self.db, c"leveldb.stats".as_ptr());
             if text.is_null() {
@@ -336,7 +336,7 @@ impl Subject for LevelDb {
 
     fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let (mut len, mut error) = (0, null_mut());
-        // SAFETY: the value is ours to free; there is none where the key is not there.
+        // SAFETY: we must free the value; it is null for a missing key.
         unsafe {
             let reads = self.around.reads;
             let value =
@@ -370,7 +370,7 @@ impl Subject for LevelDb {
     }
 
     fn hold(&self, start: &[u8]) -> Result<Box<dyn Hold + '_>> {
-        // SAFETY: `Held` frees both, behind the iterator that uses them.
+        // SAFETY: `HeldSnapshot` frees both, after the iterator that uses them.
         let (snapshot, reads) = unsafe {
             let (snapshot, reads) =
                 (leveldb_create_snapshot(self.db), leveldb_readoptions_create());
@@ -379,7 +379,7 @@ impl Subject for LevelDb {
         };
         let mut cursor = Cursor::new(self, reads, start);
         cursor.take(&mut |_, _| ());
-        Ok(Box::new(Held { cursor: Some(cursor), snapshot, reads, store: self }))
+        Ok(Box::new(HeldSnapshot { cursor: Some(cursor), snapshot, reads, store: self }))
     }
 
     fn merge(&self) -> Result<()> {
@@ -390,7 +390,7 @@ impl Subject for LevelDb {
 
     #[expect(clippy::disallowed_methods, reason = "waits for another engine, in real time")]
     fn settle(&self) -> Result<Duration> {
-        // Has its memtable written; what lies behind all keys needs no merge.
+        // Flushes its memtable; a range after all keys needs no compaction.
         let behind = BEHIND_ALL;
         // SAFETY: the key is copied.
         unsafe {
@@ -410,7 +410,7 @@ impl Subject for LevelDb {
         let (end, mut bytes) = (BEHIND_ALL, 0);
         // The range begins with an empty key.
         let (first, start_lens, end_lens) = (end.as_ptr(), 0, end.len());
-        // SAFETY: one range, whose bounds are there until it answers; it writes one number.
+        // SAFETY: one range, whose bounds are valid until it returns; it writes one number.
         unsafe {
             leveldb_approximate_sizes(
                 self.db,

@@ -1,7 +1,7 @@
-//! Concurrent tables as subjects: what a hit could cost at least.
+//! Concurrent tables as subjects: the lower bound of the cost of a hit.
 //!
-//! They are no stores. A key that one does not have yet gets the value that the drive
-//! expects of it, so that what is asked for in the warm-up is a hit from then on.
+//! They are not stores. A missing key gets the value that the drive expects, so that a key
+//! requested in the warm-up is a hit from then on.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use quick_cache::sync::{Cache, DefaultLifecycle};
 /// The hash map of the crate `dashmap`, with the hash of `foldhash`.
 pub const DASHMAP: SubjectRecord = SubjectRecord {
     name: "map:dashmap",
-    about: "no store: a concurrent hash map, without bounds, whose values are found in place",
+    about: "no store: an unbounded concurrent hash map, whose values are read in place",
     is_default: false,
     format: "none",
     uses_kernel_cache: false,
@@ -50,14 +50,14 @@ pub const QUICK_CACHE: SubjectRecord = SubjectRecord {
     },
 };
 
-/// Entries that the cache has room for: more than are ever asked for.
+/// The capacity of the cache: more entries than are ever requested.
 const CACHE_ENTRIES: u64 = 1 << 20;
-/// The length that the drive expects of values.
+/// The length of values that the drive expects.
 const VALUE_BYTES: usize = 100;
 
-/// What values are found in.
+/// A lookup table of values.
 trait Find: Send + Sync {
-    /// Has `see` look at the value of a key, and says whether there is one.
+    /// Passes the value of a key to `see`; whether it exists.
     fn find(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> bool;
     fn keep(&self, key: &[u8], value: &[u8]);
     fn forget(&self, key: &[u8]);

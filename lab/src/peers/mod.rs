@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `engines` | RocksDB, LevelDB and fjall; RocksDB compiles for half an hour on two cores |
 //! | `foyer` | the hybrid cache foyer |
-//! | `maps` | a hash map and a cache in memory: the least that a hit could cost |
+//! | `maps` | a hash map and a cache in memory: the lower bound of the cost of a hit |
 //! | `peers` | all of these |
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
@@ -23,7 +23,7 @@ mod foyers;
 
 use crate::subject::SubjectRecord;
 
-/// Those that this build has.
+/// The subjects of this build.
 pub const SUBJECTS: &[SubjectRecord] = &[
     #[cfg(feature = "engines")]
     rocks::LRU,

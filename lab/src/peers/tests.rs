@@ -1,4 +1,4 @@
-//! RocksDB, LevelDB and fjall as subjects: what each of them must do, and what RocksDB counts.
+//! RocksDB, LevelDB and fjall as subjects: the conformance test of each, and RocksDB's counters.
 
 use super::*;
 use crate::subject::Settings;

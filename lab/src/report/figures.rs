@@ -1,5 +1,5 @@
-//! Pictures of all points of an experiment together: lines of all subjects, or for each subject lines or a map
-//! of cells; and for each combination of the parameters that the picture has no axis for.
+//! Figures over all points of an experiment: lines of all subjects, or for each subject lines or a
+//! map of cells; one for each combination of the parameters without an axis.
 
 use std::fmt::Write;
 
@@ -13,20 +13,20 @@ use crate::groups::{order, text_of};
 use crate::quantity::show_number;
 use crate::report::show;
 
-// Measures of maps, in pixels of a page at its usual size.
+// Dimensions of maps, in pixels of a page at its default size.
 const LEFT: f64 = 110.0;
 const CELL_HEIGHT: f64 = 22.0;
 const CELL_WIDTH_MAX: f64 = 80.0;
 const TOP: f64 = 20.0;
 
-/// What pictures of a sweep show: nobody has said beforehand what it is about.
+/// The metrics in figures of a sweep, which has no declared figures.
 const OF_SWEEP: [(&str, &str); 3] = [
-    ("reads_per_op", "Reads of an operation"),
+    ("reads_per_op", "Reads per operation"),
     ("hit_ratio", "Share of lookups of blocks that the cache answers"),
-    ("ops_per_s", "Operations a second"),
+    ("ops_per_s", "Operations per second"),
 ];
 
-/// All pictures of an experiment; nothing where it has none.
+/// All figures of an experiment; empty if it has none.
 pub(super) fn of_all_points(results: &Results) -> String {
     let rows: Vec<&Row> = results.points.iter().flat_map(|point| &point.measured).collect();
     let figures = match results.experiment {
@@ -37,7 +37,7 @@ pub(super) fn of_all_points(results: &Results) -> String {
     figures.iter().map(|figure| draw_all(figure, &rows)).collect()
 }
 
-/// Whether an experiment is shown by pictures of all points, rather than point by point.
+/// Whether an experiment has figures over all points, rather than point by point.
 pub(super) fn has_any(results: &Results) -> bool {
     let has_figures = results.experiment.is_some_and(|experiment| !experiment.figures.is_empty());
     has_figures || results.name == SWEEP.name
@@ -73,8 +73,8 @@ fn values_of(rows: &[&Row], name: &str) -> Vec<Value> {
     values
 }
 
-/// The same picture for each combination of what it has no axis for, and for each subject where they are
-/// not lines of one picture. What is the same for all is not said of each.
+/// The same figure for each combination of the parameters without an axis, and for each subject unless
+/// subjects are lines of one figure. Titles omit common parameters.
 fn draw_all(figure: &Figure<'_>, rows: &[&Row]) -> String {
     let is_in =
         |row: &&&Row| row.number(figure.metric).is_some() && row.params.contains_key(figure.x);
@@ -146,7 +146,7 @@ fn draw_lines(figure: &Figure<'_>, title: &str, rows: &[&Row]) -> String {
     draw(title, figure.metric, &lines)
 }
 
-/// A cell for each pair of values, the fuller the larger its number is.
+/// A cell for each pair of values, filled in proportion to its number.
 fn draw_map(figure: &Figure<'_>, title: &str, rows: &[&Row]) -> String {
     let (xs, ys) = (values_of(rows, figure.x), values_of(rows, figure.y));
     let greatest = rows.iter().filter_map(|row| row.number(figure.metric)).fold(0.0, f64::max);
@@ -217,11 +217,11 @@ mod tests {
         let results = gather(rows);
         let out = of_all_points(&results[0]);
         assert!(has_any(&results[0]));
-        // A map and lines for each subject.
+        // A map, and lines for each subject.
         assert_eq!(out.matches("<figure>").count(), 4);
         assert_eq!(out.matches("<rect").count(), 12);
         assert_eq!(out.matches("class=\"line ").count(), 4);
-        // The largest is the fullest.
+        // The largest value is the fullest cell.
         assert_eq!(out.matches("opacity=\"0.75\"").count(), 4);
         assert!(out.contains("zipf 0.9") && out.contains("tidekv:&lt;tide&gt;"), "{out}");
     }
@@ -242,7 +242,7 @@ mod tests {
         let out = draw_all(&figure, &rows);
         assert_eq!((out.matches("<figure>").count(), out.matches("class=\"line ").count()), (1, 2));
         assert!(out.contains(">elastic<") && out.contains(">fixed<"), "{out}");
-        // What is the same for all is not said.
+        // Common parameters are not shown.
         assert!(out.contains("<figcaption>Reads, by cache percent</figcaption>"), "{out}");
     }
 

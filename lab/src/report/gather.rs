@@ -1,5 +1,5 @@
-//! Rows put in order for a report: by experiment, then by point. Of rows that say
-//! the same thing at different times the last one counts.
+//! Rows in the order of a report: by experiment, then by point. The last row of a measurement
+//! counts.
 
 use std::path::{Path, PathBuf};
 
@@ -11,20 +11,20 @@ use crate::failure::{Failure, Result};
 use crate::report::show::{is_judged, is_verdict, judged_metric, target_of};
 use crate::run::place::ROWS;
 
-/// Everything that was measured of one experiment.
+/// All measurements of one experiment.
 pub(crate) struct Results {
     pub(crate) name: String,
-    /// Its entry in the catalogue, unless that has lost it.
+    /// Its entry in the catalogue, if it still exists.
     pub(crate) experiment: Option<&'static Experiment>,
     pub(crate) points: Vec<PointResults>,
 }
 
-/// Everything that was measured at one point.
+/// All measurements at one point.
 pub(crate) struct PointResults {
     pub(crate) params: Params,
-    /// A row for each subject.
+    /// One row per subject.
     pub(crate) measured: Vec<Row>,
-    /// Rows of moments, with `t`, as they came.
+    /// Rows over time, with `t`, in their order.
     pub(crate) over_time: Vec<Row>,
     pub(crate) verdicts: Vec<Row>,
 }
@@ -35,25 +35,25 @@ impl Results {
         self.points.iter().flat_map(|point| &point.measured)
     }
 
-    /// What the paper says, and what rows say of it.
+    /// The paper's statements, and our result for each.
     pub(crate) fn answers(&self) -> Vec<(&'static str, Answer)> {
         let statements = self.experiment.map_or(&[][..], |experiment| experiment.statements);
         let rows: Vec<&Row> = self.measured().collect();
         statements.iter().filter_map(|it| Some((it.says, (it.ask)(&rows)?))).collect()
     }
 
-    /// Targets that are met or missed.
+    /// Verdicts on targets.
     pub(crate) fn verdicts(&self) -> impl Iterator<Item = &Row> {
         self.points.iter().flat_map(|point| &point.verdicts).filter(|row| is_judged(row))
     }
 }
 
-/// The results in the directory of a run. Compressed rows, as they are published, come
-/// before those that are not: what was measured later counts.
+/// The results in the directory of a run. Compressed rows, which are published, come before
+/// uncompressed ones: later measurements count.
 pub(crate) fn read_results(directory: &Path) -> Result<Vec<Results>> {
     let mut paths = row_files(directory);
     if paths.is_empty() {
-        // The error names the file that a run would have left.
+        // The error names the file that a run would have written.
         paths.push(directory.join(ROWS));
     }
     let mut rows = Vec::new();
@@ -65,7 +65,7 @@ pub(crate) fn read_results(directory: &Path) -> Result<Vec<Results>> {
     Ok(gather(rows))
 }
 
-/// Whether there are rows in `directory` itself.
+/// Whether `directory` itself has rows.
 pub(crate) fn has_rows(directory: &Path) -> bool {
     !row_files(directory).is_empty()
 }
@@ -79,7 +79,7 @@ fn row_files(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Puts rows in order.
+/// Sorts rows.
 pub(crate) fn gather(rows: Vec<Row>) -> Vec<Results> {
     let mut all: Vec<Results> = Vec::new();
     for row in rows {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_stand_with_their_point() {
+    fn rows_over_time_belong_to_their_point() {
         let row = |t: Option<u64>, ops: f64| {
             let row = Row::new("ackey-phase", "tidekv:tide").param("threads", 8);
             let row = row.metric("ops_per_s", ops);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_row_counts_and_experiments_stand_in_order() {
+    fn the_last_row_counts_and_experiments_are_in_order() {
         let row = |experiment: &str, threads: u64, ops: f64| {
             Row::new(experiment, "tidekv:block-lru")
                 .param("threads", threads)

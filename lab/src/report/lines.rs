@@ -1,5 +1,4 @@
-//! Pictures of what changed on the way: a line for each subject, and for each cache of a
-//! subject that has several.
+//! Figures over time: one line per subject, and per cache of a subject with several.
 
 use std::fmt::Write;
 
@@ -12,21 +11,21 @@ use crate::report::show;
 /// Writing to a string does not fail.
 pub(super) const FINE: &str = "a string takes everything";
 
-// Measures, in pixels of a page at its usual size.
+// Dimensions, in pixels of a page at its default size.
 pub(super) const WIDTH: f64 = 860.0;
 const LEFT: f64 = 80.0;
 const RIGHT: f64 = 170.0;
 const HEIGHT: f64 = 150.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 22.0;
-/// Colours that there are.
+/// Number of colours.
 const HUES: usize = 6;
-/// Names at the right stand at least so far apart.
+/// Minimum distance of names at the right.
 const NAME_HEIGHT: f64 = 14.0;
 
-/// What is drawn of all subjects together.
+/// The metrics drawn for all subjects together.
 const SHARED: [&str; 2] = ["reads_per_op", "ops_per_s"];
-/// What is drawn of each.
+/// The metrics drawn for each.
 const CACHES: [(&str, &str); 3] =
     [("kv_bytes", "values"), ("kp_bytes", "pointers"), ("block_bytes", "blocks")];
 
@@ -36,7 +35,7 @@ pub(super) struct Line {
     pub(super) dots: Vec<(f64, f64)>,
 }
 
-/// All pictures over time of a point; nothing where it has no moments.
+/// All figures over time of a point; empty without rows over time.
 pub(super) fn over_time(point: &PointResults) -> String {
     let mut subjects: Vec<&str> = Vec::new();
     for row in &point.over_time {
@@ -60,7 +59,7 @@ pub(super) fn over_time(point: &PointResults) -> String {
         };
         let title = format!("{subject}: bytes of its caches over operations");
         let lines = CACHES.map(line);
-        // Where blocks have all of it, there is nothing to see.
+        // If blocks have the whole budget, there is no line to draw.
         if lines.iter().filter(|line| line.dots.iter().any(|dot| dot.1 > 0.0)).count() > 1 {
             out.push_str(&draw(&title, CACHES[0].0, &lines));
         }
@@ -76,8 +75,8 @@ fn dots(rows: &[Row], subject: &str, metric: &str) -> Vec<(f64, f64)> {
     dots
 }
 
-/// Where names stand that are to be beside `ends`, the highest first: none over another, and if
-/// there is room for all none below `floor`.
+/// The positions of names next to `ends`, the highest first: without overlap, and if there is room
+/// for all, not below `floor`.
 fn places(ends: &[f64], floor: f64) -> Vec<f64> {
     let mut places = ends.to_vec();
     for at in 1..places.len() {
@@ -99,8 +98,7 @@ fn ticks(end: f64) -> Vec<f64> {
     (0..).map(|at| f64::from(at) * step).take_while(|x| *x <= end * (1.0 + 1e-9)).collect()
 }
 
-/// A picture of lines, which begins at 0 both ways, of values of a metric; nothing where there is nothing
-/// above 0.
+/// A line figure of the values of a metric, with both axes from 0; empty if no value is above 0.
 pub(super) fn draw(title: &str, metric: &str, lines: &[Line]) -> String {
     let all = || lines.iter().flat_map(|line| &line.dots);
     let (right, top) = all().fold((0.0, 0.0), |(x, y), dot| (dot.0.max(x), dot.1.max(y)));
@@ -145,7 +143,7 @@ pub(super) fn draw(title: &str, metric: &str, lines: &[Line]) -> String {
                 format!("{x:.1} {y:.1}")
             })
             .collect();
-        // Beyond six a line is told from the one of its hue by its dashes.
+        // Beyond six, dashes distinguish lines with the same hue.
         let dashed = if hue >= HUES { " dashed" } else { "" };
         let hue = hue % HUES;
         writeln!(out, "<path class=\"line hue{hue}{dashed}\" d=\"M{}\"/>", path.join("L"))
@@ -174,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stand_apart_and_within_the_picture() {
+    fn names_do_not_overlap_and_stay_within_the_figure() {
         assert_eq!(places(&[10.0, 100.0], 200.0), [10.0, 100.0]);
         let crowded = places(&[190.0, 191.0, 192.0], 200.0);
         assert_eq!(crowded, [200.0 - 2.0 * NAME_HEIGHT, 200.0 - NAME_HEIGHT, 200.0]);
@@ -183,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_below_a_picture_are_round_and_not_too_many() {
+    fn axis_numbers_are_round_and_few() {
         assert_eq!(ticks(110.0), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
         assert_eq!(ticks(1e6), [0.0, 2e5, 4e5, 6e5, 8e5, 1e6]);
         for end in [0.003, 0.99, 1.0, 6.0, 8.0, 19.0, 63.0, 2.5e9] {
@@ -194,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_become_lines() {
+    fn rows_over_time_become_lines() {
         let row = |subject: &str, t: u64, kv: u64| {
             Row::new("ackey-phase", subject)
                 .param("t", t)
@@ -209,11 +207,11 @@ mod tests {
             row("tidekv:<b>", 20, 0),
         ];
         let out = over_time(&gather(rows)[0].points[0]);
-        // Reads of both, values and blocks of the one that has both.
+        // Reads of both, values and blocks of the subject that has both.
         assert_eq!(out.matches("<figure>").count(), 2);
         assert_eq!(out.matches("class=\"line ").count(), 4);
         assert!(out.contains("tidekv:&lt;b&gt;") && !out.contains("<b>"));
-        // Values end near the top, nine tenths of the greatest, which is 95.
+        // Values end near the top, nine tenths of the maximum, which is 95.
         let y = TOP + (1.0 - 90.0 / 95.0) * HEIGHT;
         assert!(out.contains(&format!("L{:.1} {y:.1}\"", WIDTH - RIGHT)), "{out}");
     }

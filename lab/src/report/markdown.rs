@@ -1,4 +1,4 @@
-//! A report as Markdown, and the table that the README shows of it.
+//! A report as Markdown, and its table for the README.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -11,12 +11,12 @@ use crate::failure::{Failure, Result};
 use crate::groups::text_of;
 use crate::report::show;
 
-/// What stands around a generated part of another document.
+/// The marks around a generated part of another document.
 const BEGIN: &str = "<!-- made by `lab report`: begin -->";
 const END: &str = "<!-- end -->";
 
 /// Writing to a string does not fail.
-const FINE: &str = "a string takes everything";
+const FINE: &str = "a write to a string succeeds";
 
 /// The whole report.
 pub(crate) fn write(results: &[Results]) -> String {
@@ -45,8 +45,7 @@ pub(crate) fn write(results: &[Results]) -> String {
     out
 }
 
-/// All points of an experiment in one table, with a column for each parameter in which they
-/// differ.
+/// All points of an experiment in one table, with a column for each differing parameter.
 fn table_of_all(results: &Results) -> String {
     let rows: Vec<&Row> = results.measured().collect();
     let mut params: Vec<&str> = Vec::new();
@@ -84,7 +83,7 @@ fn table_of_all(results: &Results) -> String {
     out
 }
 
-/// Where and when rows were measured, and how many targets are met.
+/// The machine and time of rows, and the number of met targets.
 pub(crate) fn origin(results: &[Results]) -> String {
     let all = |of: fn(&Row) -> &str| -> String {
         let rows = results.iter().flat_map(Results::measured);
@@ -102,7 +101,7 @@ pub(crate) fn origin(results: &[Results]) -> String {
     )
 }
 
-/// A line for every target: what was found for the subject and for the baseline.
+/// One line per target: the result of the subject and of the baseline.
 fn targets(results: &[Results]) -> String {
     let mut out = String::from(
         "| experiment | parameters | of | TideKV | baseline | baseline's | ratio | target | |\n\
@@ -142,7 +141,7 @@ fn targets(results: &[Results]) -> String {
     out
 }
 
-/// What became of a target, and why where its figure does not say it.
+/// The verdict on a target, with a reason if the number does not show it.
 fn outcome(verdict: &Row) -> String {
     match (show::is_judged(verdict), show::is_met(verdict), show::over_budget(verdict)) {
         (false, ..) => "not judged: the baseline is over its budget".to_owned(),
@@ -152,7 +151,7 @@ fn outcome(verdict: &Row) -> String {
     }
 }
 
-/// What the paper says, sentence by sentence, and whether it is so here.
+/// The paper's statements, and whether each holds here.
 fn answers(results: &Results) -> String {
     let answers = results.answers();
     if answers.is_empty() {
@@ -167,7 +166,7 @@ fn answers(results: &Results) -> String {
     out
 }
 
-/// All subjects of a point, a column for each metric.
+/// All subjects of a point, one column per metric.
 fn table(point: &PointResults) -> String {
     let mut out = String::new();
     let Some(first) = point.measured.first() else { return out };
@@ -203,8 +202,7 @@ fn table(point: &PointResults) -> String {
     out
 }
 
-/// The table for people who do not know the lab: a line for what is measured, a
-/// column of ratios for each baseline.
+/// The table for the README: one line per measurement, one column of ratios per baseline.
 pub(crate) fn readme_table(results: &[Results]) -> String {
     let mut baselines: Vec<&str> = Vec::new();
     let points =
@@ -256,14 +254,14 @@ pub(crate) fn readme_table(results: &[Results]) -> String {
     out
 }
 
-/// What the ratio of `verdict` is taken to, if that was measured at its point.
+/// The baseline of the ratio in `verdict`, if it was measured at its point.
 fn baseline<'a>(point: &PointResults, verdict: &'a Row) -> Option<&'a str> {
     verdict.number("ratio")?;
     let name = verdict.metrics.get("baseline")?.as_str()?;
     point.measured.iter().any(|row| row.subject == name).then_some(name)
 }
 
-/// The parameters in which points of the README's table differ.
+/// The differing parameters of points in the README's table.
 fn brief(row: &Row) -> String {
     let mut parts = Vec::new();
     if let Some(threads) = row.params.get("threads").and_then(serde_json::Value::as_u64) {
@@ -278,14 +276,14 @@ fn brief(row: &Row) -> String {
     parts.join(", ")
 }
 
-/// `document` with `part` between its marks, in place of what stands there.
+/// `document` with `part` as the new text between its marks.
 pub(crate) fn replace_marked(document: &str, part: &str) -> Result<String> {
     let marked = document.split_once(BEGIN).and_then(|(before, rest)| {
         let (_, after) = rest.split_once(END)?;
         Some(format!("{before}{BEGIN}\n\n{part}\n\n{END}{after}"))
     });
     marked.ok_or_else(|| {
-        Failure::new(format!("the document has no place for the table: `{BEGIN}` and `{END}`"))
+        Failure::new(format!("the document has no marks for the table: `{BEGIN}` and `{END}`"))
     })
 }
 

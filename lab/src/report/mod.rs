@@ -1,4 +1,4 @@
-//! Reports, made of rows and of nothing else.
+//! Reports, made from rows alone.
 
 pub(crate) mod show;
 mod gather;

@@ -1,5 +1,5 @@
-//! A report as one page: pictures first, then tables. It needs no other file and no
-//! network, and follows the reader's choice of light or dark.
+//! A report as one page: figures first, then tables. It needs no other file and no network, and
+//! supports light and dark mode.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ use crate::report::show;
 
 const STYLE: &str = include_str!("page.css");
 
-// Measures of the pictures, in pixels of a page at its usual size.
+// Dimensions of the figures, in pixels of a page at its default size.
 const NAMES_WIDTH: f64 = 170.0;
 const VALUES_WIDTH: f64 = 200.0;
 const BAR_HEIGHT: f64 = 18.0;
@@ -34,7 +34,7 @@ pub(crate) fn write(results: &[Results]) -> String {
     out
 }
 
-/// One line for each experiment: how many of its targets are met.
+/// One line per experiment: the number of met targets.
 fn contents(results: &[Results]) -> String {
     let mut out = String::from("<nav>\n");
     for results in results {
@@ -57,7 +57,7 @@ fn tally(results: &Results) -> (usize, usize) {
     (met, results.verdicts().count())
 }
 
-/// What was measured, in a sentence: of every target the ratios, and how often it is met.
+/// The result in a sentence: the ratios of every target, and the number of times it is met.
 fn found(results: &Results) -> String {
     let mut targets: Vec<(String, Vec<&Row>)> = Vec::new();
     for row in results.verdicts() {
@@ -137,7 +137,7 @@ fn section(results: &Results) -> String {
     out
 }
 
-/// What the paper says, sentence by sentence, and whether it is so here.
+/// The paper's statements, and whether each holds here.
 fn answers(results: &Results) -> String {
     let answers = results.answers();
     if answers.is_empty() {
@@ -156,7 +156,7 @@ fn answers(results: &Results) -> String {
     out
 }
 
-/// The verdicts that are no pass, and what was measured at all points, folded away.
+/// The failed verdicts, and the measurements at all points, folded.
 fn all_points(results: &Results) -> String {
     let mut out = String::new();
     for verdict in results.verdicts().filter(|row| !show::is_met(row)) {
@@ -194,13 +194,13 @@ fn all_points(results: &Results) -> String {
     out
 }
 
-/// What a picture shows: what the first target is about, or what stands first.
+/// The metric of a figure: that of the first target, or the first metric.
 fn main_metric(point: &PointResults) -> Option<&str> {
     let judged = point.verdicts.first().map(show::target_of);
     judged.or_else(|| Some(show::shown(point.measured.first()?).first()?.0))
 }
 
-/// A bar for each subject with the spread of its alternations.
+/// One bar per subject with the spread of its alternations.
 fn picture(point: &PointResults, metric: &str) -> String {
     let number = |row: &Row, name: &str| row.number(name).filter(|value| value.is_finite());
     let edge = |row: &Row| number(row, &format!("{metric}_max")).or_else(|| number(row, metric));
@@ -253,7 +253,7 @@ fn picture(point: &PointResults, metric: &str) -> String {
     out
 }
 
-/// All metrics of a point, folded away.
+/// All metrics of a point, folded.
 fn details(point: &PointResults) -> String {
     let mut out =
         String::from("<details><summary>all metrics</summary><div><table>\n<tr><th></th>");
@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_says_where_the_paper_is_right_and_where_not() {
+    fn a_page_shows_which_statements_of_the_paper_hold() {
         let row = |priority: &str, reads: u64| {
             Row::new("policy-priority", "rocksdb:options")
                 .param("cache_percent", 20)
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_stands_alone_and_shows_every_subject() {
+    fn a_page_is_self_contained_and_shows_every_subject() {
         let row = |subject: &str, ops: f64| {
             Row::new("engine-get-cold", subject)
                 .param("threads", 1)
@@ -336,7 +336,7 @@ mod tests {
             let opened = page.matches(&format!("<{tag}")).count();
             assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
         }
-        // The longest bar, 20 of at most 40, takes half of the room.
+        // The longest bar, 20 of at most 40, takes half of the width.
         let half = (WIDTH - NAMES_WIDTH - VALUES_WIDTH) / 2.0;
         assert!(page.contains(&format!("width=\"{half:.1}\"")), "{page}");
     }

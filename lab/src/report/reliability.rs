@@ -1,6 +1,6 @@
-//! `docs/reliability.md`: what has been proven, with the counts of the runs that did
-//! it. Every figure comes from a row. Of each proof it shows totals over all runs, of
-//! each kind of run the last and the largest, and every run that found a loss.
+//! `docs/reliability.md`: the proofs, with the counts of their runs. Every figure comes from a row.
+//! For each proof it shows totals over all runs, the last and the largest run of each kind, and
+//! every run that found a loss.
 #![allow(clippy::disallowed_methods, reason = "reads rows of evidence, not data of a store")]
 
 use std::collections::BTreeMap;
@@ -14,24 +14,23 @@ use super::proofs::{PROOFS, Proof};
 use crate::failure::{Failure, Result};
 use crate::quantity::show_count;
 
-/// Files that hold rows; published ones are compressed.
+/// Files with rows; published ones are compressed.
 const FILES: [&str; 2] = ["rows.jsonl", "proofs.jsonl"];
 
 /// The command that writes the document.
 const COMMAND: &str = "tidekv-lab report docs/benchmarks --reliability docs/reliability.md";
 
-/// Parameters that say how much a run checked. Runs that differ in nothing else are of
-/// one kind.
+/// Parameters for the amount of checks in a run. Runs that differ only in these are of one kind.
 const SCALES: [&str; 5] = ["batches", "sample", "steps", "torn_seeds", "workloads"];
 
-/// What the names of proofs begin with.
+/// The prefix of the names of proofs.
 const PREFIX: &str = "proof-";
 
 /// Writing to a string does not fail.
-const FINE: &str = "a string takes everything";
+const FINE: &str = "a write to a string succeeds";
 
-/// The rows of proofs in all files below `directory`, the oldest first. A row that lies
-/// in two files counts once.
+/// The rows of proofs in all files below `directory`, the oldest first. A row in two files counts
+/// once.
 pub(crate) fn read_proofs(directory: &Path) -> Result<Vec<Row>> {
     let mut paths = Vec::new();
     find(directory, &mut paths)
@@ -69,16 +68,16 @@ fn is_of_rows(path: &Path) -> bool {
     FILES.iter().any(|known| name.is_some_and(|name| name == *known))
 }
 
-/// The whole document, of `rows` with the oldest first.
+/// The whole document, for `rows` with the oldest first.
 pub(crate) fn write(rows: &[Row]) -> String {
     let mut out = format!(
         "# Reliability\n\n\
          <!-- Written by `{COMMAND}` from the rows below `docs/benchmarks`. Do not edit. -->\n\n\
-         What has been checked, how often, and how to repeat it. Every figure was counted by the \
-         run itself, which left it in a row. A run that finds a loss fails; its row stays and \
-         counts here. Totals are over all rows; of each kind of run the table has the last one \
-         and the largest, and every one with a loss; \"none since\" means that the last run of \
-         each kind found none. A command leaves its rows in the file that `TIDEKV_ROWS` names.\n\n",
+         The proofs, the number of their runs, and the commands to repeat them. Each run counted \
+         its own figures and wrote them to a row. A run that finds a loss fails; its row stays and \
+         counts here. Totals are over all rows; for each kind of run the table has the last one, \
+         the largest one, and every one with a loss; \"none since\" means that the last run of \
+         each kind found none. A command writes its rows to the file that `TIDEKV_ROWS` names.\n\n",
     );
     out.push_str(&overview(rows));
     for proof in PROOFS {
@@ -102,7 +101,7 @@ fn of<'a>(rows: &'a [Row], name: &str) -> Vec<&'a Row> {
     rows.iter().filter(|row| row.experiment == name).collect()
 }
 
-/// One line for each proof.
+/// One line per proof.
 fn overview(rows: &[Row]) -> String {
     let mut out = String::from("| proof | runs | losses | last |\n|---|---|---|---|\n");
     for proof in PROOFS {
@@ -115,17 +114,16 @@ fn overview(rows: &[Row]) -> String {
     out
 }
 
-/// What a run found wrong; `None` where its row does not say.
+/// The losses in a run; `None` if its row does not say.
 fn losses_of(row: &Row) -> Option<u64> {
     let count = |name: &str| row.metrics.get(name).and_then(Value::as_u64);
-    // A mutation that nobody noticed is a loss of that proof.
+    // A surviving mutation is a loss of that proof.
     let uncaught = || count("caught").map(|caught| 1 - caught.min(1));
     let failures = || Some(count("failures")? + count("reports").unwrap_or(0));
     count("losses").or_else(failures).or_else(uncaught)
 }
 
-/// What all runs found wrong together, and whether the last run of each kind that ever
-/// had a loss had none.
+/// The total losses of all runs, and whether the last run of each kind with a loss had none.
 fn losses_in_words(rows: &[&Row]) -> String {
     let Some(losses) = rows.iter().filter_map(|row| losses_of(row)).reduce(|a, b| a + b) else {
         return "–".to_owned();
@@ -150,10 +148,10 @@ fn kinds<'a>(rows: &[&'a Row]) -> Vec<Vec<&'a Row>> {
     kinds.into_values().collect()
 }
 
-/// Of one kind the largest run, those with a loss and the last, the oldest first.
+/// The largest run of a kind, those with a loss and the last one, the oldest first.
 fn shown<'a>(kind: &[&'a Row], cases: &str) -> Vec<&'a Row> {
     let size = |row: &Row| row.metrics.get(cases).and_then(Value::as_u64).unwrap_or(0);
-    // Of equals the last one.
+    // The last one of equal runs.
     let largest = (0..kind.len()).max_by_key(|at| size(kind[*at]));
     let is_shown = |at: usize| at + 1 == kind.len() || Some(at) == largest || is_lossy(kind[at]);
     (0..kind.len()).filter(|at| is_shown(*at)).map(|at| kind[at]).collect()
@@ -214,7 +212,7 @@ fn totals(rows: &[&Row], cases: &str, [first, last]: [&str; 2]) -> String {
     out
 }
 
-/// How many kinds ran last at which commit, and how many of them found no loss.
+/// The number of kinds by the commit of their last run, and the number without a loss.
 fn count_of_last(out: &mut String, kinds: &[Vec<&Row>]) {
     let mut counts: BTreeMap<(&str, String), (u64, u64)> = BTreeMap::new();
     for row in kinds.iter().filter_map(|kind| kind.last()) {
@@ -232,7 +230,7 @@ fn count_of_last(out: &mut String, kinds: &[Vec<&Row>]) {
     out.push('\n');
 }
 
-/// Where and when a row was made.
+/// The machine and time of a row.
 fn origin(row: &Row) -> String {
     format!("{}, {}, {}", row.host, row.commit, row.day())
 }
@@ -242,7 +240,7 @@ fn all_in_words(of: &BTreeMap<String, Value>) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// `batches 1,200`, or text as it is.
+/// `batches 1,200`, or text unchanged.
 fn in_words(name: &str, value: &Value) -> String {
     let name = name.replace('_', " ");
     match value {
@@ -255,7 +253,7 @@ fn in_words(name: &str, value: &Value) -> String {
     }
 }
 
-/// The address of a heading, as the usual Markdown makes it.
+/// The anchor of a heading, as in usual Markdown.
 fn anchor(title: &str) -> String {
     title.to_lowercase().replace(' ', "-")
 }
@@ -274,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_run_of_a_scale_counts_wherever_it_lies() {
+    fn the_newest_run_of_a_scale_counts_in_any_file() {
         let directory = tempfile::tempdir().unwrap();
         let (early, late) = (directory.path().join("b"), directory.path().join("a/deep"));
         fs::create_dir_all(&early).unwrap();
@@ -296,7 +294,7 @@ mod tests {
         newest.sort_by(f64::total_cmp);
         assert_eq!(newest, [3.0, 5.0]);
 
-        // All rows count, the oldest first, and twice what lies in two files does not.
+        // All rows count, the oldest first, and a row in two files once.
         assert_eq!(rows.iter().map(cuts).collect::<Vec<_>>(), [4.0, 1.0, 2.0, 3.0, 5.0]);
         fs::write(late.join("rows.jsonl.zst"), bytes).unwrap();
         assert_eq!(read_proofs(directory.path()).unwrap().len(), 5);
@@ -347,14 +345,13 @@ mod tests {
         ] {
             assert!(text.lines().any(|l| l == line), "{line:?} is not in\n{text}");
         }
-        assert!(text.contains("| [Tests that notice](#tests-that-notice) | 2 | 1 |"), "{text}");
+        assert!(text.contains("| [Mutation tests](#mutation-tests) | 2 | 1 |"), "{text}");
         assert!(text.contains("mutation m\\|0"));
         assert!(!text.contains("mutation m\\|1"), "those that are caught are counted");
         assert!(text.contains("The last run of each of the 2:"), "{text}");
     }
 
-    /// The document and the rows of the repository; with `TIDEKV_BLESS` set it is
-    /// written anew.
+    /// The document and the rows of the repository; with `TIDEKV_BLESS` set it is rewritten.
     #[test]
     fn the_document_is_made_from_the_rows_of_the_repository() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -1,4 +1,4 @@
-//! Rows as people read them: which metrics matter, in which unit.
+//! Rows as text for people: the important metrics and their units.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,7 @@ use tidekv_testkit::evidence::{Row, Value};
 use crate::groups::text_of;
 use crate::quantity::{Shown, bytes_with, number_with, show_bytes, show_count, show_number};
 
-/// Metrics in the order in which they are shown; what stands first and is there
-/// is what a row is about.
+/// Metrics in display order; the first existing one is the main metric of a row.
 const SHOWN: [&str; 86] = [
     "mean_absolute_error",
     "mean_absolute_error_sampled",
@@ -101,26 +100,26 @@ const SHOWN: [&str; 86] = [
 /// From here on times are shown in milliseconds.
 const MILLISECONDS_FROM_US: f64 = 10_000.0;
 
-/// Rows have six digits that count, and small numbers are shown with fewer.
+/// Rows have six significant digits; small numbers are shown with fewer.
 const DIGITS_BEYOND_MAX: usize = 12;
 
-/// Whether a row holds what was measured against a target, rather than saying it.
+/// Whether a row is a verdict, rather than a measurement.
 pub(crate) fn is_verdict(row: &Row) -> bool {
     row.metrics.contains_key("target")
 }
 
-/// Whether a row says that a target is met or missed; against a baseline that takes more
-/// than its budget, ratios are stated only.
+/// Whether a row is a verdict that passes or fails; ratios to a baseline that exceeds its budget
+/// are only stated.
 pub(crate) fn is_judged(row: &Row) -> bool {
     !row.metrics.contains_key("baseline_over_budget")
 }
 
-/// How far beyond its budget the subject of a row is, in words.
+/// The excess of a subject over its budget, in words.
 pub(crate) fn over_budget(row: &Row) -> Option<String> {
     Some(format!("takes {} times its budget", show_number(row.number("over_budget")?)))
 }
 
-/// The metrics of a row that people look at, in order.
+/// The displayed metrics of a row, in order.
 pub(crate) fn shown(row: &Row) -> Vec<(&'static str, f64)> {
     let value = |name: &'static str| row.number(name).map(|value| (name, value));
     SHOWN.into_iter().filter_map(value).collect()
@@ -131,14 +130,14 @@ pub(crate) fn show_value(metric: &str, value: f64) -> String {
     value_with(metric, value, 0).text
 }
 
-/// The same with so many more digits than usual.
+/// The same with additional digits.
 fn value_with(metric: &str, value: f64, more: usize) -> Shown {
     match metric {
         "rss_bytes_max" | "cache_bytes_taken" | "cache_bytes_budget" => bytes_with(value, more),
         "plan_dram_bytes" | "plan_flash_bytes" | "profile_bytes" => bytes_with(value, more),
         "read_bytes_per_op" | "kernel_read_bytes_per_op" => bytes_with(value, more),
         "object_bytes" => bytes_with(value, more),
-        // Of these each counts.
+        // Each of these matters.
         "objects" | "sets" | "hits" | "misses" if value.fract() == 0.0 && value >= 0.0 => {
             Shown { text: show_count(value as u64), read: value }
         }
@@ -169,7 +168,7 @@ pub(crate) fn label(metric: &str) -> &str {
         "to_unprofiled" => "of the requests without curves",
         "to_unprofiled_low" | "cpu_to_unprofiled_low" => "from",
         "to_unprofiled_high" | "cpu_to_unprofiled_high" => "to",
-        "servers_apart" => "of the slowest server, beside the fastest",
+        "servers_apart" => "of the slowest server, relative to the fastest",
         "curves_of_cpu" => "of that for curves",
         "cpu_to_unprofiled" => "as many for the same processor time",
         "longest_hit_us" => "longest hit",
@@ -215,7 +214,7 @@ pub(crate) fn label(metric: &str) -> &str {
     }
 }
 
-/// Of what plans are about.
+/// The metrics of plans.
 fn label_of_plan(metric: &str) -> &str {
     match metric {
         "cost_to_searched" => "of the least cost",
@@ -228,7 +227,7 @@ fn label_of_plan(metric: &str) -> &str {
         "windows_late_by_machine" => "late by the machine",
         "hit_us" => "a hit, before the run",
         "is_awake" => "processors kept awake",
-        "latency_to_asked" => "of the latency asked, at most",
+        "latency_to_asked" => "of the target latency, at most",
         "latency_first_us" => "latency of the first",
         "latency_second_us" => "of the second",
         "latency_error" => "latency simulated, off by",
@@ -244,7 +243,7 @@ pub(crate) fn with_spread(row: &Row, metric: &str) -> Option<String> {
     spread_with(row, metric, 0)
 }
 
-/// The same with so many more digits than usual.
+/// The same with additional digits.
 fn spread_with(row: &Row, metric: &str, more: usize) -> Option<String> {
     let show = |value| value_with(metric, value, more).text;
     let middle = show(row.number(metric)?);
@@ -258,7 +257,7 @@ fn spread_with(row: &Row, metric: &str, more: usize) -> Option<String> {
     }
 }
 
-/// What a verdict judges, with its spread.
+/// The judged value of a verdict, with its spread.
 pub(crate) fn judged_value(row: &Row) -> Option<String> {
     spread_with(row, judged_metric(row), digits_beyond(row))
 }
@@ -277,8 +276,7 @@ pub(crate) fn show_bound(row: &Row) -> String {
     format!("{sign} {}", value_with(judged_metric(row), bound, digits_beyond(row)).text)
 }
 
-/// How many more digits than usual it takes to show on which side of its bound the value of a
-/// verdict is.
+/// The number of additional digits that show on which side of its bound the value of a verdict is.
 fn digits_beyond(row: &Row) -> usize {
     let metric = judged_metric(row);
     let (Some(value), Some(bound)) = (row.number(metric), row.number("target")) else { return 0 };
@@ -289,17 +287,17 @@ fn digits_beyond(row: &Row) -> usize {
     (0..DIGITS_BEYOND_MAX).find(tells).unwrap_or(DIGITS_BEYOND_MAX)
 }
 
-/// The metric that a verdict bounds: a ratio, or a metric as it is.
+/// The metric that a verdict limits: a ratio, or a metric itself.
 pub(crate) fn judged_metric(row: &Row) -> &str {
     if row.metrics.contains_key("ratio") { "ratio" } else { target_of(row) }
 }
 
-/// The metric that a verdict is about.
+/// The metric of a verdict.
 pub(crate) fn target_of(row: &Row) -> &str {
     row.metrics.get("of").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether the bound of a verdict is kept.
+/// Whether the value of a verdict meets its bound.
 pub(crate) fn is_met(row: &Row) -> bool {
     row.metrics.get("is_met") == Some(&Value::Bool(true))
 }
@@ -324,7 +322,7 @@ pub(crate) fn params(row: &Row) -> String {
     row.params.iter().map(show).collect::<Vec<_>>().join(", ")
 }
 
-/// Rows of several points as lines; those over time are for reports.
+/// Rows of several points as lines; rows over time appear only in reports.
 pub(crate) fn lines_of_points(rows: &[Row]) -> String {
     let mut points: Vec<(&BTreeMap<String, Value>, Vec<Row>)> = Vec::new();
     for row in rows.iter().filter(|row| !row.params.contains_key("t")) {
@@ -388,8 +386,8 @@ pub(crate) fn verdict(row: &Row) -> String {
 mod tests {
     use super::*;
 
-    /// A report read "1.00, target ≥ 1 FAIL" where the ratio was 0.998: figures had three digits,
-    /// however near their bound they were.
+    /// A report showed "1.00, target ≥ 1 FAIL" where the ratio was 0.998: figures had three digits,
+    /// even close to their bound.
     #[test]
     fn a_figure_never_contradicts_its_verdict() {
         let row = |metric: &str, value: f64, bound: f64, is_at_least: bool| {

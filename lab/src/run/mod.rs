@@ -1,4 +1,4 @@
-//! A run: its directories, the turns that it has done already, the rows that turns become.
+//! A run: its directories, its completed turns, and the rows made from turns.
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 

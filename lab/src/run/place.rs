@@ -1,5 +1,5 @@
-//! Where a run keeps its things: rows and turns in the directory that it is given,
-//! stores in one beside them, which may be removed at any time.
+//! The directories of a run: rows and turns in the given one, stores in another one, which may be
+//! removed at any time.
 #![allow(
     clippy::disallowed_methods,
     reason = "copies and removes stores that are closed, from outside"
@@ -11,19 +11,19 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Result};
 
-/// Rows of measured points and of targets, as reports read them.
+/// Rows of measured points and of targets, for reports.
 pub(crate) const ROWS: &str = "rows.jsonl";
-/// What every single turn found, so that a run resumes.
+/// The result of every single turn, from which a run resumes.
 pub(crate) const TURNS: &str = "turns.jsonl";
 
 /// The directories of a run.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct RunDirectories {
     out: PathBuf,
     stores: PathBuf,
 }
 
-impl Place {
+impl RunDirectories {
     /// Results in `out`, stores in `stores`; both are created.
     pub(crate) fn new(out: &Path, stores: Option<&Path>) -> Result<Self> {
         let stores = stores.map_or_else(|| out.join("stores"), Path::to_owned);
@@ -38,17 +38,17 @@ impl Place {
         self.out.join(name)
     }
 
-    /// Where the store `name` of subjects with `format` is, or is to be.
+    /// The directory of the store `name` of subjects with `format`.
     pub(crate) fn store(&self, format: &str, name: &str) -> PathBuf {
         self.stores.join(format!("{format}-{name}"))
     }
 
-    /// The commit that built a store, if it is whole.
+    /// The commit that built a store, if it is complete.
     pub(crate) fn built_by(&self, store: &Path) -> Option<String> {
         fs::read_to_string(marker(store)).ok()
     }
 
-    /// Notes that a store is whole.
+    /// Marks a store as complete.
     pub(crate) fn mark_built(&self, store: &Path, commit: &str) -> Result<()> {
         let path = marker(store);
         fs::write(&path, commit).map_err(|e| could_not("write", &path, e))
@@ -60,7 +60,7 @@ impl Place {
         fs::create_dir_all(path).map_err(|e| could_not("create", path, e))
     }
 
-    /// Removes a store, if it is there.
+    /// Removes a store, if it exists.
     pub(crate) fn remove(&self, path: &Path) -> Result<()> {
         for gone in [fs::remove_file(marker(path)), fs::remove_dir_all(path)] {
             match gone {
@@ -73,13 +73,13 @@ impl Place {
         Ok(())
     }
 
-    /// The directory in which a turn changes a store; turns of other slots have others.
+    /// The directory in which a turn modifies a store; turns of other slots have others.
     pub(crate) fn scratch(&self, slot: usize) -> PathBuf {
         self.stores.join(format!("turn-{slot}"))
     }
 }
 
-/// Outside of the store, which would wonder about it.
+/// Outside of the store, which would report an unknown file.
 fn marker(store: &Path) -> PathBuf {
     store.with_extension("built")
 }
@@ -88,7 +88,7 @@ fn could_not(what: &str, path: &Path, error: io::Error) -> Failure {
     Failure::system(format!("could not {what} {}", path.display()), error)
 }
 
-/// Makes `to` a copy of the directory `from`; `to` must not be there.
+/// Copies the directory `from` to `to`, which must not exist.
 pub(crate) fn copy_directory(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to).map_err(|e| could_not("create", to, e))?;
     for entry in fs::read_dir(from).map_err(|e| could_not("list", from, e))? {
@@ -104,7 +104,7 @@ pub(crate) fn copy_directory(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Tells builds of this binary apart: results of another one are not resumed.
+/// Distinguishes builds of this binary: results of another one are not resumed.
 pub(crate) fn build_of_this_binary() -> String {
     let metadata = std::env::current_exe().and_then(fs::metadata);
     let Ok(metadata) = metadata else { return "unknown".into() };
@@ -118,9 +118,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_counts_once_it_is_marked() {
+    fn a_store_is_complete_once_it_is_marked() {
         let directory = tempfile::tempdir().unwrap();
-        let place = Place::new(&directory.path().join("out"), None).unwrap();
+        let place = RunDirectories::new(&directory.path().join("out"), None).unwrap();
         let store = place.store("tidekv", "10x100");
         place.clear(&store).unwrap();
         fs::create_dir(store.join("inner")).unwrap();

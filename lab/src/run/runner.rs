@@ -1,8 +1,7 @@
-//! Runs experiments: builds the stores they need, lets subjects take turns, and
-//! writes rows.
+//! Runs experiments: builds the required stores, lets subjects take turns, and writes rows.
 //!
-//! For every point: alternation 0 of all subjects, alternation 1 of all subjects,
-//! and so on, so that a slow minute of the machine hits all of them.
+//! For every point: alternation 0 of all subjects, alternation 1 of all subjects, and so on, so
+//! that a slow minute of the machine affects all of them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -20,7 +19,7 @@ use crate::load::workload::{Kind, Workload};
 use crate::machine::kernel;
 use crate::machine::parallel::in_parallel;
 use crate::quantity::show_duration;
-use crate::run::place::{Place, ROWS, TURNS, build_of_this_binary, copy_directory};
+use crate::run::place::{ROWS, RunDirectories, TURNS, build_of_this_binary, copy_directory};
 use crate::run::splits;
 use crate::run::summary::{
     Metrics, Series, is_of_time, measured_row, metrics, metrics_of_parts, series_of_model,
@@ -31,29 +30,29 @@ use crate::scale::Scale;
 use crate::subject::{Caches, FlashSettings, Search, Settings, SubjectRecord};
 use crate::subjects::nothing::NOTHING;
 
-/// What a run is asked for.
+/// The options of a run.
 pub(crate) struct Runner<'a> {
-    /// All of them, or those that were named.
+    /// All subjects, or the named ones.
     pub(crate) subjects: Vec<SubjectRecord>,
     pub(crate) are_subjects_named: bool,
-    pub(crate) place: Place,
+    pub(crate) place: RunDirectories,
     pub(crate) scale: Scale,
     /// Only points with all these parameters.
     pub(crate) wheres: Vec<(String, String)>,
     pub(crate) seed: u64,
-    /// Stores of earlier runs are built anew.
+    /// Rebuild the stores of earlier runs.
     pub(crate) rebuilds: bool,
-    /// The kernel forgets files before every turn, where it may be told to.
+    /// Drop the page cache before every turn, if permitted.
     pub(crate) drops_caches: bool,
-    /// Stores that this run has built.
+    /// Stores built by this run.
     pub(crate) fresh: Mutex<Vec<PathBuf>>,
-    /// So many turns are measured at the same time; 1: nothing disturbs a turn.
+    /// The number of turns measured at the same time; 1: undisturbed turns.
     pub(crate) cells_at_once: usize,
-    /// Is told what is being done.
+    /// Receives progress messages.
     pub(crate) tell: &'a (dyn Fn(&str) + Sync),
 }
 
-/// One turn of one subject, which is to be done.
+/// One pending turn of one subject.
 #[derive(Clone, Copy)]
 struct TurnPlan<'a> {
     experiment: &'a Experiment,
@@ -62,17 +61,17 @@ struct TurnPlan<'a> {
     alternation: u64,
 }
 
-/// Is handed rows as they come.
+/// Receives rows as they are ready.
 pub(crate) type Show<'a> = &'a mut dyn FnMut(&[Row]) -> Result<()>;
 
-/// How far a run has come.
+/// The progress of a run.
 struct Progress {
     points: usize,
     done: usize,
     clock: SystemClock,
-    /// When the last point was done.
+    /// The completion time of the last point.
     then_ns: u64,
-    /// Points that took time, and how much; others were measured before.
+    /// Points that took time, and their total time; others were measured before.
     measured: u32,
     taken_ns: u64,
 }
@@ -84,8 +83,8 @@ impl Progress {
         Self { points, done: 0, clock, then_ns, measured: 0, taken_ns: 0 }
     }
 
-    /// What is left behind one more point, which was measured or found in the log; nothing
-    /// behind the last.
+    /// The remaining time after one more point, which was measured or found in the log; empty after
+    /// the last one.
     fn behind_one(&mut self, is_measured: bool) -> Option<String> {
         let now_ns = self.clock.monotonic_ns();
         if is_measured {
@@ -105,15 +104,15 @@ impl Progress {
 }
 
 impl Runner<'_> {
-    /// Measures all points of `experiment` that are wanted and hands out rows point by point.
-    /// How many turns failed.
+    /// Measures all selected points of `experiment` and passes on rows point by point. Returns the
+    /// number of failed turns.
     pub(crate) fn run(&self, experiment: &Experiment, show: Show<'_>) -> Result<usize> {
         let points = (experiment.points)(&self.scale).into_iter();
         self.run_points(experiment, points.filter(|p| self.is_wanted(p)).collect(), show)
     }
 
-    /// Measures `points` and hands out rows point by point. A turn that fails becomes a row
-    /// that says so, and its subject is left out at that point; how many did.
+    /// Measures `points` and passes on rows point by point. A failed turn becomes a row with the
+    /// error, and its subject is skipped at that point; returns the number of failures.
     pub(crate) fn run_points(
         &self,
         experiment: &Experiment,
@@ -134,7 +133,7 @@ impl Runner<'_> {
             let subjects = self.subjects_of(experiment, point);
             if subjects.is_empty() && point.model.is_none() {
                 (self.tell)(&format!(
-                    "{}: none of its subjects is asked for: {}",
+                    "{}: skipped, none of its subjects is selected: {}",
                     experiment.name,
                     brief(point)
                 ));
@@ -170,7 +169,7 @@ impl Runner<'_> {
         Ok(failed)
     }
 
-    /// What was measured of a subject at a point, and the verdicts on it beside `all` that was.
+    /// The measurement of a subject at a point, and its verdicts compared with `all` measurements.
     fn rows_of(
         &self,
         experiment: &Experiment,
@@ -189,7 +188,7 @@ impl Runner<'_> {
             rows.extend(verdict_rows(experiment, series, all, self.seed));
         }
         if self.cells_at_once > 1 {
-            // Turns that disturb each other say nothing of time.
+            // Concurrent turns disturb each other, so their times are invalid.
             rows.retain(|row| {
                 !row.metrics.get("of").is_some_and(|of| of.as_str().is_some_and(is_of_time))
             });
@@ -199,9 +198,9 @@ impl Runner<'_> {
         rows
     }
 
-    /// Measures all turns of `points` that are not in the log at once, if so many are to be. They
-    /// disturb each other, so that their counts are what they say, and their times say nothing.
-    /// What fails is tried once more, alone.
+    /// Measures all turns of `points` that are not in the log in parallel, if requested. They
+    /// disturb each other, so their counts are valid and their times are not. A failed one is
+    /// retried once, alone.
     fn measure_ahead(
         &self,
         experiment: &Experiment,
@@ -215,8 +214,8 @@ impl Runner<'_> {
         let mut wanted: Vec<(TurnId, TurnPlan<'_>)> = Vec::new();
         for (point, records) in points.iter().zip(&subjects) {
             for record in records.iter().filter(|record| record.search == Search::Nothing) {
-                // Two that build the same store would be in each other's way. Whoever cannot
-                // says so when it is measured.
+                // Two turns that build the same store would conflict. A failed build is reported
+                // when its turn is measured.
                 let is_there = self.store_for(point, record).is_ok();
                 for alternation in (0..point.alternations).filter(|_| is_there) {
                     let plan = TurnPlan { experiment, point, record, alternation };
@@ -285,13 +284,13 @@ impl Runner<'_> {
             }
             taking_part.retain(|(record, _)| !failed.contains(&record.name));
         }
-        // What was measured of a subject before it failed is not held against others.
+        // The measurements of a subject before its failure are not used as a baseline.
         let is_whole = |series: &Series| !failures.iter().any(|row| row.subject == series.subject);
         all.retain(is_whole);
         Ok((all, failures))
     }
 
-    /// A row that says how a turn failed. A run that is not as its user meant it ends at once.
+    /// A row with the error of a turn. A usage error ends the run at once.
     fn failed(
         &self,
         experiment: &Experiment,
@@ -308,7 +307,7 @@ impl Runner<'_> {
         Ok(row.metric("error", failure.to_string()))
     }
 
-    /// Who takes part in `experiment` at `point`.
+    /// The subjects of `experiment` at `point`.
     fn subjects_of(&self, experiment: &Experiment, point: &Point) -> Vec<SubjectRecord> {
         if point.is_of_drive {
             return vec![NOTHING];
@@ -324,8 +323,8 @@ impl Runner<'_> {
         self.subjects.iter().filter(takes_part).filter(is_wanted).copied().collect()
     }
 
-    /// `point` with the boundaries that a subject of fixed ones is to have: those that
-    /// read the least, tried with half as many operations.
+    /// `point` with the best fixed boundaries of its subject: those with the fewest reads, searched
+    /// with half the operations.
     fn with_best_split(
         &self,
         experiment: &Experiment,
@@ -377,14 +376,14 @@ impl Runner<'_> {
             let found = self.turn(experiment, &tried, record, 0, log)?;
             found
                 .settled_reads_per_op()
-                .ok_or_else(|| Failure::new(format!("{} counts no reads", record.name)))
+                .ok_or_else(|| Failure::new(format!("{} does not count reads", record.name)))
         })?;
         let policy = splits::policy(caches, found);
         (self.tell)(&format!("{} {}: the best is {policy}", experiment.name, record.name));
         Ok(policy)
     }
 
-    /// Whether the experiment has a point that is wanted.
+    /// Whether the experiment has a selected point.
     pub(crate) fn has_points(&self, experiment: &Experiment) -> bool {
         (experiment.points)(&self.scale).iter().any(|point| self.is_wanted(point))
     }
@@ -395,7 +394,7 @@ impl Runner<'_> {
         })
     }
 
-    /// Appends the rows that are not there yet.
+    /// Appends the new rows.
     fn record(&self, rows: &[Row]) -> Result<()> {
         let path = self.place.file(ROWS);
         let failed = |e| Failure::system(format!("rows in {}", path.display()), e);
@@ -415,8 +414,7 @@ impl Runner<'_> {
             .try_for_each(|row| row.append_to(&path).map_err(failed))
     }
 
-    /// Sets the rate of arrivals of a point that asks for a share of what the
-    /// slowest subject bears.
+    /// Sets the arrival rate of a point that needs a fraction of the slowest subject's throughput.
     fn paced(
         &self,
         experiment: &Experiment,
@@ -473,7 +471,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Has a turn done; `slot` tells turns apart that are done at the same time.
+    /// Runs a turn; `slot` distinguishes concurrent turns.
     fn measure(&self, plan: &TurnPlan<'_>, slot: usize) -> Result<Measurement> {
         let &TurnPlan { experiment, point, record, alternation } = plan;
         let directory = self.prepare(point, record, slot)?;
@@ -494,7 +492,7 @@ impl Runner<'_> {
             },
             process_bytes: point.process_bytes.filter(|_| record.uses_kernel_cache),
             value_bytes: point.value_bytes as usize,
-            // Alternations differ from each other, subjects do not.
+            // Alternations have different seeds, subjects the same.
             seed: self.seed.wrapping_add(alternation),
             drive: point.drive.clone(),
             replay: point.replay.as_ref().map(|plan| plan.job(ReplayPart::Requests)),
@@ -507,7 +505,7 @@ impl Runner<'_> {
             kernel::drop_caches();
         }
         let mut measurement = worker::run(&job)?;
-        // What the device counts is of all turns at once.
+        // The device's counters cover all concurrent turns.
         measurement.has_device &= self.cells_at_once == 1;
         if directory == self.place.scratch(slot) {
             self.place.remove(&directory)?;
@@ -515,15 +513,15 @@ impl Runner<'_> {
         Ok(measurement)
     }
 
-    /// The commit whose build has made the store of a point.
+    /// The commit whose build created the store of a point.
     fn store_commit(&self, point: &Point, subject: &str) -> Option<String> {
         let record = self.subjects.iter().find(|record| record.name == subject)?;
         let plan = point.store.as_ref()?;
         self.place.built_by(&self.store_of(point, plan, record))
     }
 
-    /// Where the store of `plan` is, or is to be; what is chosen otherwise than usual of what
-    /// makes tables is part of its name.
+    /// The directory of the store of `plan`; its name contains the non-default choices that affect
+    /// tables.
     fn store_of(&self, point: &Point, plan: &StorePlan, record: &SubjectRecord) -> PathBuf {
         let mut name = match &point.replay {
             Some(replay) => format!("replay-{:016x}-{}", replay.fingerprint, plan.memory_bytes),
@@ -543,7 +541,7 @@ impl Runner<'_> {
         self.place.store(record.format, &name)
     }
 
-    /// The store that a turn finds, built unless it is there; `None`: it begins with none.
+    /// The initial store of a turn, built if missing; `None`: it begins with none.
     fn store_for(&self, point: &Point, record: &SubjectRecord) -> Result<Option<PathBuf>> {
         point.store.as_ref().map(|plan| self.build(point, plan, record)).transpose()
     }
@@ -553,7 +551,7 @@ impl Runner<'_> {
         let scratch = self.place.scratch(slot);
         match self.store_for(point, record)? {
             None => self.place.clear(&scratch)?,
-            // An open store is nobody else's.
+            // An open store has one owner.
             Some(built) if !point.changes_store && self.cells_at_once == 1 => return Ok(built),
             Some(built) => {
                 self.place.remove(&scratch)?;
@@ -563,7 +561,7 @@ impl Runner<'_> {
         Ok(scratch)
     }
 
-    /// The store of `plan`, built unless it is there.
+    /// The store of `plan`, built if missing.
     fn build(&self, point: &Point, plan: &StorePlan, record: &SubjectRecord) -> Result<PathBuf> {
         let directory = self.store_of(point, plan, record);
         let is_stale = self.rebuilds && !self.is_fresh(&directory);

@@ -1,12 +1,12 @@
-//! Looks for the best boundaries that never move, in tenths, without trying all of them:
-//! 66 between three caches, 11 between two.
+//! Searches for the best fixed boundaries, in tenths, without trying all of them: 66 for three
+//! caches, 11 for two.
 //!
-//! 1. Splits that differ much are tried: each cache alone, and one or two between.
-//! 2. From the best of them on, tenths go from each cache to each other, three at once,
-//!    for as long as that makes it better; then one at once.
+//! 1. It tries splits that differ widely: each cache alone, and one or two between.
+//! 2. From the best of them on, it moves tenths from each cache to each other, three at once, as
+//!    long as that is an improvement; then one at once.
 //!
-//! What it finds is best among its neighbours; with more than one such place it may not be
-//! the best of all. AC-Key's "offline" tries all.
+//! The result is a local optimum; with several local optima it may not be the best of all. AC-Key's
+//! "offline" tries all.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,10 @@ use crate::subject::{Caches, ROWS_POLICY};
 /// Tenths of values or rows, of pointers and of blocks.
 pub(crate) type Tenths = [u8; 3];
 
-/// Tenths that go at once, in this order.
+/// The step sizes in tenths, in this order.
 const STRIDES: [u8; 2] = [3, 1];
 
-/// Where the search begins.
+/// The start of the search.
 const fn starts(caches: Caches) -> &'static [Tenths] {
     match caches {
         Caches::ValuesPointersBlocks | Caches::AcKeys => {
@@ -29,7 +29,7 @@ const fn starts(caches: Caches) -> &'static [Tenths] {
     }
 }
 
-/// The policy that fixes boundaries so.
+/// The policy with these fixed boundaries.
 pub(crate) fn policy(caches: Caches, tenths: Tenths) -> String {
     let [first, kp, block] = tenths.map(|tenth| u32::from(tenth) * 10);
     match caches {
@@ -39,7 +39,7 @@ pub(crate) fn policy(caches: Caches, tenths: Tenths) -> String {
     }
 }
 
-/// The split of the least cost, of those that were tried.
+/// The cheapest of the splits tried.
 pub(crate) fn search(
     caches: Caches,
     mut cost: impl FnMut(Tenths) -> Result<f64>,
@@ -78,7 +78,7 @@ pub(crate) fn search(
     Ok(best.0)
 }
 
-/// The splits of which one cache has `stride` tenths more and another as many less.
+/// The splits in which one cache has `stride` tenths more and another has as many less.
 fn neighbours(caches: Caches, split: Tenths, stride: u8) -> Vec<Tenths> {
     let takes_part = move |at: &usize| caches != Caches::RowsBlocks || *at != 1;
     let all = || (0..3).filter(takes_part);
@@ -101,9 +101,9 @@ mod tests {
 
     use super::*;
     use crate::subject::Search;
-    use crate::subjects::tide::{TIDEKV_BEST_SPLIT, TIDEKV_OFFLINE};
+    use crate::subjects::tidekv::{TIDEKV_BEST_SPLIT, TIDEKV_OFFLINE};
 
-    /// The tries that it takes to find `bottom`.
+    /// The number of tries to find `bottom`.
     fn tries_until(caches: Caches, bottom: Tenths) -> u32 {
         let mut tries = 0;
         let found = search(caches, |split| {

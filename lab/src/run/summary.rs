@@ -1,5 +1,5 @@
-//! From turns to rows: the metrics of a turn, their middle and spread over the
-//! alternations, and the verdict on each target.
+//! From turns to rows: the metrics of a turn, their median and spread over the alternations, and
+//! the verdict on each target.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::machine::latency::Quantiles;
 use crate::subject::{BASELINES, ColdLookups, Counts};
 use crate::subjects::own::AS_IT_COMES;
 
-/// Whether a metric changes with how fast it went.
+/// Whether a metric depends on speed.
 pub(crate) fn is_of_time(metric: &str) -> bool {
     ["_s", "_us", "_us_per_op", "seconds"].iter().any(|unit| metric.ends_with(unit))
 }
@@ -22,17 +22,17 @@ pub(crate) fn is_of_time(metric: &str) -> bool {
 /// Metrics by their fixed names.
 pub(crate) type Metrics = BTreeMap<&'static str, f64>;
 
-/// Counts of a subject and of the kernel may differ by this much.
+/// Allowed difference between the counters of a subject and of the kernel.
 const DISAGREEMENT: f64 = 0.02;
 
-/// The kernel counts whole sectors, a subject perhaps what it wanted of them: at
-/// both ends of a read up to a sector less.
+/// The kernel counts whole sectors, a subject perhaps only the bytes it needs: at both ends of a
+/// read up to a sector less.
 const SECTOR_BYTES_PER_READ_MAX: u64 = 2 * 511;
 
-/// Whoever takes more than so many times its budget is not compared as an equal.
+/// A subject above this multiple of its budget is not a fair baseline.
 const OVER_BUDGET_FROM: f64 = 1.02;
 
-/// Below this many reads an operation there is nothing to compare.
+/// Below this number of reads per operation ratios are meaningless.
 const READS_PER_OPERATION_MIN: f64 = 0.01;
 
 /// All alternations of one subject at one point.
@@ -49,7 +49,7 @@ impl Series {
         self.turns.iter().filter_map(|turn| turn.get(metric).copied()).collect()
     }
 
-    /// How many times its budget it takes, if that is too much.
+    /// The excess over its budget as a factor, if it is too large.
     fn over_budget(&self) -> Option<f64> {
         let middle = |metric| spread(&self.values(metric)).map(|(middle, _, _)| middle);
         let times = middle("cache_bytes_taken")? / middle("cache_bytes_budget")?;
@@ -63,7 +63,7 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
     if point.drive.is_none() && point.replay.is_none() && point.corpus.is_none() {
         found.insert("open_s", turn.open_seconds);
     }
-    // Where another process works for a subject, it is the one that counts.
+    // If another process works for a subject, that process counts.
     let resident = turn.life.beside_bytes_max.unwrap_or(turn.rss_bytes_max);
     if resident > 0 {
         found.insert("rss_bytes_max", resident as f64);
@@ -132,7 +132,7 @@ fn latency_metrics(latencies: &Quantiles) -> Metrics {
     in_us.into_iter().filter(|_| latencies.samples > 0).collect()
 }
 
-/// What became of a corpus.
+/// The metrics of a corpus.
 fn corpus_metrics(counts: &CorpusCounts) -> Metrics {
     let seconds = counts.set_ns as f64 / 1e9;
     let mut found: Metrics = [
@@ -152,8 +152,8 @@ fn corpus_metrics(counts: &CorpusCounts) -> Metrics {
     found
 }
 
-/// What was asked of a cache of objects, and what that cost its flash. As in the tier's own
-/// design, a hit of which the index was in memory is *hot*, another one *cold*.
+/// The requests of an object cache, and their cost on flash. As in the tier's own design, a hit
+/// whose index entry was in memory is *hot*, another one *cold*.
 fn object_metrics(point: &Point, turn: &Measurement) -> Metrics {
     let mut found = Metrics::new();
     let asked = turn.fetch_hits + turn.fetch_misses;
@@ -176,7 +176,7 @@ fn object_metrics(point: &Point, turn: &Measurement) -> Metrics {
     let miss_reads = counts.index_reads_of_misses + counts.object_reads_of_misses;
     insert("flash_reads_per_miss", miss_reads, counts.misses);
     insert("write_amp", counts.flash_bytes_written, counts.object_bytes_written);
-    // Not all count what they have.
+    // Not all subjects count their objects.
     if counts.index_bytes > 0 {
         insert("index_bytes_per_object", counts.index_bytes, counts.flash_objects);
     }
@@ -191,9 +191,9 @@ fn object_metrics(point: &Point, turn: &Measurement) -> Metrics {
     found
 }
 
-/// What lookups cost that read storage, and how much they differ in it.
+/// The cost of lookups that read storage, and its spread.
 fn cold_metrics(counts: &Counts) -> Metrics {
-    /// The share of lookups that end there, and reads of one.
+    /// The share of lookups that end there, and the reads per lookup.
     const ENDS: [(&str, &str); ColdLookups::ENDS] = [
         ("cold_share_level_0", "cold_reads_level_0"),
         ("cold_share_level_1", "cold_reads_level_1"),
@@ -228,13 +228,13 @@ fn cold_metrics(counts: &Counts) -> Metrics {
     found
 }
 
-/// Blocks that were looked at for keys that they do not have, in memory or not, and what
-/// repairs of filters read.
+/// Blocks checked for keys that they do not have, in memory or not, and the reads of filter
+/// repairs.
 fn wasted_reads(counts: &Counts) -> Option<u64> {
     Some(counts.false_positives? + counts.repair_reads.unwrap_or(0))
 }
 
-/// Totals, which say something where every turn does as many operations.
+/// Totals, which are meaningful if every turn has the same number of operations.
 fn total_metrics(point: &Point, turn: &Measurement) -> Metrics {
     let mut found = Metrics::new();
     let length = point.drive.as_ref().map(|drive| drive.length);
@@ -255,7 +255,7 @@ fn total_metrics(point: &Point, turn: &Measurement) -> Metrics {
     found
 }
 
-/// What caches may take, and what they took.
+/// The size limits of caches, and their actual sizes.
 fn cache_metrics(point: &Point, turn: &Measurement) -> Metrics {
     let mut found = Metrics::new();
     let parts = [
@@ -266,7 +266,7 @@ fn cache_metrics(point: &Point, turn: &Measurement) -> Metrics {
     for (name, bytes) in parts {
         bytes.map(|bytes| found.insert(name, bytes as f64));
     }
-    // Where there is no cache, open tables take no share of it.
+    // Without a cache, open tables are not a share of it.
     let budget = point.cache_bytes.filter(|bytes| *bytes > 0);
     if let (Some(budget), Some(taken)) = (budget, turn.cache_bytes_taken) {
         found.insert("cache_bytes_taken", taken as f64);
@@ -296,8 +296,8 @@ fn settled_metrics(point: &Point, turn: &Measurement) -> Metrics {
     found
 }
 
-/// The metrics of each phase and of each sample of a turn, with their parameters: those
-/// of the point, and `phase`, or `t` in operations from the beginning.
+/// The metrics of each phase and of each sample of a turn, with their parameters: those of the
+/// point, and `phase`, or `t` in operations from the beginning.
 pub(crate) fn metrics_of_parts(point: &Point, turn: &Measurement) -> Vec<(Params, Metrics)> {
     let Some(drive) = &point.drive else { return Vec::new() };
     let parts = phases::parts(&drive.phases, turn).into_iter();
@@ -315,7 +315,7 @@ pub(crate) fn metrics_of_parts(point: &Point, turn: &Measurement) -> Vec<(Params
     with_params.collect()
 }
 
-/// What was found of a model of a point, each seed being one alternation.
+/// The results of a point's model, each seed being one alternation.
 pub(crate) fn series_of_model(params: &Params, found: Vec<Found>) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
     for Found { subject, params: own, metrics } in found {
@@ -330,11 +330,11 @@ pub(crate) fn series_of_model(params: &Params, found: Vec<Found>) -> Vec<Series>
     all
 }
 
-/// What the kernel saw otherwise than the subject, in a turn that only read.
+/// The difference between the kernel's and the subject's counts, in a read-only turn.
 pub(crate) fn warnings(turn: &Measurement, is_buffered: bool) -> Vec<String> {
     let mut found = Vec::new();
     let counts = &turn.counts;
-    // What the kernel has in its cache of files it does not read.
+    // Reads from the page cache are not storage reads.
     if turn.operations == 0 || turn.user_bytes > 0 || is_buffered {
         return found;
     }
@@ -343,7 +343,7 @@ pub(crate) fn warnings(turn: &Measurement, is_buffered: bool) -> Vec<String> {
         |what: &str, who: &str, own: Option<u64>, background: u64, seen: u64, slack: u64| {
             let Some(own) = own else { return };
             let own = own + background;
-            // What the kernel has seen beyond the slack, or has not seen at all.
+            // The kernel's counts beyond the tolerance, or missing.
             let apart = if seen > own { (seen - own).saturating_sub(slack) } else { own - seen };
             let differs = apart as f64 > DISAGREEMENT * own.max(seen) as f64;
             if differs && per_operation(own.max(seen)) >= READS_PER_OPERATION_MIN {
@@ -364,7 +364,7 @@ pub(crate) fn warnings(turn: &Measurement, is_buffered: bool) -> Vec<String> {
     found
 }
 
-/// The middle of `values` with their least and greatest.
+/// The median of `values` with their minimum and maximum.
 pub(crate) fn spread(values: &[f64]) -> Option<(f64, f64, f64)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -378,7 +378,7 @@ pub(crate) fn spread(values: &[f64]) -> Option<(f64, f64, f64)> {
     Some((middle, first, last))
 }
 
-/// Six digits that count; more would be noise.
+/// Six significant digits; more would be noise.
 fn rounded(value: f64) -> Value {
     let text = format!("{value:.5e}");
     text.parse::<f64>().unwrap_or(value).into()
@@ -408,9 +408,9 @@ pub(crate) fn measured_row(experiment: &Experiment, series: &Series, seed: u64) 
     row
 }
 
-/// Rows that hold `series`, one of TideKV, against the targets; `others` are all
-/// series of the experiment so far. A target is missed by whoever takes more than its
-/// budget; against whoever does, ratios are stated and not judged.
+/// Verdicts on `series`, one of TideKV, for the targets; `others` are all series of the experiment
+/// so far. A subject that exceeds its budget fails a target; ratios to a baseline that exceeds its
+/// budget are stated and not judged.
 pub(crate) fn verdict_rows(
     experiment: &Experiment,
     series: &Series,
@@ -424,7 +424,7 @@ pub(crate) fn verdict_rows(
     let own_times = series.over_budget();
     let verdicts = judged.filter_map(|(target, Judged { values, baseline, over_budget })| {
         let (middle, least, greatest) = spread(&values)?;
-        // What is judged is what the row says.
+        // The rounded value of the row is judged.
         let middle = rounded(middle);
         let keeps = middle.as_f64().is_some_and(|middle| target.rule.is_kept(middle));
         let (bound, is_from_below) = target.rule.bound();
@@ -450,17 +450,17 @@ pub(crate) fn verdict_rows(
     verdicts.collect()
 }
 
-/// What a target judges.
+/// The judged value of a target.
 struct Judged {
     /// Alternation by alternation.
     values: Vec<f64>,
-    /// What it is held against.
+    /// The baseline.
     baseline: String,
-    /// How many times its budget that takes, if that is too much.
+    /// The baseline's excess over its budget as a factor, if it is too large.
     over_budget: Option<f64>,
 }
 
-/// What `target` judges: once for each baseline.
+/// The judged values of `target`: one per baseline.
 fn judged(target: &Target, series: &Series, others: &[Series]) -> Vec<Judged> {
     let part = series.params.get("phase").or_else(|| series.params.get("part"));
     let phase = part.and_then(Value::as_str).unwrap_or_default();
@@ -505,8 +505,7 @@ fn judged(target: &Target, series: &Series, others: &[Series]) -> Vec<Judged> {
     }
 }
 
-/// The series of the same subject where nothing differs but `param`, which has the next
-/// smaller value.
+/// The series of the same subject that differs only in `param`, which has the next smaller value.
 fn next_below<'a>(series: &Series, others: &'a [Series], param: &str) -> Option<(f64, &'a Series)> {
     let value_of = |series: &Series| series.params.get(param).and_then(Value::as_f64);
     let rest = |series: &Series| {
@@ -523,7 +522,7 @@ fn next_below<'a>(series: &Series, others: &'a [Series], param: &str) -> Option<
     below.max_by(|one, other| one.0.total_cmp(&other.0))
 }
 
-/// The series of the same subject where `param` is `value`, if that is another one.
+/// The series of the same subject where `param` is `value`, if it is another one.
 fn at_point<'a>(
     series: &'a Series,
     others: &'a [Series],

@@ -1,5 +1,5 @@
-//! The log of turns: what every single turn of every subject found. A run that
-//! is begun again takes from it what this very binary has measured already.
+//! The log of turns: the result of every single turn of every subject. A resumed run takes the
+//! results of the same binary from it.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -16,7 +16,7 @@ use crate::experiment::Params;
 use crate::failure::{Failure, Result};
 use crate::harness::job::Measurement;
 
-/// Which turn.
+/// The identity of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TurnId {
     pub(crate) experiment: String,
@@ -24,24 +24,24 @@ pub(crate) struct TurnId {
     pub(crate) params: Params,
     pub(crate) seed: u64,
     pub(crate) alternation: u64,
-    /// How long it was measured, where that is set.
+    /// The measured time, if set.
     pub(crate) seconds: f64,
     /// The build of the lab's binary.
     pub(crate) build: String,
-    /// So many turns were under way at the same time, which shows in all their times.
+    /// The number of concurrent turns, which affects all their times.
     #[serde(default = "one")]
     pub(crate) cells_at_once: usize,
-    /// The kernel had files in memory from before.
+    /// The page cache was not dropped before.
     #[serde(default)]
     pub(crate) keeps_caches: bool,
 }
 
-/// Of turns from before it was noted.
+/// For turns from before this field existed.
 fn one() -> usize {
     1
 }
 
-/// What it found.
+/// Its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Turn {
     pub(crate) id: TurnId,
@@ -56,8 +56,8 @@ pub(crate) struct TurnLog {
 }
 
 impl TurnLog {
-    /// The log at `path`; an empty one if there is none. Lines that this version
-    /// cannot read, such as one cut off by a crash, count as not measured.
+    /// The log at `path`; an empty one if it is missing. Lines that this version cannot read, such
+    /// as one truncated by a crash, count as not measured.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let text = match fs::read_to_string(path) {
             Ok(text) => text,
@@ -72,14 +72,14 @@ impl TurnLog {
         self.turns.iter().rev().find(|turn| turn.id == *id).map(|turn| &turn.measurement)
     }
 
-    /// How many turns it has.
+    /// The number of its turns.
     pub(crate) fn len(&self) -> usize {
         self.turns.len()
     }
 
     pub(crate) fn add(&mut self, turn: Turn) -> Result<()> {
         let mut line = serde_json::to_string(&turn).expect("plain data becomes JSON");
-        // First a newline, should the last line have been cut off.
+        // First a newline, in case the last line was truncated.
         line.insert(0, '\n');
         OpenOptions::new()
             .create(true)
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_measured_is_found_again_even_behind_a_torn_line() {
+    fn measured_turns_are_found_even_after_a_torn_line() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("turns.jsonl");
         let id = |alternation| TurnId {
@@ -128,7 +128,7 @@ mod tests {
         ] {
             assert_eq!(log.find(&other), None, "{other:?}");
         }
-        // As logs had it before.
+        // An earlier format of logs.
         let mut line = serde_json::to_value(id(0)).unwrap();
         line.as_object_mut()
             .unwrap()

@@ -1,5 +1,5 @@
-//! Where a workload of a user's own comes from: a trace ([`of_trace`]), or the data of a store, for
-//! which requests are made up ([`of_data`]).
+//! The source of a user's workload: a trace ([`of_trace`]), or the data of a store, for which
+//! requests are generated ([`of_data`]).
 
 use std::io::BufRead;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::load::workload::Kind;
 /// The format with this name.
 ///
 /// # Errors
-/// Of usage, if there is none.
+/// A usage error for an unknown name.
 pub(crate) fn format(name: &str) -> Result<Format> {
     let found = FORMATS.iter().find(|record| record.name == name);
     found.map(|record| record.format).ok_or_else(|| {
@@ -26,24 +26,24 @@ pub(crate) fn format(name: &str) -> Result<Format> {
     })
 }
 
-/// What was read of a trace, and what was not.
+/// The result of reading a trace, with the skipped parts.
 pub(crate) struct Traced {
     pub(crate) replay: Replay,
-    /// Lines and commands that ask for nothing by a key.
+    /// Lines and commands without a key.
     pub(crate) left_out: u64,
-    /// Requests with keys or values of a size that no store takes.
+    /// Requests with keys or values longer than a store accepts.
     pub(crate) refused: u64,
     pub(crate) broken: u64,
     pub(crate) first_broken: Option<String>,
-    /// There were more requests than were to be read.
+    /// The trace had more requests than the limit.
     pub(crate) is_cut: bool,
 }
 
-/// Reads a trace, of its requests at most so many. Its store begins with every key that it names.
+/// Reads a trace, up to a number of requests. Its store begins with every key in it.
 ///
 /// # Errors
-/// A trace that cannot be read or whose format cannot be told, a broken line if it `is_strict`,
-/// and one without requests.
+/// A trace that cannot be read or whose format is unknown, a malformed line if it `is_strict`, and
+/// a trace without requests.
 pub(crate) fn of_trace(
     mut input: impl BufRead + Send + 'static,
     format: Option<Format>,
@@ -52,9 +52,9 @@ pub(crate) fn of_trace(
 ) -> Result<Traced> {
     let unread = |e: &dyn std::fmt::Display| Failure::new(format!("the trace: {e}"));
     let head = input.fill_buf().map_err(|e| unread(&e))?;
-    let format = format.or_else(|| Format::of(head)).ok_or_else(|| {
-        Failure::usage("the trace looks like none of the formats that are known: `--format`")
-    })?;
+    let format = format
+        .or_else(|| Format::of(head))
+        .ok_or_else(|| Failure::usage("unknown trace format: use `--format`"))?;
     let mut reader = Reader::new(format, input).map_err(|e| unread(&e))?;
     let mut builder = Builder::default();
     let (mut broken, mut first_broken, mut refused) = (0, None, 0);
@@ -67,7 +67,7 @@ pub(crate) fn of_trace(
                     trace::Kind::Delete => Kind::Delete,
                     trace::Kind::Scan => Kind::Scan,
                 };
-                // None to a store.
+                // No request for a store.
                 let is_too_large = request.value_bytes.is_some_and(|n| n > VALUE_BYTES_MAX as u64);
                 if request.key.is_empty() || request.key.len() > KEY_BYTES_MAX || is_too_large {
                     refused += 1;
@@ -94,11 +94,11 @@ pub(crate) fn of_trace(
     Ok(Traced { replay: builder.build(), left_out, refused, broken, first_broken, is_cut })
 }
 
-/// The entries of a store, which is only read, and gets of them by Zipf's law: of what is asked of
-/// the store nothing is known.
+/// The entries of a store, opened read-only, and gets of them by Zipf's law, as the store records
+/// no requests.
 ///
 /// # Errors
-/// Those of the store, and one that is empty.
+/// Those of the store, and an empty store.
 pub(crate) fn of_data(path: &Path, requests: u64, alpha: f64, seed: u64) -> Result<Replay> {
     let options = Options::default().read_only(true).create_if_missing(false);
     let db = Db::open(path, options)?;
@@ -116,7 +116,7 @@ pub(crate) fn of_data(path: &Path, requests: u64, alpha: f64, seed: u64) -> Resu
     }
     db.close()?;
     if keys.is_empty() {
-        return Err(Failure::new(format!("{}: there are no entries", path.display())));
+        return Err(Failure::new(format!("{}: the store has no entries", path.display())));
     }
     let choice = match alpha {
         0.0 => Choice::Uniform,
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trace_says_what_was_read_of_it() {
+    fn a_trace_reports_its_read_and_skipped_parts() {
         let read = |text: &str, max, is_strict| {
             of_trace(std::io::Cursor::new(text.to_owned()), None, max, is_strict)
         };
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!((traced.replay.entries(), traced.replay.requests()), (2, 3));
         assert_eq!((traced.broken, traced.left_out, traced.refused), (1, 1, 2));
         assert!(!traced.is_cut);
-        assert_eq!(traced.first_broken.as_deref(), Some("line 4: \"fly\" is no operation"));
+        assert_eq!(traced.first_broken.as_deref(), Some("line 4: \"fly\" is not an operation"));
         assert!(read(text, 2, false).unwrap().is_cut);
         assert!(read(text, 100, true).err().unwrap().message.contains("line 4"));
         assert!(read("what is this", 9, false).err().unwrap().is_usage);

@@ -1,38 +1,36 @@
-//! The least I/Os that any cache could do with, for operations that are all known
-//! beforehand: what policies are held against.
+//! The fewest I/Os of any cache for operations that are all known in advance: the baseline of
+//! policies.
 //!
-//! Entries differ in size and requests in what they save, so Belady's rule is no bound.
-//! This one relaxes the problem as PFOO does (Berger, Beckmann and Harchol-Balter,
-//! "Practical bounds on optimal caching with variable object sizes", 2018), with several
-//! things to keep for one request:
+//! Entries differ in size and requests in their savings, so Belady's rule is no bound. This one
+//! relaxes the problem as PFOO does (Berger, Beckmann and Harchol-Balter, "Practical bounds on
+//! optimal caching with variable object sizes", 2018), with several objects to keep for one
+//! request:
 //!
-//! 1. Whoever is to save I/Os at a request must have kept something since it could last be
-//!    had: that takes its bytes, for so many operations. Product: a *volume*.
-//! 2. A get may be saved by its key's value (all of its I/Os), by its pointer (all but that
-//!    of the data block), by each of its blocks (one), or by pointer and data block. A
-//!    value and a pointer can be had when their key is read ([`Fill::Demand`]), or also
-//!    when their block is read for somebody else ([`Fill::Free`]).
-//! 3. Of a group of blocks that are one read (`modelled_trace.rs`)
-//!    nothing is saved unless all of it is kept: the group is one thing of the bytes of all
-//!    its blocks.
-//! 4. Of all volumes together there are no more than the budget times the operations. Each
-//!    request leaves the upper hull of its (volume, saving) pairs, and their steps are taken
-//!    from the steepest on until that is full, the last in part.
+//! 1. To save I/Os at a request, a cache must have kept an object since it could last obtain it:
+//!    that takes its bytes, for a number of operations. The product is a *volume*.
+//! 2. A get may be saved by its key's value (all of its I/Os), by its pointer (all but that of the
+//!    data block), by each of its blocks (one), or by pointer and data block. A value and a pointer
+//!    are available when their key is read ([`Fill::Demand`]), or also when another request reads
+//!    their block ([`Fill::Free`]).
+//! 3. A group of blocks that are one read (`modelled_trace.rs`) saves I/Os only if all of it is
+//!    kept: the group is one object with the bytes of all its blocks.
+//! 4. The sum of all volumes is at most the budget times the operations. Each request has the upper
+//!    hull of its (volume, saving) pairs, and the bound takes the steps of all hulls from the
+//!    steepest on until the total is reached, the last one in part.
 //!
-//! But for that no cache saves more: at every moment it holds at most its budget, what it
-//! keeps for a request it has kept for at least that long, and times between two requests
-//! of a thing do not overlap. The bytes of tables, sketches and ghosts are not counted.
+//! Except for that, no cache saves more: at every moment it holds at most its budget, it has kept
+//! an object for a request for at least that long, and times between two requests of an object do
+//! not overlap. The bytes of tables, sketches and ghosts are not counted.
 //!
-//! **Without foresight.** Where operations are drawn independently of each other (the
-//! *independent reference model*: Coffman and Denning, "Operating Systems Theory", 1973), what
-//! a cache holds when one comes is drawn independently of it. So it saves, on average, no more than
-//! the best that could be held then, which is a problem of the same kind: each use of a thing
-//! takes its share of the thing's bytes, the use's likelihood by that of all its uses. A
-//! volume is then bytes by the likelihood of a use: the time until the next one that is to be
-//! expected, in place of the one that comes. No cache that does not know what comes saves
-//! more on average, however well it has learned ([`reads_per_op_min_irm`]). (The average is
-//! taken over the operations of one run, of which the volume is chosen with hindsight: of
-//! half a million that is nothing.)
+//! **Without foresight.** If operations are drawn independently of each other (the *independent
+//! reference model*: Coffman and Denning, "Operating Systems Theory", 1973), the content of a cache
+//! at an operation is independent of it. So it saves, on average, no more than the best possible
+//! content, which is a problem of the same kind: each use of an object takes a fraction of the
+//! object's bytes, the probability of the use relative to that of all its uses. A volume is then
+//! bytes divided by the probability of a use: the expected time until the next one, instead of the
+//! actual one. No cache without knowledge of the future saves more on average, however well it has
+//! learned ([`reads_per_op_min_irm`]). (The average is over the operations of one run, whose volume
+//! is chosen with hindsight: for half a million this is negligible.)
 //!
 //! O(N log N) for N operations, and a few dozen bytes for each.
 
@@ -43,7 +41,7 @@ use tidekv_cache::BlockId;
 use crate::simulation::modelled_trace::{Charges, Request, likely, requests};
 use crate::simulation::simulator::Load;
 
-/// When a value or a pointer can be had.
+/// When a value or a pointer becomes available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fill {
     /// When its key is read.
@@ -52,14 +50,14 @@ pub enum Fill {
     Free,
 }
 
-/// A step of a hull: so much is saved for so much more volume.
+/// A step of a hull: this saving for this additional volume.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     volume: f64,
     saving: f64,
 }
 
-/// How likely an operation is to use a thing.
+/// The probability that an operation uses an object.
 #[derive(Debug, Default)]
 struct Likelihoods {
     blocks: HashMap<BlockId, f64>,
@@ -67,7 +65,7 @@ struct Likelihoods {
 }
 
 impl Likelihoods {
-    /// Of all operations that may come, each with its likelihood.
+    /// Over all possible operations, each with its probability.
     fn of(operations: impl Iterator<Item = (Request, f64)>) -> Self {
         let mut likelihoods = Self::default();
         let mut of_block = |id: &BlockId, likelihood| {
@@ -88,11 +86,11 @@ impl Likelihoods {
     }
 }
 
-/// Collects what could be saved.
+/// Collects the possible savings.
 struct Savings {
     charges: Charges,
     fill: Fill,
-    /// Of a cache that does not know what comes.
+    /// For a cache without knowledge of the future.
     likelihoods: Option<Likelihoods>,
     /// Operations before this one are not counted.
     counted_from: u64,
@@ -100,7 +98,7 @@ struct Savings {
     blocks: HashMap<BlockId, u64>,
     keys: HashMap<u64, u64>,
     steps: Vec<Step>,
-    /// Reads if nothing is kept.
+    /// Reads with an empty cache.
     reads: u64,
 }
 
@@ -120,7 +118,7 @@ impl Savings {
         }
     }
 
-    /// Of a cache that knows of the operations how likely they are.
+    /// For a cache that knows only the probabilities of operations.
     fn of_independent(charges: Charges, likelihoods: Likelihoods, counted_from: u64) -> Self {
         Self { likelihoods: Some(likelihoods), ..Self::new(charges, Fill::Demand, counted_from) }
     }
@@ -151,7 +149,7 @@ impl Savings {
         (self.now - then.max(self.counted_from)) as f64
     }
 
-    /// Volume of a block until this use, if it could be had before.
+    /// Volume of a block until this use, if it was available before.
     fn of_block(&self, id: &BlockId) -> Option<f64> {
         let had = *self.blocks.get(id)?;
         let wait = self
@@ -161,7 +159,8 @@ impl Savings {
         Some(self.charges.block * wait)
     }
 
-    /// Operations for which what is kept of a key, had at `had`, is kept until this use.
+    /// The number of operations for which the object of a key, available at `had`, is kept until
+    /// this use.
     fn wait_of_key(&self, key: u64, had: u64) -> f64 {
         self.likelihoods
             .as_ref()
@@ -206,7 +205,7 @@ impl Savings {
         }
     }
 
-    /// Keeps the steps of the upper hull of some options, of which one may be taken.
+    /// Keeps the steps of the upper hull of alternative options.
     fn take_hull(&mut self, mut options: Vec<Step>) {
         options.sort_by(|one, other| {
             one.volume.total_cmp(&other.volume).then(other.saving.total_cmp(&one.saving))
@@ -231,7 +230,7 @@ impl Savings {
         }));
     }
 
-    /// The least reads with `budget` bytes.
+    /// The fewest reads with `budget` bytes.
     fn reads_min(mut self, budget: f64) -> f64 {
         self.steps.sort_by(|one, other| {
             (other.saving * one.volume).total_cmp(&(one.saving * other.volume))
@@ -249,8 +248,8 @@ impl Savings {
     }
 }
 
-/// The least I/Os per operation over the second half of a run that
-/// [`simulate`](crate::simulation::simulator::simulate) would make of the same arguments.
+/// The fewest I/Os per operation over the second half of a run of
+/// [`simulate`](crate::simulation::simulator::simulate) with the same arguments.
 pub fn reads_per_op_min(
     load: &Load,
     entries: u64,
@@ -264,8 +263,8 @@ pub fn reads_per_op_min(
     savings.reads_min(budget as f64) / (operations - operations / 2) as f64
 }
 
-/// The least I/Os per operation that a cache can be expected to do with over that half, which
-/// does not know what comes, but how likely it is (values and pointers as by [`Fill::Demand`]).
+/// The fewest expected I/Os per operation over that half of a cache that does not know the future,
+/// but its probabilities (values and pointers by [`Fill::Demand`]).
 pub fn reads_per_op_min_irm(
     load: &Load,
     entries: u64,

@@ -1,16 +1,16 @@
-//! A cache that knows what will be asked of it: what could be reached, beside the
-//! [bound](crate::simulation::bound) that nobody can pass.
+//! A cache that knows all future requests: an achievable result, next to the
+//! [bound](crate::simulation::bound) that no cache can exceed.
 //!
-//! Belady's rule for things that differ in size and in what they save. Of some things taken
-//! by lot that one goes which takes most bytes, for longest, by I/O that it will save:
-//! bytes × operations until its next use / saving. A value and a pointer can be had when
-//! their key is read, a block when it is read; what nobody asks for again is not kept. It is
-//! a heuristic: it looks at the next use only, at a group of blocks one by one (each saves
-//! its part of the read), and does not see that a block is of no use where the value is kept.
-//! A value beside its pointer is taken to save the one read that the pointer leaves.
+//! Belady's rule for objects that differ in size and in their savings. Of a random sample of
+//! objects it evicts the one with the highest cost: bytes × operations until its next use / saving.
+//! A value and a pointer are available when their key is read, a block when it is read; an object
+//! without a further use is not kept. It is a heuristic: it considers only the next use and treats
+//! a group of blocks one by one (each saves its part of the read), and does not see that a block is
+//! useless if the value is cached. A value next to its pointer counts as saving the one read that
+//! the pointer does not.
 //!
-//! The operations are made twice: once to learn when each thing is used, once to serve
-//! them. What is held is 16 bytes for each use, and some hundred for each thing.
+//! The operations are generated twice: once to record the uses of each object, once to serve them.
+//! It takes 16 bytes per use, and a few hundred per object.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -20,10 +20,10 @@ use crate::load::dice::Dice;
 use crate::simulation::modelled_trace::{Charges, Request, requests};
 use crate::simulation::simulator::Load;
 
-/// Things that are looked at to choose the one that goes.
+/// The sample size of an eviction.
 const SAMPLES: u64 = 128;
 
-/// What can be kept.
+/// An object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Thing {
     Value(u64),
@@ -31,14 +31,14 @@ enum Thing {
     Block(BlockId),
 }
 
-/// When a thing is asked for, and the I/Os that it saves if it is there.
+/// The time of a use of an object, and the I/Os that it saves if cached.
 #[derive(Debug, Clone, Copy)]
 struct Use {
     at: u64,
     saving: f64,
 }
 
-/// What a request would be spared by, and how many I/Os by each.
+/// The objects that save I/Os of a request, with the saving of each.
 fn uses(request: &Request) -> Vec<(Thing, f64)> {
     match request {
         Request::Get(key, blocks) => {
@@ -56,7 +56,7 @@ fn uses(request: &Request) -> Vec<(Thing, f64)> {
     }
 }
 
-/// All uses of each thing that are still to come, the next one first.
+/// All future uses of each object, the next one first.
 #[derive(Debug, Default)]
 struct Future(HashMap<Thing, VecDeque<Use>>);
 
@@ -71,7 +71,7 @@ impl Future {
         Self(all)
     }
 
-    /// The first use of a thing after `now`. Those before it are forgotten.
+    /// The first use of an object after `now`. Forgets the earlier ones.
     fn next(&mut self, thing: Thing, now: u64) -> Option<Use> {
         let uses = self.0.get_mut(&thing)?;
         while uses.front().is_some_and(|next| next.at <= now) {
@@ -81,7 +81,7 @@ impl Future {
     }
 }
 
-/// A thing that is kept.
+/// A cached object.
 #[derive(Debug, Clone, Copy)]
 struct Kept {
     thing: Thing,
@@ -96,15 +96,15 @@ struct Foresight {
     future: Future,
     now: u64,
     kept: Vec<Kept>,
-    /// Where each thing stands in `kept`.
+    /// The position of each object in `kept`.
     places: HashMap<Thing, usize>,
     bytes: f64,
     dice: Dice,
 }
 
-/// What a cache has for a get.
+/// The cached objects of a get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Held {
+enum CachedPart {
     Value,
     Pointer,
     Nothing,
@@ -116,7 +116,7 @@ impl Foresight {
         Self { charges, budget, future, now: 0, kept, places, bytes: 0.0, dice }
     }
 
-    /// Serves the next operation; the I/Os that it takes.
+    /// Serves the next operation; returns its I/Os.
     fn serve(&mut self, request: &Request) -> u64 {
         let (held, reads) = self.reads(request);
         let home = match request {
@@ -125,9 +125,9 @@ impl Foresight {
         };
         for (thing, _) in uses(request) {
             let is_had = match held {
-                Held::Value => false,
-                Held::Pointer => matches!(thing, Thing::Value(_)) || Some(thing) == home,
-                Held::Nothing => true,
+                CachedPart::Value => false,
+                CachedPart::Pointer => matches!(thing, Thing::Value(_)) || Some(thing) == home,
+                CachedPart::Nothing => true,
             };
             let next = self.future.next(thing, self.now);
             match (self.places.get(&thing).copied(), next) {
@@ -145,20 +145,21 @@ impl Foresight {
         reads
     }
 
-    fn reads(&self, request: &Request) -> (Held, u64) {
+    fn reads(&self, request: &Request) -> (CachedPart, u64) {
         let has = |thing| self.places.contains_key(&thing);
         let is_missing = |id: &&BlockId| !has(Thing::Block(**id));
         match request {
-            Request::Get(key, _) if has(Thing::Value(*key)) => (Held::Value, 0),
-            Request::Get(key, blocks) if has(Thing::Pointer(*key)) => {
-                (Held::Pointer, blocks.last().iter().filter(|id| is_missing(id)).count() as u64)
-            }
+            Request::Get(key, _) if has(Thing::Value(*key)) => (CachedPart::Value, 0),
+            Request::Get(key, blocks) if has(Thing::Pointer(*key)) => (
+                CachedPart::Pointer,
+                blocks.last().iter().filter(|id| is_missing(id)).count() as u64,
+            ),
             Request::Get(_, blocks) => {
-                (Held::Nothing, blocks.iter().filter(is_missing).count() as u64)
+                (CachedPart::Nothing, blocks.iter().filter(is_missing).count() as u64)
             }
             Request::Scan(groups) => {
                 let is_read = |group: &&Vec<BlockId>| group.iter().any(|id| is_missing(&id));
-                (Held::Nothing, groups.iter().filter(is_read).count() as u64)
+                (CachedPart::Nothing, groups.iter().filter(is_read).count() as u64)
             }
         }
     }
@@ -183,7 +184,7 @@ impl Foresight {
         }
     }
 
-    /// Where the thing stands that is to go, of those looked at.
+    /// The position of the object to evict, of the sample.
     fn worst(&mut self) -> usize {
         let count = self.kept.len() as u64;
         let places: Vec<usize> = match count <= SAMPLES {
@@ -195,7 +196,7 @@ impl Foresight {
         worst.expect("what is over its budget keeps something").0
     }
 
-    /// Bytes, times the operations until a thing is used, by I/O that it saves then.
+    /// Bytes times the operations until the next use of an object, per I/O saved then.
     fn cost(&self, kept: &Kept) -> f64 {
         let saving = match kept.thing {
             Thing::Value(key) if self.places.contains_key(&Thing::Pointer(key)) => 1.0,
@@ -205,9 +206,9 @@ impl Foresight {
     }
 }
 
-/// I/Os per operation, over the second half of a run that
-/// [`simulate`](crate::simulation::simulator::simulate) would make of the same arguments, of a cache of
-/// `budget` bytes that knows what comes.
+/// I/Os per operation, over the second half of a run of
+/// [`simulate`](crate::simulation::simulator::simulate) with the same arguments, of a cache of
+/// `budget` bytes that knows the future.
 pub fn reads_per_op_foreseen(
     load: &Load,
     entries: u64,
@@ -251,9 +252,9 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_read_once_and_what_does_not_always() {
+    fn fitting_objects_are_read_once_and_others_always() {
         let trace = [get(0), get(1), get(0), get(1), get(0)];
-        // The second key's lookup finds the block that both need.
+        // The second key's lookup uses the block that both need.
         assert_eq!(reads(100.0, &trace), [2, 1, 0, 0, 0]);
         assert_eq!(reads(0.0, &trace), [2; 5]);
         // A pointer saves one of two.
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_sooner_stays() {
+    fn the_object_with_the_sooner_use_is_kept() {
         // Room for the value and the pointer of one: 1 is needed first, then 0.
         let trace = [get(0), get(1), get(1), get(2), get(0), get(0)];
         assert_eq!(reads(3.0, &trace), [2, 2, 0, 2, 2, 0]);
@@ -275,9 +276,9 @@ mod tests {
         assert_eq!(reads(4.0, &trace)[3], 1);
     }
 
-    /// Between the bound and what policies do that do not know the future.
+    /// Between the bound and policies that do not know the future.
     #[test]
-    fn it_stands_between_the_bound_and_the_policies() {
+    fn foresight_is_between_the_bound_and_the_policies() {
         use crate::simulation::bound::{Fill, reads_per_op_min};
         let entries = 50_000;
         for (scans, percent) in [(0.0, 1.0), (0.5, 5.0), (1.0, 5.0)] {

@@ -1,5 +1,5 @@
-//! Cache policies without an engine: over a modelled tree, beside the least reads that any policy
-//! could do with and beside a cache that knows what comes.
+//! Cache policies without an engine: over a modelled tree, compared with the fewest reads of any
+//! policy and with a cache that knows the future.
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 

@@ -1,13 +1,13 @@
-//! The operations of a load over a [`ModelledTree`], each with the blocks that it cannot do
-//! without: what bounds, and caches that know the future, are worked out from.
+//! The operations of a load over a [`ModelledTree`], each with its required blocks: the input of
+//! bounds and of caches that know the future.
 //!
-//! They are those that [`simulate`](crate::simulation::simulator::simulate) makes of the same
-//! arguments. **Scans** read neighbours at once, in the store as well as in the simulation:
-//! missing blocks that stand together are one group, and one read. An index block that would
-//! come between its data blocks is taken to divide none, which only makes reads fewer. The
-//! filter of the run that has the key is of no use to anybody who knows that, and `adaptive`
-//! often does without it: it is not there. The others are, though a cache that happens to
-//! hold index and data block of such a run could do without its filter too.
+//! They are the operations of [`simulate`](crate::simulation::simulator::simulate) with the same
+//! arguments. **Scans** read adjacent blocks at once, in the store as well as in the simulation:
+//! adjacent missing blocks are one group, and one read. An index block between its data blocks
+//! counts as not splitting them, which only reduces reads. The filter of the run that has the key
+//! is of no use to an omniscient cache, and `adaptive` often omits it: it is not included. The
+//! others are, though a cache with the index and data block of such a run could omit its filter
+//! too.
 
 use tidekv_cache::KvEntry;
 use tidekv_cache::{BlockCache, BlockId, BlockKind, KP_ENTRY_BYTES, Name};
@@ -20,13 +20,13 @@ use crate::simulation::simulator::{ENTRY_BYTES, Load, SCAN_ENTRIES, VALUE, stand
 /// One operation.
 #[derive(Debug, Clone)]
 pub(crate) enum Request {
-    /// The key, and the blocks that its lookup cannot do without; the last one holds it.
+    /// The key, and the required blocks of its lookup; the last one contains it.
     Get(u64, Vec<BlockId>),
-    /// Groups of blocks, of which each that is not there whole takes a read.
+    /// Groups of blocks; each incomplete group takes a read.
     Scan(Vec<Vec<BlockId>>),
 }
 
-/// Bytes that things take in the product's caches, without tables, sketches and ghosts.
+/// Bytes of objects in the product's caches, without tables, sketches and ghosts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Charges {
     pub(crate) value: f64,
@@ -35,7 +35,7 @@ pub(crate) struct Charges {
 }
 
 impl Charges {
-    /// Of the entries of modelled trees.
+    /// Those of the entries of modelled trees.
     pub(crate) fn of_entries() -> Self {
         let key = key_of(0);
         let name = Name { keyspace: 0, key: &key };
@@ -67,7 +67,7 @@ pub(crate) fn requests(
     })
 }
 
-/// Each operation that [`requests`] may make of the same arguments, with its likelihood.
+/// Each operation that [`requests`] may generate with the same arguments, with its probability.
 pub(crate) fn likely(load: &Load, entries: u64, seed: u64) -> impl Iterator<Item = (Request, f64)> {
     let tree = ModelledTree::new(entries, ENTRY_BYTES);
     let scans = load.scans;
@@ -93,7 +93,7 @@ fn blocks(tree: &ModelledTree, index: u64) -> Vec<BlockId> {
     blocks
 }
 
-/// The blocks of a scan, those together that one read could bring.
+/// The blocks of a scan, grouped by read.
 fn groups(tree: &ModelledTree, index: u64) -> Vec<Vec<BlockId>> {
     let mut groups: Vec<Vec<BlockId>> = Vec::new();
     tree.scan(index, SCAN_ENTRIES, |(id, _)| {

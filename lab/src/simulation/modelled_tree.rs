@@ -1,17 +1,16 @@
-//! A tree that is only counted: which blocks a lookup or a scan touches, on which
-//! level a key is found.
+//! A tree that is only counted: the blocks of a lookup or a scan, and the level of a key.
 //!
 //! ```text
-//! level 0   2 tables    1/2000 of the entries each   ┐ every key is found on one
-//! level 1   one run     1/1000                       │ level, by lot; the levels
-//! level 2   one run     1/100                        │ above it have its filter and,
-//! level 3   one run     1/10                         │ once in a hundred, a match that
-//! level 4   one run     the rest                     ┘ is none
+//! level 0   2 tables    1/2000 of the entries each   ┐ every key is on one random
+//! level 1   one run     1/1000                       │ level; the levels above it
+//! level 2   one run     1/100                        │ have its filter and, once
+//! level 3   one run     1/10                         │ in a hundred, a false
+//! level 4   one run     the rest                     ┘ positive
 //! ```
 //!
-//! Blocks are 4 KiB. Data blocks hold as many entries as fit; filters take ten bits a
-//! key; an index block names 160 data blocks. All three are read through the cache of
-//! blocks. What stands above them is in memory.
+//! Blocks are 4 KiB. Data blocks hold the entries that fit; filters take ten bits per key; an index
+//! block names 160 data blocks. All three are read through the block cache. The levels above them
+//! are in memory.
 
 use tidekv_cache::{BlockId, BlockKind};
 
@@ -21,11 +20,11 @@ use crate::load::dice::mix;
 pub const BLOCK_BYTES: usize = 4096;
 /// Tables of level 0.
 pub const LEVEL0_TABLES: u8 = 2;
-/// Keys to a block of filter.
+/// Keys per filter block.
 const FILTER_KEYS: u64 = BLOCK_BYTES as u64 * 8 / 10;
-/// Data blocks to a block of index.
+/// Data blocks per index block.
 const INDEX_BLOCKS: u64 = 160;
-/// Of so many filters that do not have the key, one says that they might.
+/// One in this number of filters without the key is a false positive.
 const FALSE_MATCHES: u64 = 100;
 
 /// A sorted run: a table of level 0, or a level below.
@@ -46,10 +45,10 @@ pub struct ModelledTree {
 /// A block of the tree.
 pub type Touched = (BlockId, BlockKind);
 
-/// A block that a lookup wants.
+/// A block that a lookup needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wanted {
-    /// Which.
+    /// The block.
     pub block: Touched,
     /// The number of its run.
     pub run: usize,
@@ -74,31 +73,31 @@ impl ModelledTree {
         self.entries.div_ceil(self.entries_per_block) * BLOCK_BYTES as u64
     }
 
-    /// The run that holds the key of entry `index`.
+    /// The run with the key of entry `index`.
     fn home(&self, index: u64) -> usize {
-        let mut lot = mix(index ^ 0x7EA5) % self.entries;
+        let mut hash = mix(index ^ 0x7EA5) % self.entries;
         for (run, Run { entries, .. }) in self.runs.iter().enumerate() {
-            if lot < *entries {
+            if hash < *entries {
                 return run;
             }
-            lot -= entries;
+            hash -= entries;
         }
         self.runs.len() - 1
     }
 
-    /// The level that the key of entry `index` is found on.
+    /// The level with the key of entry `index`.
     pub fn level(&self, index: u64) -> u8 {
         self.runs[self.home(index)].level
     }
 
-    /// The data block that holds the key of entry `index`.
+    /// The data block with the key of entry `index`.
     pub fn data_block(&self, index: u64) -> BlockId {
         let run = self.home(index);
         self.block(run, BlockKind::Data, self.position(run, index)).0
     }
 
-    /// Has `touch` see the blocks that a lookup of entry `index` needs, in their order, and
-    /// say of a filter whether the lookup goes on without it.
+    /// Passes the blocks that a lookup of entry `index` needs to `touch`, in their order; for a
+    /// filter it returns whether the lookup proceeds without it.
     pub fn lookup(&self, index: u64, mut touch: impl FnMut(Wanted) -> bool) {
         let home = self.home(index);
         for run in 0..=home {
@@ -108,20 +107,20 @@ impl ModelledTree {
                 Wanted { block: self.block(run, kind, position), run, is_absent }
             };
             let is_skipped = touch(wanted(BlockKind::Filter));
-            let lot = mix(index ^ (run as u64) << 56);
-            if run == home || is_skipped || lot.is_multiple_of(FALSE_MATCHES) {
+            let hash = mix(index ^ (run as u64) << 56);
+            if run == home || is_skipped || hash.is_multiple_of(FALSE_MATCHES) {
                 touch(wanted(BlockKind::Index));
                 touch(wanted(BlockKind::Data));
             }
         }
     }
 
-    /// How many runs there are.
+    /// The number of runs.
     pub fn runs(&self) -> usize {
         self.runs.len()
     }
 
-    /// Has `touch` see the blocks that a scan of `len` entries from `index` on needs.
+    /// Passes the blocks that a scan of `len` entries from `index` on needs to `touch`.
     pub fn scan(&self, index: u64, len: u64, mut touch: impl FnMut(Touched)) {
         let end = (index + len).min(self.entries - 1);
         for run in 0..self.runs.len() {
@@ -139,7 +138,7 @@ impl ModelledTree {
         }
     }
 
-    /// Where the key of entry `index` stands, or would, among those of a run.
+    /// The position of the key of entry `index` among those of a run.
     fn position(&self, run: usize, index: u64) -> u64 {
         let entries = u128::from(self.runs[run].entries);
         (u128::from(index) * entries / u128::from(self.entries)) as u64
@@ -188,7 +187,7 @@ mod tests {
             counts.push(touched.len());
         }
         let mean = counts.iter().sum::<usize>() as f64 / counts.len() as f64;
-        // An index and a data block a run, 2.5 more of the last one and a few.
+        // An index and a data block per run, 2.5 more of the last one and a few.
         assert!((14.0..16.5).contains(&mean), "{mean}");
     }
 }

@@ -1,9 +1,8 @@
-//! The cache policies alone: the product's own code over a [`ModelledTree`], counting
-//! storage I/Os.
+//! The cache policies alone: the product's own code over a [`ModelledTree`], counting storage I/Os.
 //!
-//! One thread, one shard of each component, no store and no time. The budget pays for
-//! entries, sketches and ghosts. A run of a million operations takes a second, so
-//! policies can be tried against each other before the engine runs them.
+//! One thread, one shard per component, no store and no time. The budget includes entries, sketches
+//! and ghosts. A run of a million operations takes a second, so policies can be compared before the
+//! engine runs them.
 
 use tidekv_cache::KvEntry;
 use tidekv_cache::Pointer;
@@ -20,25 +19,25 @@ use crate::simulation::modelled_tree::{BLOCK_BYTES, LEVEL0_TABLES, ModelledTree,
 
 /// Entries of a scan.
 pub(crate) const SCAN_ENTRIES: u64 = 100;
-/// Missing blocks that stand so near to each other are one read, as in the store.
+/// Missing blocks within this distance are one read, as in the store.
 const GAP_BYTES_MAX: u64 = 16 << 10;
 /// Bytes of a value.
 pub(crate) const VALUE: [u8; 100] = [7; 100];
 /// Bytes of an entry: key and value.
 pub(crate) const ENTRY_BYTES: usize = 116;
 
-/// What is asked of the caches.
+/// The requests of the caches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Load {
-    /// As rows name it.
+    /// Its name in rows.
     pub name: &'static str,
-    /// Which keys are asked for.
+    /// The key distribution.
     pub choice: Choice,
-    /// Of the operations, those that are scans; the others are gets.
+    /// The fraction of scans; the other operations are gets.
     pub scans: f64,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outcome {
     /// Storage I/Os per operation, over the second half of the run.
@@ -51,14 +50,14 @@ pub struct Outcome {
 #[derive(Debug, Default)]
 struct Reads {
     all: u64,
-    /// Of these, that of the data block that holds the key.
+    /// The I/O of the data block with the key among them.
     of_data: u8,
 }
 
 struct Simulation {
     tree: ModelledTree,
     caches: Caches<()>,
-    /// Of each run.
+    /// Per run.
     filter_worths: Vec<FilterWorth>,
     gets: u64,
     reads: u64,
@@ -125,7 +124,7 @@ impl Simulation {
         let name = Name { keyspace: 0, key: &key };
         let hash = hash_of(name);
         let epoch = caches.point().epoch(hash);
-        let is_lesson = should_sample_hit(self.gets);
+        let is_sampled = should_sample_hit(self.gets);
         self.gets += 1;
         let found = caches.point().lookup(hash, name, |_| Some(()));
         let home = tree.data_block(index);
@@ -142,7 +141,7 @@ impl Simulation {
         }
         let entry = KvEntry { name, stamp: 0, value: &VALUE, level: tree.level(index) };
         if reads.all == 0 && !caches.point().caches_memory_hits() {
-            if is_lesson {
+            if is_sampled {
                 caches.offer_memory_hit(hash, epoch, entry);
             }
             return;
@@ -159,46 +158,46 @@ impl Simulation {
         caches.note_reads(reads.all as u32);
     }
 
-    /// Goes through the runs, for the key of that hash if for one.
+    /// Visits the runs, for a key hash if it is a lookup of one key.
     fn walk(&self, index: u64, hash: Option<u64>) -> Reads {
         let mut reads = Reads::default();
-        let mut lesson: Option<(usize, FilteredLookup)> = None;
-        let note = |lesson: Option<(usize, FilteredLookup)>| {
-            if let Some((run, lookup)) = lesson {
+        let mut filter_sample: Option<(usize, FilteredLookup)> = None;
+        let note = |filter_sample: Option<(usize, FilteredLookup)>| {
+            if let Some((run, lookup)) = filter_sample {
                 self.filter_worths[run].note(lookup);
             }
         };
         self.tree.lookup(index, |Wanted { block, run, is_absent }| {
             let before = reads.all;
-            // Of the data blocks the last one holds the key.
+            // The last data block has the key.
             reads.of_data = 0;
             if block.1 != BlockKind::Filter {
                 touch(&self.caches, hash, &mut reads, block);
-                if let Some((_, lookup)) = &mut lesson {
+                if let Some((_, lookup)) = &mut filter_sample {
                     let is_read = reads.all > before || block.1 == BlockKind::Data;
                     *lookup.reads_behind.get_or_insert(0) += u32::from(is_read);
                 }
                 return false;
             }
-            note(lesson.take());
+            note(filter_sample.take());
             let tag = BlockTag { keyspace: 0, kind: block.1 };
             let filter = (&self.filter_worths[run], BLOCK_BYTES);
-            let (look, is_lesson) = self.caches.blocks().look_for(block.0, tag, filter, |()| ());
-            if look != FilterLookup::Hit(()) || is_lesson {
-                lesson = Some((run, FilteredLookup { is_absent, reads_behind: None }));
+            let (look, is_sampled) = self.caches.blocks().look_for(block.0, tag, filter, |()| ());
+            if look != FilterLookup::Hit(()) || is_sampled {
+                filter_sample = Some((run, FilteredLookup { is_absent, reads_behind: None }));
             }
             if look == FilterLookup::Read {
                 read(&self.caches, hash, &mut reads, block);
             }
             look == FilterLookup::Skip
         });
-        note(lesson);
+        note(filter_sample);
         reads
     }
 
     fn scan(&mut self, index: u64) {
         let (tree, caches) = (&self.tree, &self.caches);
-        // What is missing and stands together is one read, as in the store.
+        // Adjacent missing blocks are one read, as in the store.
         let mut run: Vec<(BlockId, BlockTag)> = Vec::new();
         let mut reads = 0;
         let mut read = |run: &mut Vec<(BlockId, BlockTag)>| {
@@ -229,12 +228,12 @@ impl Simulation {
     }
 }
 
-/// Whether two blocks that are missing, the later one behind, are one read.
+/// Whether two missing blocks, the later one second, are one read.
 pub(crate) fn stands_together(last: BlockId, id: BlockId) -> bool {
     last.table == id.table && id.offset - last.offset <= GAP_BYTES_MAX + BLOCK_BYTES as u64
 }
 
-/// A block is wanted, by a lookup of the key of that hash if by one.
+/// Accesses a block, for a key hash if it is a lookup of one key.
 fn touch(caches: &Caches<()>, hash: Option<u64>, reads: &mut Reads, (id, kind): Touched) {
     let tag = BlockTag { keyspace: 0, kind };
     if caches.blocks().get(id, tag).is_none() {
@@ -242,7 +241,7 @@ fn touch(caches: &Caches<()>, hash: Option<u64>, reads: &mut Reads, (id, kind): 
     }
 }
 
-/// A block is read that is not there.
+/// Reads a missing block.
 fn read(caches: &Caches<()>, hash: Option<u64>, reads: &mut Reads, (id, kind): Touched) {
     let tag = BlockTag { keyspace: 0, kind };
     let blocks = caches.blocks();
@@ -278,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tide_finds_what_scattered_keys_need() {
+    fn adaptive_finds_the_split_for_scattered_keys() {
         let load = load(Choice::Hot { entries: 0.01, operations: 0.9, run: 1 }, 0.0);
         let (lru, tide) =
             (reads(CachePolicy::BlockOnly, &load, 5.0), reads(CachePolicy::Adaptive, &load, 5.0));
@@ -286,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tide_leaves_scans_their_blocks() {
+    fn adaptive_keeps_blocks_for_scans() {
         let load = load(Choice::Zipf { alpha: 0.99, is_scattered: true }, 1.0);
         let blocks = reads(CachePolicy::Fixed { kv: 0, kp: 0 }, &load, 5.0);
         let tide = reads(CachePolicy::Adaptive, &load, 5.0);
@@ -294,7 +293,7 @@ mod tests {
         assert!(blocks < reads(CachePolicy::BlockOnly, &load, 5.0));
     }
 
-    /// Fixed splits once had the sketch's bytes and the ghosts' for nothing.
+    /// In an earlier version, fixed splits did not pay for the sketch and the ghosts.
     #[test]
     fn every_split_has_the_same_bytes() {
         let load = load(Choice::Uniform, 0.0);
@@ -308,8 +307,8 @@ mod tests {
         assert_eq!(bytes(CachePolicy::BlockOnly), 200_000);
     }
 
-    /// What the design's simulator said of AC-Key: it finds scattered hot keys, and
-    /// starves the blocks where keys have a long tail.
+    /// The design's simulator showed of AC-Key: it finds scattered hot keys, and leaves too little
+    /// for blocks where keys have a long tail.
     #[test]
     fn hac_wins_where_keys_are_hot_and_loses_on_a_long_tail() {
         let hot = load(Choice::Hot { entries: 0.01, operations: 0.9, run: 1 }, 0.0);
@@ -323,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_queue_sorts_scans_out() {
+    fn a_small_queue_filters_scans() {
         let load = load(Choice::Zipf { alpha: 0.99, is_scattered: true }, 1.0);
         let lru = reads(CachePolicy::BlockOnly, &load, 5.0);
         let clock = reads(CachePolicy::BlockClock, &load, 5.0);
@@ -331,15 +330,15 @@ mod tests {
         assert!(s3_fifo < 0.9 * lru && clock < lru, "{s3_fifo} and {clock} against {lru}");
     }
 
-    /// Two are about changes of the tree, which does not change.
+    /// Two concern changes of the tree, which does not change.
     #[test]
-    fn every_idea_makes_a_difference() {
+    fn every_mechanism_has_an_effect() {
         let load = load(Choice::Zipf { alpha: 0.99, is_scattered: true }, 0.2);
         let tide = reads(CachePolicy::Adaptive, &load, 5.0);
-        for (idea, name) in Ablations::all() {
+        for (ablation, name) in Ablations::all() {
             let without =
-                reads(CachePolicy::AdaptiveWithout(Ablations::NONE.and(idea)), &load, 5.0);
-            let is_of_changes = matches!(idea, Ablation::Repair | Ablation::Sync);
+                reads(CachePolicy::AdaptiveWithout(Ablations::NONE.and(ablation)), &load, 5.0);
+            let is_of_changes = matches!(ablation, Ablation::Repair | Ablation::Sync);
             assert_eq!(
                 without == tide,
                 is_of_changes,

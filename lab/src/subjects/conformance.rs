@@ -1,18 +1,17 @@
-//! What every subject must do, for the tests of crates that bring one.
+//! The conformance test of subjects, for the tests of modules that define one.
 
 use crate::subject::Subject;
 
-/// Puts a store that `open` opens, in the same directory every time, through all
-/// that the lab asks of one.
+/// Tests all operations of the lab on a store that `open` opens, in the same directory every time.
 ///
 /// # Panics
-/// If it does otherwise.
+/// If it deviates.
 pub fn check(open: impl Fn() -> Box<dyn Subject>) {
     write(open());
     read(open());
 }
 
-/// A hundred entries but for one, settled.
+/// A hundred entries except one, settled.
 fn write(subject: Box<dyn Subject>) {
     for number in 0..100u8 {
         subject.put(&[b'k', number], &[number; 50]).expect("a put succeeds");
@@ -27,7 +26,7 @@ fn write(subject: Box<dyn Subject>) {
     subject.close().expect("it closes");
 }
 
-/// The same entries, in a store that was opened again.
+/// The same entries, after a reopen.
 fn read(subject: Box<dyn Subject>) {
     let mut seen = Vec::new();
     let is_there = subject.get(&[b'k', 8], &mut |value| seen = value.to_vec());

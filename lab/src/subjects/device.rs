@@ -1,8 +1,8 @@
-//! The device itself as a subject: what cold gets could come to at best.
+//! The device itself as a subject: the upper bound of cold gets.
 //!
-//! A get reads 4 KiB of a table of a store that another subject has built, at a place by
-//! lot, through the same seam and past the page cache like the store, and answers with a
-//! value that it makes. As many reads are under way as there are threads.
+//! A get reads 4 KiB of a table of a store that another subject has built, at a random position,
+//! through the same I/O layer and with direct I/O like the store, and returns a generated value.
+//! The number of pending reads is the number of threads.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use crate::subject::{Counts, Hold, Search, Settings, Subject, SubjectRecord};
 /// Reads at random.
 pub const DEVICE_READS: SubjectRecord = SubjectRecord {
     name: "device:reads",
-    about: "no store: reads 4 KiB of its tables at random, past the page cache, a read for each \
-            thread at a time",
+    about: "no store: reads 4 KiB of its tables at random with direct I/O, one read per thread \
+            at a time",
     is_default: false,
     format: "tidekv",
     uses_kernel_cache: false,
@@ -31,11 +31,11 @@ pub const DEVICE_READS: SubjectRecord = SubjectRecord {
 };
 
 const READ_BYTES: u64 = 4096;
-/// The length that the drive expects of values.
+/// The length of values that the drive expects.
 const VALUE_BYTES: usize = 100;
 
 struct Device {
-    /// With the number of whole reads that each has room for.
+    /// With the number of whole reads in each.
     files: Vec<(Arc<dyn File>, u64)>,
     room: u64,
     reads: AtomicU64,

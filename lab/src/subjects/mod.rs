@@ -1,11 +1,11 @@
-//! The subjects that every build has: TideKV's store and its cache of objects, other indexes over
-//! the same flash, caches behind a socket, and the device alone.
+//! The subjects of every build: TideKV's store and its object cache, other indexes on the same
+//! flash, caches behind a socket, and the device alone.
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 
 pub mod conformance;
 pub mod device;
-pub mod tide;
+pub mod tidekv;
 pub mod tiered;
 pub mod indexes;
 pub mod served;

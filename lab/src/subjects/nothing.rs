@@ -1,4 +1,4 @@
-//! The subject that does nothing: what remains is the cost of the drive.
+//! The subject without an implementation: it measures the cost of the drive.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use crate::load::keys::number_of;
 use crate::load::values::Values;
 use crate::subject::{Counts, Hold, Search, Settings, Subject, SubjectRecord};
 
-/// Answers at once what the drive expects.
+/// Returns the expected results immediately.
 pub(crate) const NOTHING: SubjectRecord = SubjectRecord {
     name: "nothing",
-    about: "no store at all: what an operation of the drive costs by itself",
+    about: "no store: the cost of an operation of the drive itself",
     is_default: true,
     format: "nothing",
     uses_kernel_cache: false,
@@ -20,7 +20,7 @@ pub(crate) const NOTHING: SubjectRecord = SubjectRecord {
     open: |_: &Path, _: &Settings| Ok(Box::new(Nothing { value: value() })),
 };
 
-/// The length that the drive expects of its values.
+/// The length of values that the drive expects.
 pub(crate) const VALUE_BYTES: usize = 100;
 
 struct Nothing {

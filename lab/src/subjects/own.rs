@@ -3,22 +3,22 @@
 use crate::subject::SubjectRecord;
 use crate::subjects::indexes;
 use crate::subjects::served;
-use crate::subjects::tide;
+use crate::subjects::tidekv;
 use crate::subjects::tiered;
 
-/// All of them: the store, the cache of objects, and what they are held against.
+/// All of them: the store, the object cache, and their baselines.
 pub const SUBJECTS: &[SubjectRecord] = &[
-    tide::TIDEKV,
-    tide::TIDEKV_BLOCK_LRU,
-    tide::TIDEKV_KV_ONLY,
-    tide::TIDEKV_KP_ONLY,
-    tide::TIDEKV_BLOCK_ADMISSION,
-    tide::TIDEKV_HAC,
-    tide::TIDEKV_OFFLINE,
-    tide::TIDEKV_BLOCK_CLOCK,
-    tide::TIDEKV_BLOCK_S3_FIFO,
-    tide::TIDEKV_BEST_SPLIT,
-    tide::TIDEKV_BEST_AT_SWITCH,
+    tidekv::TIDEKV,
+    tidekv::TIDEKV_BLOCK_LRU,
+    tidekv::TIDEKV_KV_ONLY,
+    tidekv::TIDEKV_KP_ONLY,
+    tidekv::TIDEKV_BLOCK_ADMISSION,
+    tidekv::TIDEKV_HAC,
+    tidekv::TIDEKV_OFFLINE,
+    tidekv::TIDEKV_BLOCK_CLOCK,
+    tidekv::TIDEKV_BLOCK_S3_FIFO,
+    tidekv::TIDEKV_BEST_SPLIT,
+    tidekv::TIDEKV_BEST_AT_SWITCH,
     crate::subjects::device::DEVICE_READS,
     tiered::TIDEKV_CACHE,
     served::TIDEKV_CACHE_SERVED,
@@ -31,6 +31,6 @@ pub const SUBJECTS: &[SubjectRecord] = &[
     indexes::DEVICE_OBJECTS,
 ];
 
-/// TideKV as it comes, in each of its forms: what targets that compare subjects are about.
+/// TideKV with its defaults, in each of its forms: the subjects of targets.
 pub(crate) const AS_IT_COMES: &[&str] =
-    &[tide::TIDEKV.name, tiered::TIDEKV_CACHE.name, served::TIDEKV_CACHE_SERVED.name];
+    &[tidekv::TIDEKV.name, tiered::TIDEKV_CACHE.name, served::TIDEKV_CACHE_SERVED.name];

@@ -1,4 +1,4 @@
-//! TideKV's cache of objects as a subject: in this process, through its public face.
+//! TideKV's object cache as a subject: in this process, through its public API.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::subject::{
     Counts, FlashSettings, Hold, ObjectCounts, Search, Settings, Subject, SubjectRecord,
 };
 
-/// The cache as it comes.
+/// The cache with its defaults.
 pub const TIDEKV_CACHE: SubjectRecord = SubjectRecord {
     name: "tidekv:cache",
-    about: "TideKV's cache tier as it comes, in this process: DRAM for hot objects, write buffers \
-            and the hot part of the index, direct I/O for objects on flash",
+    about: "TideKV's cache tier with its defaults, in this process: DRAM for hot objects, write \
+            buffers and the hot part of the index, direct I/O for objects on flash",
     is_default: false,
     format: "tidekv-cache",
     uses_kernel_cache: true,
@@ -28,33 +28,33 @@ pub const TIDEKV_CACHE: SubjectRecord = SubjectRecord {
     },
 };
 
-/// Says that subjects that keep no more than a cache does cannot do what a store can.
+/// The error for operations that a store supports and a cache does not.
 pub fn cannot(what: &str) -> Failure {
     Failure::usage(format!("a cache of objects cannot {what}"))
 }
 
-/// The flash that a cache is to have.
+/// The flash of a cache.
 ///
 /// # Errors
-/// Where the settings have none.
+/// If the settings have none.
 pub fn flash_of(settings: &Settings) -> Result<&FlashSettings> {
     let none = || Failure::usage("a cache of objects is measured where there is flash");
     settings.flash.as_ref().ok_or_else(none)
 }
 
-/// So many devices of so many bytes each, as files in `directory`.
+/// A number of devices of equal size, as files in `directory`.
 pub(crate) fn flash_in(directory: &Path, devices: u64, bytes_each: u64) -> Vec<FlashOptions> {
     let path = |number| directory.join(format!("flash-{number}"));
     (0..devices).map(|number| FlashOptions { path: path(number), bytes: bytes_each }).collect()
 }
 
-/// Opens a cache wherever `around` is.
+/// Opens a cache in the environment `around`.
 pub(crate) fn open(options: &Options, around: &Environment) -> Result<Cache> {
     Cache::open(options, around)
         .map_err(|error| Failure::new(format!("could not open the cache: {error}")))
 }
 
-/// An object with this value and nothing else to it, for `cache`.
+/// An object with this value and default metadata, for `cache`.
 pub(crate) fn plain(cache: &Cache, value: Bytes) -> Object {
     let version = cache.next_version();
     Object { value, flags: 0, deadline: Deadline::NEVER, version, marks: 0 }
@@ -62,14 +62,14 @@ pub(crate) fn plain(cache: &Cache, value: Bytes) -> Object {
 
 struct Tiered {
     cache: Cache,
-    /// What is put waits for flash, rather than to be dropped when there is too much of it.
+    /// A put waits for flash, instead of dropping writes when there are too many.
     waits: bool,
 }
 
-/// Opens the cache that `settings` ask for in `directory`.
+/// Opens the cache of `settings` in `directory`.
 ///
 /// # Errors
-/// Where they have no flash, or it cannot be opened.
+/// If they have no flash, or it cannot be opened.
 pub fn open_cache(directory: &Path, settings: &Settings) -> Result<Cache> {
     let flash = flash_of(settings)?;
     let options = Options {
@@ -84,7 +84,7 @@ pub fn open_cache(directory: &Path, settings: &Settings) -> Result<Cache> {
     open(&options, &Environment::new(storage, Arc::new(SystemClock::new())))
 }
 
-/// What a cache has counted since it was opened.
+/// The counters of a cache since its open.
 pub fn counts_of(cache: &Cache) -> Counts {
     let stats = cache.stats();
     let mut objects = ObjectCounts {
@@ -108,7 +108,7 @@ pub fn counts_of(cache: &Cache) -> Counts {
             + counts.metadata_bytes_written;
         objects.flash_objects += device.objects;
         objects.index_bytes += device.index_bytes;
-        // Of what stands around segments each has its part.
+        // The fixed overhead is divided among segments.
         let share = device.segments as f64 / device.segments_max.max(1) as f64;
         objects.flash_bytes_taken += (device.bytes as f64 * share) as u64;
         reads += counts.index_reads + counts.object_reads;

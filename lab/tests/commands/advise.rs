@@ -1,4 +1,4 @@
-//! `tidekv-lab advise`: traces in several formats, data of a store, and what is said of them.
+//! `tidekv-lab advise`: traces in several formats, data of a store, and the recommendations.
 
 use std::path::Path;
 
@@ -37,7 +37,7 @@ fn csv() -> String {
 }
 
 #[test]
-fn a_trace_is_measured_with_what_is_worth_a_try() {
+fn a_trace_is_measured_with_each_candidate_setting() {
     let place = TestDirectory::new();
     let trace = place.write("requests.csv", csv() + "broken\n");
     let done = advise(&place, &["--trace", text(&trace), "--cache", "5%,20KiB"]);
@@ -45,16 +45,16 @@ fn a_trace_is_measured_with_what_is_worth_a_try() {
     let out = done.text();
     for says in [
         "requests.csv: 2,000 requests (80 % gets, 10 % puts, 10 % scans) of 252 keys, ",
-        "1 lines are broken; the first: line 2002: ",
+        "1 malformed lines skipped; the first: line 2002: ",
         "With a cache of 20 KiB:",
-        "tidekv:tide with its usual settings: ",
+        "tidekv:tide with its default settings: ",
         "    policy block-only: ",
         "    Advice: ",
     ] {
         assert!(out.contains(says), "{says:?} is not in {out}");
     }
     let rows = rows(&place);
-    // Two sizes, three policies and a filter; and two turns more of each where something was kept.
+    // Two sizes, three policies and a filter; and two more turns of each if a change was kept.
     assert_eq!(rows.iter().filter(|row| row["params"].get("round").is_none()).count(), 8);
     for row in &rows {
         assert_eq!(
@@ -66,12 +66,12 @@ fn a_trace_is_measured_with_what_is_worth_a_try() {
         assert!(row["metrics"]["reads_per_op"].as_f64().unwrap() > 0.0, "{row}");
         assert!(row["metrics"]["p99_us"].as_f64().unwrap() > 0.0, "{row}");
     }
-    // All was measured before.
+    // All were measured before.
     let turns = || std::fs::read_to_string(place.file("results").join("turns.jsonl")).unwrap();
     let before = turns();
     let again = advise(&place, &["--trace", text(&trace), "--cache", "5%,20KiB"]);
     assert_eq!((again.text(), turns()), (out, before.clone()));
-    // Another trace of that name, with as many requests of as many keys, is another one.
+    // Another trace with that name and the same numbers of requests and keys is a different one.
     place.write("requests.csv", csv().replace(",get,key0,", ",get,key1,") + "broken\n");
     advise(&place, &["--trace", text(&trace), "--cache", "5%"]);
     assert!(turns().len() > before.len());
@@ -101,7 +101,7 @@ fn logs_of_redis_are_traces() {
 }
 
 #[test]
-fn data_of_a_store_is_read_and_left_alone() {
+fn data_of_a_store_is_read_and_unchanged() {
     let place = TestDirectory::new();
     let db = Db::open(place.data(), Options::default()).unwrap();
     let keyspace = db.keyspace("default").unwrap();
@@ -114,12 +114,12 @@ fn data_of_a_store_is_read_and_left_alone() {
     let done = advise(&place, &["--data", text(&place.data()), "--requests", "500"]);
     assert_eq!(done.code, 0, "{done:?}");
     assert!(done.text().contains("data: 500 requests (100 % gets) of 20 keys, "), "{done:?}");
-    assert!(done.text().contains("What is asked of it is not known: "), "{done:?}");
+    assert!(done.text().contains("The store records no requests: "), "{done:?}");
     assert_eq!(place.contents(), before);
 }
 
 #[test]
-fn what_cannot_be_advised_on_is_explained() {
+fn invalid_inputs_of_advise_are_explained() {
     let place = TestDirectory::new();
     let trace = place.write("requests.csv", csv());
     let trace = text(&trace);

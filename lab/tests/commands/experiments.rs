@@ -1,4 +1,4 @@
-//! `tidekv-lab run`: every experiment at a tiny scale, the rows it leaves, reports made of them.
+//! `tidekv-lab run`: every experiment at a tiny scale, its rows, and reports made from them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::run::{Done, TestDirectory, run};
 
-/// A run with its results in a directory of its own.
+/// A run with its results in a separate directory.
 fn lab(out: &Path, arguments: &[&str]) -> Done {
     let tiny = ["--entries", "2000", "--seconds", "0.05"];
     let out = ["--keep-caches", "--threads", "2", "--out", out.to_str().unwrap()];
@@ -19,7 +19,7 @@ fn rows(out: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Runs experiments and looks at what every row must have.
+/// Runs experiments and checks the required fields of every row.
 fn measure(patterns: &[&str], metric: &str, alternations: &str) -> (TestDirectory, PathBuf) {
     let place = TestDirectory::new();
     let out = place.file("results");
@@ -49,8 +49,8 @@ fn fills_and_space_are_measured() {
     let (_place, out) = measure(&["engine-fill-*", "engine-space"], "ops_per_s", "1");
     for row in rows(&out).iter().filter(|row| row["metrics"].get("target").is_none()) {
         let metrics = &row["metrics"];
-        // Every byte is written to the log, and once at least to a table, unless it
-        // was overwritten before.
+        // Every byte is written to the log, and at least once to a table, unless it was overwritten
+        // before.
         let is_compressed = row["params"]["compression"] == "lz4";
         let least = if is_compressed { 0.3 } else { 0.9 };
         let passes = row["params"].get("passes").and_then(Value::as_f64).unwrap_or(1.0);
@@ -93,19 +93,19 @@ fn snapshots_tails_and_the_drive_are_measured() {
 }
 
 #[test]
-fn a_killed_store_is_opened_and_a_second_run_goes_on() {
+fn a_killed_store_is_opened_and_a_second_run_resumes() {
     let (place, out) = measure(&["engine-open"], "open_s", "2");
     let before = rows(&out);
     assert_eq!(before.len(), 2, "{before:?}");
     let turns = || std::fs::read_to_string(out.join("turns.jsonl")).unwrap();
     let turns_before = turns();
 
-    // All turns are there already.
+    // All turns are in the log already.
     let again = lab(&out, &["engine-open", "--json", "--alternations", "2"]);
     assert_eq!((again.code, &*again.err), (0, ""));
     let printed: Vec<Value> =
         again.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    // But for the moment at which they are printed.
+    // Except for the time of printing.
     let without_dates = |rows: &[Value]| -> Vec<Value> {
         let mut rows = rows.to_vec();
         rows.iter_mut().for_each(|row| drop(row.as_object_mut().unwrap().remove("date")));
@@ -128,7 +128,7 @@ fn a_killed_store_is_opened_and_a_second_run_goes_on() {
 }
 
 #[test]
-fn names_are_listed_and_wrong_ones_explained() {
+fn names_are_listed_and_unknown_ones_explained() {
     let list = run(&["list"]);
     assert!(list.text().contains("engine-get-cold") && list.text().contains("tidekv:block-lru"));
     let place = TestDirectory::new();
@@ -152,7 +152,7 @@ fn a_cache_behind_a_socket_is_measured() {
     let place = TestDirectory::new();
     let out = place.file("results");
     let arguments = ["bigkv-ycsb", "--quick", "--subject", "tidekv:cache-served"];
-    // The process's memory can only be bounded by root; without, its row says that.
+    // Only root can limit the process's memory; without, its row has the error.
     let done = lab(&out, &arguments);
     let rows = rows(&out);
     let row = &rows[0];
@@ -169,7 +169,7 @@ fn a_cache_behind_a_socket_is_measured() {
 }
 
 #[test]
-fn files_of_a_corpus_come_back_as_they_are() {
+fn files_of_a_corpus_are_read_back_unchanged() {
     let place = TestDirectory::new();
     let files = place.file("letters");
     std::fs::create_dir(&files).unwrap();
@@ -187,7 +187,7 @@ fn files_of_a_corpus_come_back_as_they_are() {
         return;
     }
     assert_eq!(done.code, 0, "{done:?}");
-    // Where the files are is nobody's affair.
+    // The directories of the files are private.
     assert_eq!(row["params"]["files"], "letters", "{row}");
     let number = |name: &str| row["metrics"][name].as_f64();
     assert_eq!(["objects", "sets", "hits"].map(number), [Some(40.0); 3], "{row}");

@@ -1,4 +1,4 @@
-//! Runs the binary and looks at what it did.
+//! Runs the binary and captures its output and exit code.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -14,7 +14,7 @@ pub fn tidekv_lab() -> Command {
     command
 }
 
-/// What one run printed, and its exit code.
+/// The output of one run, and its exit code.
 #[derive(Debug)]
 pub struct Done {
     pub code: i32,
@@ -27,7 +27,7 @@ impl Done {
         std::str::from_utf8(&self.out).unwrap()
     }
 
-    /// A run that failed with one line on standard error that says all this.
+    /// Asserts that the run failed with one line on standard error that contains all of `says`.
     #[track_caller]
     pub fn fails(&self, code: i32, says: &[&str]) {
         assert_eq!(self.code, code, "{self:?}");
@@ -48,7 +48,7 @@ impl From<Output> for Done {
     }
 }
 
-/// A directory that is removed at the end, with a data directory in it.
+/// A temporary directory with a data directory in it.
 pub struct TestDirectory(TempDir);
 
 impl TestDirectory {
@@ -83,7 +83,7 @@ pub fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     entries.collect()
 }
 
-/// Runs `arguments` as they are.
+/// Runs the binary with `arguments`.
 pub fn run<A: AsRef<OsStr>>(arguments: &[A]) -> Done {
     tidekv_lab().args(arguments).output().unwrap().into()
 }

@@ -1,4 +1,4 @@
-//! `tidekv-lab sweep`: cells that fail, many of them at once, and a sweep that is killed and goes on.
+//! `tidekv-lab sweep`: failing cells, parallel cells, and resuming a killed sweep.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn arguments<'a>(out: &'a Path, vary: &[&'a str], others: &[&'a str]) -> Vec<&'a
 fn lines(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let lines = text.lines().filter(|line| !line.is_empty());
-    // The last one may have been cut off.
+    // The last one may be truncated.
     lines.filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
@@ -30,7 +30,7 @@ fn params(lines: &[Value]) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_hundred_cells_are_killed_and_go_on() {
+fn a_killed_sweep_of_a_hundred_cells_resumes() {
     let place = TestDirectory::new();
     let out = place.file("results");
     let (rows, turns) = (out.join("rows.jsonl"), out.join("turns.jsonl"));
@@ -53,16 +53,16 @@ fn a_hundred_cells_are_killed_and_go_on() {
     let is_measured = |row: &&Value| row["metrics"].get("target").is_none();
     let measured: Vec<Value> = lines(&rows).iter().filter(is_measured).cloned().collect();
     assert_eq!((measured.len(), params(&measured).len()), (100, 100));
-    // What was measured before the kill was not measured again.
+    // Turns measured before the kill were not measured again.
     let turns: Vec<Value> = lines(&turns).iter().map(|turn| turn["id"].clone()).collect();
     assert_eq!((turns.len(), params(&turns).len()), (100, 100));
 }
 
 #[test]
-fn what_fails_is_a_row_and_ends_nothing() {
+fn a_failed_turn_is_a_row_and_the_sweep_continues() {
     let place = TestDirectory::new();
     let out = place.file("results");
-    // No store takes values of that size.
+    // No store accepts values of that size.
     let vary = ["value_bytes=100,270000000,200"];
     let done = run(&arguments(&out, &vary, &[]));
     assert_eq!(done.code, 1, "{done:?}");
@@ -79,14 +79,14 @@ fn what_fails_is_a_row_and_ends_nothing() {
 }
 
 #[test]
-fn cells_at_once_count_the_same() {
+fn parallel_cells_have_the_same_counts() {
     let place = TestDirectory::new();
     let counts = |name: &str, others: &[&str]| -> Vec<(String, Value)> {
         let out = place.file(name);
         let vary = ["cache_size=2%,50%", "zipf=0,0.9", "put_percent=0,50"];
         let done = run(&arguments(&out, &vary, others));
         assert_eq!(done.code, 0, "{done:?}");
-        // Each has a store of its own, or those behind the first could only be measured alone.
+        // Each has a separate store, otherwise those after the first could only be measured alone.
         assert!(!done.err.contains("another process"), "{done:?}");
         let at_once = others.last().map(|n| n.parse::<u64>().unwrap());
         let rows = lines(&out.join("rows.jsonl"));
@@ -106,7 +106,7 @@ fn cells_at_once_count_the_same() {
     let together = counts("together", &["--parallel", "3"]);
     assert_eq!(together.len(), 8);
     assert_eq!(gets(&together), gets(&alone));
-    // Turns that disturbed each other are none of a run that is not to be disturbed.
+    // Disturbed turns are not used in an undisturbed run.
     let out = place.file("together");
     let vary = ["cache_size=2%,50%", "zipf=0,0.9", "put_percent=0,50"];
     let quiet = run(&arguments(&out, &vary, &["--json"]));

@@ -77,7 +77,7 @@ pub struct ArcSwap<T>(arc_swap::ArcSwap<T>);
 impl<T> ArcSwap<T> {
     /// Like `arc_swap`'s.
     pub fn new(value: Arc<T>) -> Self {
-        assert!(mode() != Mode::Loom, "");
+        assert!(mode() != Mode::Loom, "loom does not track an ArcSwap");
         Self(arc_swap::ArcSwap::new(value))
     }
 

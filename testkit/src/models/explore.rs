@@ -48,7 +48,7 @@ impl Count {
     fn record(&self, row: Row) {
         let (begun, ended) =
             (self.begun.load(Ordering::Relaxed), self.ended.load(Ordering::Relaxed));
-        assert!(begun > 0, "");
+        assert!(begun > 0, "the model never ran");
         row.metric("executions", begun).metric("failures", begun - ended).record();
     }
 }
@@ -109,5 +109,5 @@ fn draw(
 
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("")))
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not {text:?}")))
 }

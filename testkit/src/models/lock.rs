@@ -13,13 +13,13 @@ use crate::models::mode::{Mode, mode};
 
 /// One type per explorer, or none outside of models.
 #[derive(Debug)]
-enum Of<L, S> {
+enum PerExplorer<L, S> {
     Real,
     Loom(L),
     Shuttle(S),
 }
 
-impl<L, S> Of<L, S> {
+impl<L, S> PerExplorer<L, S> {
     fn new(loom: impl FnOnce() -> L, shuttle: impl FnOnce() -> S) -> Self {
         match mode() {
             Mode::Real => Self::Real,
@@ -29,12 +29,13 @@ impl<L, S> Of<L, S> {
     }
 }
 
-type Turn = Of<loom::sync::Mutex<()>, Box<shuttle::sync::Mutex<()>>>;
-type MyTurn<'a> = Of<loom::sync::MutexGuard<'a, ()>, shuttle::sync::MutexGuard<'a, ()>>;
+type ExplorerMutex = PerExplorer<loom::sync::Mutex<()>, Box<shuttle::sync::Mutex<()>>>;
+type ExplorerGuard<'a> =
+    PerExplorer<loom::sync::MutexGuard<'a, ()>, shuttle::sync::MutexGuard<'a, ()>>;
 
 /// Mutual exclusion.
 pub struct Mutex<T> {
-    turn: Turn,
+    explorer: ExplorerMutex,
     real: parking_lot::Mutex<T>,
 }
 
@@ -44,27 +45,31 @@ pub struct MutexGuard<'a, T> {
     mutex: &'a Mutex<T>,
     /// `None` only while waiting for a condition. Dropped before the explorer's guard.
     real: Option<parking_lot::MutexGuard<'a, T>>,
-    turn: Option<MyTurn<'a>>,
+    explorer: Option<ExplorerGuard<'a>>,
 }
 
 impl<T> Mutex<T> {
     /// Like `parking_lot`'s.
     pub fn new(value: T) -> Self {
-        let turn =
-            Turn::new(|| loom::sync::Mutex::new(()), || Box::new(shuttle::sync::Mutex::new(())));
-        Self { turn, real: parking_lot::Mutex::new(value) }
+        let explorer = ExplorerMutex::new(
+            || loom::sync::Mutex::new(()),
+            || Box::new(shuttle::sync::Mutex::new(())),
+        );
+        Self { explorer, real: parking_lot::Mutex::new(value) }
     }
 
     /// Like `parking_lot`'s.
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        let turn = match &self.turn {
-            Turn::Real => MyTurn::Real,
-            Turn::Loom(turn) => MyTurn::Loom(turn.lock().unwrap_or_else(PoisonError::into_inner)),
-            Turn::Shuttle(turn) => {
-                MyTurn::Shuttle(turn.lock().unwrap_or_else(PoisonError::into_inner))
+        let explorer = match &self.explorer {
+            ExplorerMutex::Real => ExplorerGuard::Real,
+            ExplorerMutex::Loom(explorer) => {
+                ExplorerGuard::Loom(explorer.lock().unwrap_or_else(PoisonError::into_inner))
+            }
+            ExplorerMutex::Shuttle(explorer) => {
+                ExplorerGuard::Shuttle(explorer.lock().unwrap_or_else(PoisonError::into_inner))
             }
         };
-        MutexGuard { mutex: self, real: Some(self.real.lock()), turn: Some(turn) }
+        MutexGuard { mutex: self, real: Some(self.real.lock()), explorer: Some(explorer) }
     }
 
     /// Like `parking_lot`'s.
@@ -107,7 +112,7 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 /// A condition variable.
 #[derive(Debug)]
 pub struct Condvar {
-    model: Of<loom::sync::Condvar, Box<shuttle::sync::Condvar>>,
+    model: PerExplorer<loom::sync::Condvar, Box<shuttle::sync::Condvar>>,
     real: parking_lot::Condvar,
 }
 
@@ -125,40 +130,43 @@ impl WaitTimeoutResult {
 impl Condvar {
     /// Like `parking_lot`'s.
     pub fn new() -> Self {
-        let model = Of::new(loom::sync::Condvar::new, || Box::new(shuttle::sync::Condvar::new()));
+        let model =
+            PerExplorer::new(loom::sync::Condvar::new, || Box::new(shuttle::sync::Condvar::new()));
         Self { model, real: parking_lot::Condvar::new() }
     }
 
     /// Like `parking_lot`'s.
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
-        let turn = match (&self.model, guard.turn.take()) {
-            (Of::Loom(condition), Some(Of::Loom(turn))) => {
+        let explorer = match (&self.model, guard.explorer.take()) {
+            (PerExplorer::Loom(condition), Some(PerExplorer::Loom(explorer))) => {
                 guard.real = None;
-                Of::Loom(condition.wait(turn).unwrap_or_else(PoisonError::into_inner))
+                PerExplorer::Loom(condition.wait(explorer).unwrap_or_else(PoisonError::into_inner))
             }
-            (Of::Shuttle(condition), Some(Of::Shuttle(turn))) => {
+            (PerExplorer::Shuttle(condition), Some(PerExplorer::Shuttle(explorer))) => {
                 guard.real = None;
-                Of::Shuttle(condition.wait(turn).unwrap_or_else(PoisonError::into_inner))
+                PerExplorer::Shuttle(
+                    condition.wait(explorer).unwrap_or_else(PoisonError::into_inner),
+                )
             }
-            (Of::Real, Some(Of::Real)) => {
+            (PerExplorer::Real, Some(PerExplorer::Real)) => {
                 self.real.wait(guard.real.as_mut().expect("a guard in use is whole"));
-                Of::Real
+                PerExplorer::Real
             }
             _ => panic!("a lock and a condition of different models"),
         };
         guard.real.get_or_insert_with(|| guard.mutex.real.lock());
-        guard.turn = Some(turn);
+        guard.explorer = Some(explorer);
     }
 
     /// Like `parking_lot`'s. Models have no time: there the wait ends eventually, whether the
     /// condition is signalled or not.
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, time: Duration) -> WaitTimeoutResult {
-        if let Of::Real = self.model {
+        if let PerExplorer::Real = self.model {
             let real = guard.real.as_mut().expect("a guard in use is whole");
             return WaitTimeoutResult(self.real.wait_for(real, time).timed_out());
         }
         guard.real = None;
-        guard.turn = None;
+        guard.explorer = None;
         match mode() {
             Mode::Real => {}
             Mode::Loom => loom::thread::yield_now(),
@@ -171,18 +179,18 @@ impl Condvar {
     /// Like `parking_lot`'s, without the result whether a thread was woken.
     pub fn notify_one(&self) {
         match &self.model {
-            Of::Real => drop(self.real.notify_one()),
-            Of::Loom(condition) => condition.notify_one(),
-            Of::Shuttle(condition) => condition.notify_one(),
+            PerExplorer::Real => drop(self.real.notify_one()),
+            PerExplorer::Loom(condition) => condition.notify_one(),
+            PerExplorer::Shuttle(condition) => condition.notify_one(),
         }
     }
 
     /// Like `parking_lot`'s, without the number of woken threads.
     pub fn notify_all(&self) {
         match &self.model {
-            Of::Real => drop(self.real.notify_all()),
-            Of::Loom(condition) => condition.notify_all(),
-            Of::Shuttle(condition) => condition.notify_all(),
+            PerExplorer::Real => drop(self.real.notify_all()),
+            PerExplorer::Loom(condition) => condition.notify_all(),
+            PerExplorer::Shuttle(condition) => condition.notify_all(),
         }
     }
 }
@@ -193,14 +201,15 @@ impl Default for Condvar {
     }
 }
 
-type Turns = Of<loom::sync::RwLock<()>, Box<shuttle::sync::RwLock<()>>>;
-type ReadTurn<'a> = Of<loom::sync::RwLockReadGuard<'a, ()>, shuttle::sync::RwLockReadGuard<'a, ()>>;
-type WriteTurn<'a> =
-    Of<loom::sync::RwLockWriteGuard<'a, ()>, shuttle::sync::RwLockWriteGuard<'a, ()>>;
+type ExplorerRwLock = PerExplorer<loom::sync::RwLock<()>, Box<shuttle::sync::RwLock<()>>>;
+type ExplorerReadGuard<'a> =
+    PerExplorer<loom::sync::RwLockReadGuard<'a, ()>, shuttle::sync::RwLockReadGuard<'a, ()>>;
+type ExplorerWriteGuard<'a> =
+    PerExplorer<loom::sync::RwLockWriteGuard<'a, ()>, shuttle::sync::RwLockWriteGuard<'a, ()>>;
 
 /// Many readers or one writer.
 pub struct RwLock<T> {
-    turns: Turns,
+    explorer: ExplorerRwLock,
     real: parking_lot::RwLock<T>,
 }
 
@@ -209,7 +218,7 @@ pub struct RwLock<T> {
 pub struct RwLockReadGuard<'a, T> {
     /// Dropped before the explorer's guard.
     real: parking_lot::RwLockReadGuard<'a, T>,
-    _turn: ReadTurn<'a>,
+    _explorer: ExplorerReadGuard<'a>,
 }
 
 /// The write guard of an [`RwLock`].
@@ -217,37 +226,45 @@ pub struct RwLockReadGuard<'a, T> {
 pub struct RwLockWriteGuard<'a, T> {
     /// Dropped before the explorer's guard.
     real: parking_lot::RwLockWriteGuard<'a, T>,
-    _turn: WriteTurn<'a>,
+    _explorer: ExplorerWriteGuard<'a>,
 }
 
 impl<T> RwLock<T> {
     /// Like `parking_lot`'s.
     pub fn new(value: T) -> Self {
-        let turns =
-            Turns::new(|| loom::sync::RwLock::new(()), || Box::new(shuttle::sync::RwLock::new(())));
-        Self { turns, real: parking_lot::RwLock::new(value) }
+        let explorer = ExplorerRwLock::new(
+            || loom::sync::RwLock::new(()),
+            || Box::new(shuttle::sync::RwLock::new(())),
+        );
+        Self { explorer, real: parking_lot::RwLock::new(value) }
     }
 
     /// Like `parking_lot`'s.
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
-        let turn = match &self.turns {
-            Of::Real => Of::Real,
-            Of::Loom(turns) => Of::Loom(turns.read().unwrap_or_else(PoisonError::into_inner)),
-            Of::Shuttle(turns) => Of::Shuttle(turns.read().unwrap_or_else(PoisonError::into_inner)),
+        let explorer = match &self.explorer {
+            PerExplorer::Real => PerExplorer::Real,
+            PerExplorer::Loom(explorer) => {
+                PerExplorer::Loom(explorer.read().unwrap_or_else(PoisonError::into_inner))
+            }
+            PerExplorer::Shuttle(explorer) => {
+                PerExplorer::Shuttle(explorer.read().unwrap_or_else(PoisonError::into_inner))
+            }
         };
-        RwLockReadGuard { real: self.real.read(), _turn: turn }
+        RwLockReadGuard { real: self.real.read(), _explorer: explorer }
     }
 
     /// Like `parking_lot`'s.
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
-        let turn = match &self.turns {
-            Of::Real => Of::Real,
-            Of::Loom(turns) => Of::Loom(turns.write().unwrap_or_else(PoisonError::into_inner)),
-            Of::Shuttle(turns) => {
-                Of::Shuttle(turns.write().unwrap_or_else(PoisonError::into_inner))
+        let explorer = match &self.explorer {
+            PerExplorer::Real => PerExplorer::Real,
+            PerExplorer::Loom(explorer) => {
+                PerExplorer::Loom(explorer.write().unwrap_or_else(PoisonError::into_inner))
+            }
+            PerExplorer::Shuttle(explorer) => {
+                PerExplorer::Shuttle(explorer.write().unwrap_or_else(PoisonError::into_inner))
             }
         };
-        RwLockWriteGuard { real: self.real.write(), _turn: turn }
+        RwLockWriteGuard { real: self.real.write(), _explorer: explorer }
     }
 }
 

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn boundaries_follow_as_far_as_newcomers_want() {
+    fn boundaries_follow_by_the_bytes_that_new_entries_need() {
         let targets = Targets { kv: 30_000.0, kp: 10_000.0, block: 60_000.0 };
         // No new entries: only KV and KP, which share bytes, follow their targets.
         assert_eq!(targets.follow([8_000, 12_000, 80_000], (0, 0)), [15_000, 5_000, 80_000]);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_stay_when_the_whole_changes() {
+    fn proportions_stay_when_the_total_changes() {
         let boundaries = Boundaries::new(1000, [10, 30, 60]);
         boundaries.set_total(1000);
         assert!(near(boundaries.targets(), [100.0, 300.0, 600.0]));

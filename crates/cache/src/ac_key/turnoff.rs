@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn ghosts_go_when_ratios_have_settled_and_come_back_when_they_change() {
+    fn ghosts_turn_off_with_stable_ratios_and_on_when_they_change() {
         let turnoff = Turnoff::new(5, Counts::default());
         let mut scene = Scene { turnoff, counts: Counts::default() };
         assert_eq!(scene.window(0, 10), None, "there is nothing to compare with");

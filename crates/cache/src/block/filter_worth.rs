@@ -116,7 +116,7 @@ mod tests {
     const ABSENT: FilteredLookup = FilteredLookup { is_absent: true, reads_behind: None };
 
     #[test]
-    fn a_filter_that_is_never_needed_is_soon_worth_nothing() {
+    fn unneeded_filter_soon_has_no_worth() {
         let worth = FilterWorth::default();
         assert!(worth.pays_at_once() && worth.reads() == 2.0);
         let lookups = (1..1000).find(|_| {
@@ -132,7 +132,7 @@ mod tests {
     /// Regression: lookups that the filter answers contain no reads past it. They once counted as
     /// zero reads, and the filter seemed to be worth nothing.
     #[test]
-    fn a_filter_that_is_always_needed_pays_however_long() {
+    fn filter_that_is_always_needed_keeps_paying() {
         let worth = FilterWorth::default();
         (0..100_000).for_each(|_| worth.note(ABSENT));
         assert_eq!(worth.reads(), 2.0);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_is_needed_again_soon_pays() {
+    fn filter_needed_again_soon_pays() {
         let worth = FilterWorth::default();
         (0..5000).for_each(|_| worth.note(FOUND));
         let lookups = (1..5000).find(|_| {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_count_by_what_they_save() {
+    fn lookups_count_by_their_savings() {
         let worth = FilterWorth::default();
         for n in 0..2000 {
             worth.note(FilteredLookup { is_absent: n % 2 == 0, reads_behind: Some(1) });

@@ -18,20 +18,20 @@ fn id(table: u64, offset: u64) -> BlockId {
 }
 
 #[test]
-fn a_block_is_found_until_it_is_pushed_out() {
+fn block_is_found_until_it_is_evicted() {
     let cache = BlockCache::new(10_000, 1);
     let fits = 10_000 / (1000 + BlockCache::<u64>::BLOCK_OVERHEAD_BYTES) as u64;
     for n in 0..=fits {
         cache.insert(id(1, n * 4096), DATA, n, 1000);
         assert_eq!(cache.get(id(1, n * 4096), DATA), Some(n));
     }
-    assert_eq!(cache.get(id(1, 0), DATA), None, "");
+    assert_eq!(cache.get(id(1, 0), DATA), None, "the oldest was evicted");
     assert_eq!(cache.len() as u64, fits);
     assert!(cache.charged_bytes() <= cache.capacity());
 }
 
 #[test]
-fn a_hit_keeps_a_block() {
+fn hit_keeps_a_block() {
     let cache = BlockCache::new(10_000, 1);
     for n in 0..1000 {
         cache.insert(id(1, n), DATA, n, 1000);
@@ -41,7 +41,7 @@ fn a_hit_keeps_a_block() {
 }
 
 #[test]
-fn a_cache_is_full_though_every_shard_has_some_bytes_left() {
+fn cache_is_full_although_every_shard_has_some_free_bytes() {
     let cache = BlockCache::new(64 * 1_000_000, 64);
     let fill = |blocks: std::ops::Range<u64>| {
         blocks.for_each(|n| cache.insert(id(1, n << 12), DATA, n, 3000 + (n * 37 % 2400) as usize));
@@ -72,7 +72,7 @@ fn counters_are_kept_by_kind() {
 }
 
 #[test]
-fn a_cache_of_nothing_keeps_nothing() {
+fn cache_with_zero_capacity_stays_empty() {
     let cache = BlockCache::new(0, 16);
     cache.insert(id(1, 0), DATA, 1, 0);
     assert_eq!(cache.get(id(1, 0), DATA), None);
@@ -81,7 +81,7 @@ fn a_cache_of_nothing_keeps_nothing() {
 }
 
 #[test]
-fn shards_are_a_power_of_two_and_not_too_small() {
+fn shard_count_is_a_power_of_two_with_a_minimum_size() {
     for (capacity, requested, shards) in [
         (0, 16, 1),
         (600 << 10, 16, 1),
@@ -153,7 +153,7 @@ fn every_order_keeps_the_guarantees() {
 }
 
 #[test]
-fn blocks_of_dead_tables_go_and_the_others_stay() {
+fn evicting_dead_tables_keeps_blocks_of_live_tables() {
     let cache = BlockCache::new(64 << 20, 2);
     for table in 0..10 {
         for offset in 0..1000 {
@@ -163,7 +163,7 @@ fn blocks_of_dead_tables_go_and_the_others_stay() {
     cache.evict_tables(&|table| table % 2 == 0);
     assert_eq!(cache.len(), 5000);
     assert!((0..10).all(|table| cache.contains(id(table, 7)) == (table % 2 == 1)));
-    assert_eq!(cache.stats().data.evictions, 0, "");
+    assert_eq!(cache.stats().data.evictions, 0, "none was evicted for room");
 }
 
 /// A value that takes the shard's lock in its drop.
@@ -199,7 +199,7 @@ fn values_are_dropped_outside_of_the_locks() {
 }
 
 #[test]
-fn many_threads_see_only_what_was_put_in() {
+fn concurrent_threads_see_only_inserted_values() {
     let cache = BlockCache::new(2 << 20, 4);
     let over = AtomicBool::new(false);
     let rounds = if cfg!(miri) { 200 } else { 50_000_u64 };
@@ -236,7 +236,7 @@ fn many_threads_see_only_what_was_put_in() {
 }
 
 #[test]
-fn an_heir_comes_in_by_what_its_content_was_asked_for() {
+fn prefilled_block_is_admitted_by_the_frequency_of_its_content() {
     let cache = BlockCache::new(SHARD_BYTES_MIN, 1);
     cache.admit_by_use(64 << 10, 64 << 10, 1);
     let full = (SHARD_BYTES_MIN / (4000 + BlockCache::<u64>::BLOCK_OVERHEAD_BYTES)) as u64;
@@ -246,7 +246,7 @@ fn an_heir_comes_in_by_what_its_content_was_asked_for() {
     }
     assert!(cache.heat(id(1, full - 1)) >= 4);
     cache.insert_prefilled(id(1, 1000), DATA, 1000, 4000, 2);
-    assert!(!cache.contains(id(1, 1000)), "");
+    assert!(!cache.contains(id(1, 1000)), "others are accessed more often");
     assert_eq!(cache.heat(id(1, 1000)), 0);
     cache.insert_prefilled(id(1, 1001), DATA, 1001, 4000, 8);
     assert_eq!((cache.get(id(1, 1001), DATA), cache.times(id(1, 1001))), (Some(1001), 8));
@@ -255,7 +255,7 @@ fn an_heir_comes_in_by_what_its_content_was_asked_for() {
 }
 
 #[test]
-fn of_blocks_that_are_asked_for_alike_those_of_some_extents_stay() {
+fn equally_hot_blocks_stay_by_whole_extents() {
     let cache = BlockCache::new(4 << 20, 1);
     cache.admit_by_use(64 << 10, 64 << 10, 1);
     // Twice as many as fit, in eight extents, all accessed repeatedly.
@@ -296,21 +296,21 @@ fn answered_runs(reason: InsertReason) -> f64 {
 }
 
 #[test]
-fn a_read_of_several_blocks_brings_them_together() {
+fn multi_block_read_has_its_own_insert_reason() {
     let arrivals = [1, 2, 9].map(InsertReason::of_read);
     assert_eq!(arrivals, [InsertReason::Alone, InsertReason::Together, InsertReason::Together]);
 }
 
 /// Half of the blocks fit, so half of the reads could be saved.
 #[test]
-fn blocks_that_come_together_make_no_holes() {
+fn blocks_read_together_do_not_fragment_cached_ranges() {
     let [alone, together] = [InsertReason::Alone, InsertReason::Together].map(answered_runs);
     assert!(together > 0.42, "{together}");
     assert!(together > alone + 0.05, "{together} and {alone}");
 }
 
 #[test]
-fn a_read_is_wanted_once_and_only_if_all_its_blocks_were_known() {
+fn read_counts_as_ghost_hit_once_and_only_if_all_its_blocks_are_recorded() {
     let cache = BlockCache::new(SHARD_BYTES_MIN, 1);
     cache.admit_by_use(64 << 10, 64 << 10, 1);
     let full = (SHARD_BYTES_MIN / (4000 + BlockCache::<u64>::BLOCK_OVERHEAD_BYTES)) as u64;
@@ -324,11 +324,11 @@ fn a_read_is_wanted_once_and_only_if_all_its_blocks_were_known() {
     cache.note_read(gone[..3].iter().copied());
     assert_eq!(cache.wanted().window, 1.0);
     cache.note_read([gone[3], id(7, 7)].into_iter());
-    assert_eq!(cache.wanted().window, 1.0, "");
+    assert_eq!(cache.wanted().window, 1.0, "the second one is in no ghost");
 }
 
 #[test]
-fn who_reads_alone_looks_once_more_and_says_that_it_reads() {
+fn single_block_read_rechecks_cache_and_records_the_read() {
     let cache = BlockCache::new(SHARD_BYTES_MIN, 1);
     cache.admit_by_use(64 << 10, 64 << 10, 1);
     // Too large to be admitted: it goes to the ghost.
@@ -343,13 +343,13 @@ fn who_reads_alone_looks_once_more_and_says_that_it_reads() {
     assert_eq!(cache.get_or_note_read(id(1, 1), DATA), None);
     assert_eq!(counted(&cache), (0, 1, 1.0), "the miss was counted before");
     assert_eq!(cache.get_or_note_read(id(1, 1), DATA), None);
-    assert_eq!(counted(&cache), (0, 1, 1.0), "");
+    assert_eq!(counted(&cache), (0, 1, 1.0), "a ghost hit counts once");
     assert_eq!(cache.get_or_note_read(id(1, 2), DATA), Some(2));
-    assert_eq!(counted(&cache), (1, 1, 1.0), "");
+    assert_eq!(counted(&cache), (1, 1, 1.0), "it was inserted since");
 }
 
 #[test]
-fn a_read_is_near_only_if_all_its_blocks_are() {
+fn read_is_near_only_if_all_its_blocks_are() {
     let cache = BlockCache::new(SHARD_BYTES_MIN, 1);
     // A ghost of one bucket, of which two are near.
     cache.admit_by_use(64 << 10, 8 * 4096, 1);
@@ -384,7 +384,7 @@ fn useless() -> FilterWorth {
 }
 
 #[test]
-fn a_filter_that_saves_nothing_is_read_while_there_is_room_and_then_done_without() {
+fn useless_filter_is_read_only_while_there_is_room() {
     let cache = BlockCache::new(SHARD_BYTES_MIN, 1);
     cache.admit_by_use(64 << 10, 64 << 10, 1);
     let worth = useless();
@@ -420,7 +420,7 @@ fn a_filter_that_saves_nothing_is_read_while_there_is_room_and_then_done_without
 }
 
 #[test]
-fn looks_that_save_nothing_do_not_keep_a_filter() {
+fn lookups_that_save_no_read_do_not_keep_a_filter_cached() {
     let keeps = |worth: FilterWorth| {
         let cache = BlockCache::new(SHARD_BYTES_MIN, 1);
         cache.admit_by_use(64 << 10, 64 << 10, 1);
@@ -441,7 +441,7 @@ fn looks_that_save_nothing_do_not_keep_a_filter() {
 /// Regression: counters once ended at 15, which all blocks of a hot set reached: a scan then missed
 /// blocks of a small level as often as blocks of the last, and each miss costs the same read.
 #[test]
-fn of_hot_blocks_those_stay_that_are_asked_for_most() {
+fn most_frequent_of_hot_blocks_stay() {
     let cache = BlockCache::new(1 << 20, 1);
     cache.admit_by_use(64 << 10, 64 << 10, 1);
     let ask = |id: BlockId| {
@@ -461,7 +461,7 @@ fn of_hot_blocks_those_stay_that_are_asked_for_most() {
 
 /// A new block that is compared with the same rival as all before it would never be admitted.
 #[test]
-fn newcomers_are_held_against_one_block_after_the_other() {
+fn new_blocks_compete_with_one_cached_block_after_another() {
     let cache = BlockCache::new(SHARD_BYTES_MIN, 1);
     cache.admit_by_use(64 << 10, 64 << 10, 1);
     let full = (SHARD_BYTES_MIN / (4096 + BlockCache::<u64>::BLOCK_OVERHEAD_BYTES)) as u64;
@@ -475,14 +475,14 @@ fn newcomers_are_held_against_one_block_after_the_other() {
         cache.insert(id(2, n << 12), DATA, n, 4096);
     }
     let came_in = (0..newcomers).filter(|n| cache.contains(id(2, n << 12))).count();
-    assert_eq!(came_in as u64, newcomers - 1, "");
-    assert!(cache.contains(id(1, 0)), "");
+    assert_eq!(came_in as u64, newcomers - 1, "all but the one compared with the oldest");
+    assert!(cache.contains(id(1, 0)), "which is accessed most often");
 }
 
 /// Regression: the baselines must not change; their filters once aged as if they were never
 /// accessed.
 #[test]
-fn where_every_block_comes_in_a_look_at_a_filter_is_one() {
+fn filter_lookup_counts_as_access_when_all_blocks_are_admitted() {
     let worth = useless();
     let cache = BlockCache::new(SHARD_BYTES_MIN, 1);
     let filter = (&worth, 4096);
@@ -498,7 +498,7 @@ fn where_every_block_comes_in_a_look_at_a_filter_is_one() {
 }
 
 #[test]
-fn what_is_passed_by_shows_that_it_wants_bytes() {
+fn skipped_filter_earns_ghost_hits() {
     let cache = BlockCache::new(SHARD_BYTES_MIN, 1);
     cache.admit_by_use(64 << 10, 64 << 10, 1);
     for _ in 0..20 {

@@ -50,7 +50,7 @@ fn touch(caches: &Caches<()>, kind: BlockKind, number: u64) -> f32 {
 }
 
 #[test]
-fn bytes_go_to_scattered_keys_under_the_tide() {
+fn adaptive_policy_gives_bytes_to_scattered_keys() {
     let caches = Caches::new(hash_of, 1 << 20, 4, CachePolicy::Adaptive);
     assert_eq!(caches.split()[..2], [0, 0]);
     // Four thousand keys, each in its own data block and index block: as blocks they do not fit,
@@ -75,7 +75,7 @@ fn bytes_go_to_scattered_keys_under_the_tide() {
 
 /// Empty bytes should go to other components.
 #[test]
-fn what_has_room_gets_little_more() {
+fn component_with_free_room_grows_little() {
     let budget = 64 << 20;
     let caches = Caches::<()>::new(hash_of, budget, 1, CachePolicy::Adaptive);
     let fillable = || caches.fillable(&caches.control.lock());
@@ -88,7 +88,7 @@ fn what_has_room_gets_little_more() {
 }
 
 #[test]
-fn where_nothing_is_read_bytes_go_to_values() {
+fn bytes_go_to_values_when_nothing_is_read() {
     for (policy, is_told) in [("adaptive", true), ("adaptive-without:spared-time", false)] {
         let caches = Caches::<()>::new(hash_of, 1 << 20, 1, policy.parse().unwrap());
         for lesson in 0..40 * u64::from(READS_PER_STEP * READ_PARTS) {
@@ -108,7 +108,7 @@ fn where_nothing_is_read_bytes_go_to_values() {
 }
 
 #[test]
-fn a_fixed_split_stays_and_blocks_alone_have_all() {
+fn fixed_split_stays_and_block_only_gets_everything() {
     let caches = Caches::new(hash_of, 1 << 20, 1, CachePolicy::Fixed { kv: 30, kp: 20 });
     (0..20_000).for_each(|n| get(&caches, n % 3000));
     let [kv, kp, block] = caches.split();
@@ -123,7 +123,7 @@ fn a_fixed_split_stays_and_blocks_alone_have_all() {
 }
 
 #[test]
-fn ghosts_of_a_large_cache_know_a_sample_of_the_keys() {
+fn ghosts_of_a_large_cache_record_a_sample_of_keys() {
     let bytes =
         |budget| Caches::<()>::new(hash_of, budget, 1, CachePolicy::Adaptive).measuring_bytes();
     let (all, sample) = (bytes(SAMPLED_BYTES_MIN - 1), bytes(SAMPLED_BYTES_MIN));
@@ -134,7 +134,7 @@ fn ghosts_of_a_large_cache_know_a_sample_of_the_keys() {
 }
 
 #[test]
-fn without_a_budget_there_is_nothing() {
+fn zero_budget_caches_nothing() {
     for policy in [CachePolicy::Adaptive, CachePolicy::AC_KEY, CachePolicy::BlockS3Fifo] {
         let caches = Caches::new(hash_of, 1 << 20, 1, policy);
         (0..2_000).for_each(|n| get(&caches, n));
@@ -146,7 +146,7 @@ fn without_a_budget_there_is_nothing() {
 }
 
 #[test]
-fn every_policy_of_blocks_gives_them_all_and_keeps_what_is_asked_for() {
+fn block_policies_use_the_whole_budget_and_keep_hot_blocks() {
     for policy in [CachePolicy::BlockOnly, CachePolicy::BlockClock, CachePolicy::BlockS3Fifo] {
         let caches = Caches::new(hash_of, 1 << 20, 1, policy);
         assert_eq!(caches.split(), [0, 0, 1 << 20]);
@@ -165,7 +165,7 @@ fn every_policy_of_blocks_gives_them_all_and_keeps_what_is_asked_for() {
 }
 
 #[test]
-fn the_boundaries_of_hac_follow_its_ghosts() {
+fn ac_key_boundaries_follow_its_ghosts() {
     let caches = Caches::new(hash_of, 1 << 20, 2, CachePolicy::AcKey { k: 100_000, theta: 0 });
     assert!(caches.point().caches_memory_hits());
     for round in 0..60u64 {
@@ -185,7 +185,7 @@ fn the_boundaries_of_hac_follow_its_ghosts() {
 }
 
 #[test]
-fn without_adaptation_ac_keys_boundaries_stay_and_what_has_no_bytes_gets_nothing() {
+fn fixed_ac_key_boundaries_stay_and_empty_components_stay_empty() {
     for (kv, kp) in [(60, 20), (50, 0), (0, 50), (100, 0), (0, 100), (0, 0)] {
         let policy = CachePolicy::AcKeyFixed { kv, kp };
         let caches = Caches::new(hash_of, 1 << 20, 2, policy);
@@ -206,7 +206,7 @@ fn without_adaptation_ac_keys_boundaries_stay_and_what_has_no_bytes_gets_nothing
 }
 
 #[test]
-fn ghosts_of_hac_have_memory_while_hit_ratios_change() {
+fn ac_key_ghosts_have_memory_only_while_hit_ratios_change() {
     let caches = Caches::new(hash_of, 1 << 20, 1, CachePolicy::AcKey { k: 100_000, theta: 20 });
     let rounds = |count: u64| {
         for n in 0..count {
@@ -217,7 +217,7 @@ fn ghosts_of_hac_have_memory_while_hit_ratios_change() {
     rounds(30_000);
     assert!(caches.measuring_bytes() > 2_000, "{}", caches.measuring_bytes());
     rounds(300_000);
-    assert_eq!(caches.measuring_bytes(), 0, "");
+    assert_eq!(caches.measuring_bytes(), 0, "hit ratios are stable");
     assert_eq!(caches.split().iter().sum::<usize>(), 1 << 20);
     // Keys that fit, mixed with others that are never repeated.
     let are_back = (0..100_000u64).any(|n| {
@@ -242,7 +242,7 @@ fn without(idea: Ablation) -> CachePolicy {
 }
 
 #[test]
-fn without_admission_all_comes_in() {
+fn without_admission_every_entry_is_cached() {
     let is_there = |policy| {
         let caches = Caches::new(hash_of, 1 << 20, 1, policy);
         for _ in 0..4 {
@@ -252,12 +252,12 @@ fn without_admission_all_comes_in() {
         let id = |offset| BlockId { table: BlockKind::Data as u64, offset };
         [0, 1_999].map(|offset| caches.blocks().contains(id(offset)))
     };
-    assert!(is_there(CachePolicy::Adaptive)[0], "");
+    assert!(is_there(CachePolicy::Adaptive)[0], "frequently accessed blocks stay");
     assert_eq!(is_there(without(Ablation::Admission)), [false, true]);
 }
 
 #[test]
-fn without_a_controller_boundaries_stand_still() {
+fn without_controller_boundaries_stay() {
     let caches = Caches::new(hash_of, 1 << 20, 1, without(Ablation::Controller));
     assert_eq!(caches.shares(), Ablations::SPLIT);
     for _ in 0..20 {
@@ -266,11 +266,11 @@ fn without_a_controller_boundaries_stand_still() {
     caches.step();
     caches.set_shares([0.1, 0.1, 0.8]);
     assert_eq!(caches.shares(), Ablations::SPLIT);
-    assert!(caches.window_bytes() > 0, "");
+    assert!(caches.window_bytes() > 0, "ghosts are unchanged");
 }
 
 #[test]
-fn entries_as_published_are_fewer() {
+fn entries_charged_as_published_are_fewer() {
     let ideas = Ablations::NONE.and(Ablation::Controller);
     let caches = Caches::<()>::new(hash_of, 1 << 20, 1, CachePolicy::AdaptiveWithout(ideas));
     let (kv, kp) = caches.point().capacities();
@@ -278,7 +278,7 @@ fn entries_as_published_are_fewer() {
     let fewer = caches.point().capacities();
     let [kv_share, kp_share] = [fewer.0 as f64 / kv as f64, fewer.1 as f64 / kp as f64];
     assert!((0.8..0.9).contains(&kv_share) && (0.35..0.45).contains(&kp_share), "{fewer:?}");
-    assert!(caches.split()[1] > 2 * fewer.1, "");
+    assert!(caches.split()[1] > 2 * fewer.1, "their charge is higher");
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -312,7 +312,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 
 /// A restart restores the boundaries; bytes lent meanwhile are not a change of load.
 #[test]
-fn boundaries_that_are_put_somewhere_are_not_searched_for() {
+fn restored_boundaries_are_not_searched_again() {
     let caches = Caches::<()>::new(hash_of, 1 << 20, 2, CachePolicy::Adaptive);
     let searches = || caches.control.lock().controller.searches();
     assert!(searches());
@@ -327,7 +327,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_is_done_the_bytes_are_within_the_budget(
+    fn bytes_stay_within_the_budget_under_random_operations(
         operations in prop::collection::vec(operation(), 1..60),
     ) {
         let caches = Caches::new(hash_of, 1 << 20, 2, CachePolicy::Adaptive);

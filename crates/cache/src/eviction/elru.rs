@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_are_alike_the_least_recently_used_leaves() {
+    fn equal_efficiencies_evict_in_lru_order() {
         assert_eq!(victim(&[0.05; 100]), Some(0));
         // Deviations of a few hundredths of the mean do not count either.
         assert_eq!(victim(&[0.052, 0.050, 0.051, 0.050]), Some(0));
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_least_recently_used_the_least_efficient_leaves() {
+    fn least_efficient_candidate_is_evicted() {
         // The deviation is 1.31 of the mean: e^1.31 is 3.7, so four entries are scanned.
         let efficiencies = [0.05, 0.02, 0.03, 0.001, 0.2, 0.01];
         assert_eq!(of(&efficiencies[..]).candidates(), 4);
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_so_many_are_looked_at() {
+    fn candidates_are_bounded() {
         let mut efficiencies = [1e-6; 1000];
         efficiencies[999] = 1.0;
         assert_eq!(of(&efficiencies).candidates(), CANDIDATES_MAX);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_left_does_not_count() {
+    fn removed_entries_do_not_count() {
         let mut all = of(&[0.5, 0.5, 0.001, 0.002]);
         assert!(all.candidates() > 1);
         all.remove(0.001);

@@ -130,7 +130,7 @@ mod tests {
         [Eviction::Lru, Eviction::Clock, Eviction::S3Fifo, Eviction::GreedyDual];
 
     #[test]
-    fn charges_stay_within_the_capacity_whatever_the_order() {
+    fn charges_stay_within_capacity_in_every_order() {
         for eviction in ORDERS {
             let mut objects = Objects::new(eviction, 10_000);
             let mut left = 0;
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_removed_is_gone_and_what_is_too_large_takes_the_old_one_along() {
+    fn removal_works_and_oversized_object_removes_the_old_one() {
         for eviction in ORDERS {
             let mut objects = Objects::new(eviction, 10_000);
             let _ = objects.insert(1, 'a', 100);

@@ -14,11 +14,11 @@ pub enum Eviction {
     /// Least recently used first.
     #[default]
     Lru,
-    /// [`crate::eviction::clock`].
+    /// `crate::eviction::clock`.
     Clock,
-    /// [`crate::eviction::s3_fifo`].
+    /// `crate::eviction::s3_fifo`.
     S3Fifo,
-    /// Lowest benefit per byte first: [`crate::eviction::greedy_dual`].
+    /// Lowest benefit per byte first: `crate::eviction::greedy_dual`.
     GreedyDual,
 }
 

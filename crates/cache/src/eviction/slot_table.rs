@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_found_until_they_are_taken_out() {
+    fn places_are_found_until_removed() {
         let mut table = SlotTable::default();
         let mut model = HashMap::new();
         let mut state = 7u32;
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_table_takes_no_memory_and_finds_nothing() {
+    fn empty_table_takes_no_memory_and_finds_nothing() {
         let mut table = SlotTable::default();
         assert_eq!((table.bytes(), table.find(3, |_| true)), (0, None));
         table.grow(hash);

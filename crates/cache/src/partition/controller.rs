@@ -84,7 +84,7 @@ const STILL: f64 = 0.05;
 /// search. A smaller value would restart the search for normal variation of the same load.
 const STRAYED: f64 = 0.25;
 
-/// Bytes of each component, in the order of [`COMPONENTS`].
+/// Bytes of each component, in the order of `COMPONENTS`.
 pub type Split = [usize; 3];
 
 /// The share of each component in the budget.

@@ -83,7 +83,7 @@ pub struct KvEntry<'a> {
     /// The value.
     pub value: &'a [u8],
     /// The level on which it was found, which determines the storage I/Os that a hit saves: 0 to
-    /// [`LEVEL_MAX`].
+    /// `LEVEL_MAX`.
     pub level: u8,
 }
 

@@ -1,4 +1,4 @@
-//! `bench`: measures a store on this machine, in a directory of its own.
+//! `bench`: measures a store on this machine, in a new directory.
 //!
 //! Phases run in this order: `fill` writes every entry once, in random order; `get` reads random
 //! entries; `scan` reads a short range from a random key on; `mixed` reads and overwrites random
@@ -35,49 +35,50 @@ use crate::progress::Progress;
 use crate::quantity::parse_size;
 use crate::store::DEFAULT_KEYSPACE;
 
-/// Entries of a store whose writes are buffered: about 400 MB with values of the usual size.
+/// Entries of a store with buffered writes: about 400 MB with values of the default size.
 const ENTRIES: u64 = 1_000_000;
 
 /// Entries of a store that syncs each write, which takes a millisecond or more.
 const ENTRIES_SYNCED: u64 = 10_000;
 
-/// Longer values fit no write buffer of a small store.
+/// Longer values do not fit the write buffer of a small store.
 const VALUE_BYTES_MAX: u64 = 16 << 20;
 
 /// Measure the speed of a store on this machine.
 ///
-/// Fills a new store, reads it, and prints the throughput, the latencies and the storage I/O of
-/// each phase. Every value that is read is checked. The default run takes one to two minutes and
-/// 1 GB of storage. With the default memory the data fits the caches; choose less memory than
-/// data to measure the storage.
+/// Fills a new store, reads it, and prints throughput, latency percentiles and storage I/O of
+/// each phase. Verifies every value that it reads. The default run takes one to two minutes and
+/// 1 GB of storage. With the default memory the data fits the caches; to measure the storage,
+/// choose less memory than data.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  tidekv bench\n  \
     tidekv bench --data /mnt/nvme/bench --memory 64MiB --entries 5000000\n  \
     tidekv bench --phases fill,mixed --durability sync --json")]
 pub struct Bench {
-    /// The directory of the store: a missing or an empty one, which is removed or emptied at the
-    /// end [default: a new directory below the current one].
+    /// Directory of the store: missing or empty, and again so at the end [default: a new
+    /// directory in the current one].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
-    /// Entries that `fill` writes [default: 1000000; with --durability sync 10000].
+    /// Number of entries that `fill` writes [default: 1000000; with --durability sync 10000].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     entries: Option<u64>,
 
-    /// Length of a value, at least 16 bytes. Half of it is compressible.
+    /// Length of a value, 16 bytes to 16MiB. Half of it is compressible.
     #[arg(long, value_name = "BYTES", default_value = "400", value_parser = value_bytes)]
     value_size: usize,
 
-    /// Threads that read and write [default: one for each core].
+    /// Client threads [default: one per core].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     threads: Option<u64>,
 
-    /// Memory of the store: caches, memtables, metadata [default: a quarter of the machine's].
+    /// Memory budget of the store for caches, memtables and metadata, such as 64MiB [default: a
+    /// quarter of the machine's memory].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
 
-    /// When a write returns: `buffered` once the operating system has it (it survives a killed
-    /// process), `sync` once it is on stable storage (it survives a power cut).
+    /// When a write returns: `buffered` once the operating system has it (it survives a process
+    /// crash), `sync` once it is on stable storage (it survives a power cut).
     #[arg(long, value_name = "WHEN", default_value = "buffered", value_parser = durability)]
     durability: Durability,
 
@@ -85,12 +86,12 @@ pub struct Bench {
     #[arg(long, value_name = "N", default_value = "10", value_parser = seconds)]
     seconds: f64,
 
-    /// Gets among a hundred operations of `mixed`; the rest are puts of existing keys.
+    /// Percentage of gets in `mixed`; the other operations are puts of existing keys.
     #[arg(long, value_name = "PERCENT", default_value_t = 50,
         value_parser = clap::value_parser!(u64).range(0..=100))]
     get_percent: u64,
 
-    /// The phases to report. The store is filled even without `fill`.
+    /// Phases to report; the store is filled even without `fill`.
     #[arg(
         long,
         value_enum,
@@ -109,7 +110,7 @@ fn value_bytes(text: &str) -> std::result::Result<usize, String> {
     let bytes = parse_size(text)?;
     match (VALUE_BYTES_MIN as u64..=VALUE_BYTES_MAX).contains(&bytes) {
         true => Ok(bytes as usize),
-        false => Err(format!("{text} is out of range: values have 16 bytes to 16MiB")),
+        false => Err(format!("{text} is out of range: a value has 16 bytes to 16MiB")),
     }
 }
 
@@ -117,13 +118,13 @@ fn durability(text: &str) -> std::result::Result<Durability, String> {
     match text {
         "buffered" => Ok(Durability::Buffered),
         "sync" => Ok(Durability::Sync),
-        _ => Err(format!("{text:?} is no durability: give buffered or sync")),
+        _ => Err(format!("{text:?} is not a durability: use buffered or sync")),
     }
 }
 
 fn seconds(text: &str) -> std::result::Result<f64, String> {
     let seconds = text.parse().ok().filter(|seconds| (0.01..=86_400.0).contains(seconds));
-    seconds.ok_or_else(|| format!("{text:?} is out of range: give 0.01 to 86400 seconds"))
+    seconds.ok_or_else(|| format!("{text:?} is out of range: use 0.01 to 86400 seconds"))
 }
 
 impl Bench {
@@ -132,6 +133,7 @@ impl Bench {
         let mut signals = Signals::new()?;
         let stop = signals.stop_flag();
         let directory = Directory::new(self.data.as_deref())?;
+        // No warm start: the store is removed at the end.
         let mut options = Options::default().durability(self.durability).warm_start(false);
         options.memory_bytes = self.memory;
         let db = Db::open(directory.path(), options)?;
@@ -152,9 +154,9 @@ impl Bench {
         });
         match wrong {
             0 => Ok(()),
-            _ => Err(Failure::new(format!(
-                "{wrong} of {checked} values that were read were missing or wrong"
-            ))),
+            _ => {
+                Err(Failure::new(format!("{wrong} of {checked} values read were missing or wrong")))
+            }
         }
     }
 
@@ -172,7 +174,7 @@ impl Bench {
         }
     }
 
-    /// Runs the phases; only those that were asked for are returned.
+    /// Runs the phases; returns only the requested ones.
     fn measure(
         &self,
         db: &Db,

@@ -1,8 +1,8 @@
 //! `cache`: a cache over the memcached protocol, until a signal ends it.
 //!
-//! SIGTERM and Ctrl-C end it cleanly: no more connections, requests that are under way are
-//! answered, and what is in DRAM is brought to flash. A second signal ends it at once; nothing is
-//! lost that was promised, for a cache promises nothing.
+//! SIGTERM and Ctrl-C shut it down cleanly: it accepts no more connections, answers the requests in
+//! progress and writes the objects in DRAM to flash. A second signal ends it at once; that breaks no
+//! guarantee, as a cache gives none.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,20 +22,20 @@ use crate::output;
 use crate::quantity::{count, parse_duration, parse_micros, parse_size, show_size};
 use crate::terms::Terms;
 
-/// The largest value that can be allowed: its length is a number of 31 bits in memcached.
+/// The largest possible value: memcached's lengths have 31 bits.
 const OBJECT_BYTES_MAX: u64 = 1 << 30;
 
-/// In which order objects leave the memory.
+/// The order of eviction from DRAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Order {
-    /// What has come lately proves itself in a small queue first (S3-FIFO).
+    /// S3-FIFO: new objects pass through a small probation queue first.
     S3Fifo,
-    /// What saves the least for each of its bytes, by how often it is asked for and whether
-    /// flash has it: more hits where sizes differ, of fewer bytes (GreedyDual).
+    /// GreedyDual: evicts the object that saves the least per byte, by its access frequency and
+    /// whether flash has it. More object hits where sizes differ, fewer byte hits.
     GreedyDual,
-    /// The least recently used.
+    /// Least recently used.
     Lru,
-    /// About the least recently used, with less work for a hit (CLOCK).
+    /// CLOCK: approximately LRU, with less work per hit.
     Clock,
 }
 
@@ -52,7 +52,8 @@ impl From<Order> for Eviction {
 
 /// Serve a cache over the memcached protocol.
 ///
-/// Ends cleanly on SIGTERM and Ctrl-C; a second signal ends it at once.
+/// Objects live in DRAM and, with --flash, on a flash tier behind it. SIGTERM and Ctrl-C shut the
+/// server down cleanly; a second signal ends it at once.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  tidekv cache --dram 4GiB --http localhost\n  \
     tidekv cache --dram 1GiB --flash /mnt/nvme/cache:100GiB --object-max 8MiB\n  \
@@ -60,108 +61,109 @@ impl From<Order> for Eviction {
     tidekv cache --dram 4GiB --tenant shop=shop: --tenant-dram shop=1GiB\n  \
     tidekv cache --dram 1GiB --listen 10.0.0.5 --auth-file users --tls-cert cert.pem --tls-key key.pem")]
 pub struct Cache {
-    /// Memory for objects, and for the index of those on flash.
+    /// DRAM for objects and for the index of the flash tier.
     #[arg(long, short = 'm', value_name = "SIZE", default_value = "64MiB", value_parser = parse_size)]
     dram: u64,
 
-    /// A file or block device behind the memory, and how much of it may be used; may be given many
-    /// times. Beside a file stands another one with its metadata. For values from about 1 KiB
-    /// on: a byte of one takes 1.2 bytes of flash there, 1.7 at 256 bytes, 3.4 at 64.
+    /// File or block device of the flash tier, and the size to use, such as
+    /// /mnt/nvme/cache:100GiB; repeatable. A second file next to it holds the metadata. For values
+    /// of about 1 KiB and more: there a byte of a value takes 1.2 bytes of flash, 1.7 at 256 bytes,
+    /// 3.4 at 64.
     #[arg(long, value_name = "FILE:SIZE", value_parser = parse_flash)]
     flash: Vec<FlashOptions>,
 
-    /// In which order objects leave the memory.
+    /// Eviction policy of DRAM.
     #[arg(long, value_enum, value_name = "ORDER", default_value_t = Order::S3Fifo)]
     eviction: Order,
 
-    /// How large objects are on average, about: flash has an index for as many as fit.
+    /// Expected average size of an object; it determines the size of the flash index.
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_size)]
     avg_object_size: u64,
 
-    /// Of the memory, what hot entries and changes of flash's index may take [default: a
-    /// sixteenth].
+    /// Part of --dram for hot entries and pending changes of the flash index [default: a
+    /// sixteenth of --dram].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     flash_index: Option<u64>,
 
-    /// How much may be written to flash in a second, on average [default: no bound].
+    /// Limit on writes to flash, in bytes per second on average, such as 50MiB [default: no limit].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     flash_writes: Option<u64>,
 
-    /// Keys that begin with PREFIX are a tenant's, who has DRAM and flash of its own; may be given
-    /// many times.
+    /// Tenant with its own DRAM and flash, which owns the keys that begin with PREFIX, such as
+    /// shop=shop:; repeatable.
     #[arg(long, value_name = "NAME=PREFIX", value_parser = parse_pair)]
     tenant: Vec<(String, String)>,
 
-    /// How much of the DRAM a tenant has [default: the same as each other, and as all other keys
-    /// together].
+    /// DRAM of a tenant [default: an equal share; all other keys together have one share too];
+    /// repeatable.
     #[arg(long, value_name = "NAME=SIZE", value_parser = parse_share)]
     tenant_dram: Vec<(String, u64)>,
 
-    /// How much of the flash a tenant has [default: as for --tenant-dram].
+    /// Flash of a tenant [default: as for --tenant-dram]; repeatable.
     #[arg(long, value_name = "NAME=SIZE", value_parser = parse_share)]
     tenant_flash: Vec<(String, u64)>,
 
-    /// A file that outlives this process, but not the machine's run: with it, or with more than
-    /// one --flash, flash is warm again after a kill [default: one in /dev/shm].
+    /// State file that survives this process, but not a reboot: with it, or with more than
+    /// one --flash, the flash tier is warm after a kill [default: a file in /dev/shm].
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
 
-    /// The largest value that is taken, up to 1GiB.
+    /// Largest value that the cache accepts, up to 1GiB.
     #[arg(long, short = 'I', value_name = "SIZE", default_value = "1MiB", value_parser = parse_size)]
     object_max: u64,
 
-    /// Where to listen: host:port, a host alone for port 11211, or unix:PATH; may be given many
-    /// times.
+    /// Address to listen on: host:port, a host alone for port 11211, or unix:PATH; repeatable.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:11211",
         value_parser = |text: &str| address(text).map_err(|error| error.to_string()))]
     listen: Vec<Address>,
 
-    /// Where to show a page that says what the cache does, and below /metrics the same for
-    /// Prometheus: host:port, or a host alone for port 8379.
+    /// Address of the status page, with Prometheus metrics at /metrics: host:port, or a host
+    /// alone for port 8379 [default: none].
     #[arg(long, value_name = "ADDR",
         value_parser = |text: &str| page_address(text).map_err(|error| error.to_string()))]
     http: Option<Address>,
 
-    /// How long a window is of which miss-ratio curves are made, for the page, `stats mrc` and `tidekv
-    /// plan --live`; 0: none are.
+    /// Length of a profiling window. At the end of each, the server computes miss-ratio curves for
+    /// the status page, `stats mrc`, `tidekv plan --live` and --elastic; 0 turns profiling off.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     profile_window: Duration,
 
-    /// Change the sizes of the cache after each window, up to what is given here, so that requests take
-    /// such a time on average for the least money, of all tenants or of one; or, with a number,
-    /// so that it is as fast as can be for that much (repeatable).
+    /// Elastic mode: resize the cache after each profiling window, within --dram and --flash. With a
+    /// time, such as 300us or shop=1ms: the lowest cost at which the mean latency, of all tenants or
+    /// of one, meets that target (repeatable). With a number: the lowest latency for at most that
+    /// cost (see --prices).
     #[arg(long, value_name = "[NAME=]TIME|COST")]
     elastic: Vec<String>,
 
     #[command(flatten)]
     terms: Terms,
 
-    /// A file with a line `user:password` for each who may use the cache. A client says who it
-    /// is by storing `user password` under any key, first of all.
+    /// File with one `user:password` per line. A client authenticates as in memcached: its first
+    /// command stores `user password` under any key.
     #[arg(long, short = 'Y', value_name = "FILE")]
     auth_file: Option<PathBuf>,
 
     #[command(flatten)]
     tls: TlsArguments,
 
-    /// Connections at once; one more is refused.
+    /// Maximum number of concurrent client connections; the server rejects further ones.
     #[arg(long, short = 'c', value_name = "N", default_value_t = 10_000)]
     connections_max: usize,
 
-    /// Close a connection that has sent nothing for so long, such as 5m; 0:
+    /// Idle timeout: close a connection that has sent no data for this time, such as 5m; 0 means
     /// never.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = parse_duration)]
     idle_timeout: Duration,
 
-    /// Let clients end the server with `shutdown`.
+    /// Allow clients to shut the server down with the `shutdown` command.
     #[arg(long, short = 'A')]
     enable_shutdown: bool,
 
-    /// Let clients move the clock with `debugtime`, for tests.
+    /// Allow clients to move the clock with the `debugtime` command, for tests.
     #[arg(long)]
     debugtime: bool,
 
-    /// Start on a public address even without an --auth-file.
+    /// Allow a non-local address without --auth-file.
     #[arg(long)]
     insecure: bool,
 }
@@ -171,9 +173,9 @@ impl Cache {
     pub fn run(&self) -> Result<()> {
         if self.object_max > OBJECT_BYTES_MAX {
             let most = show_size(OBJECT_BYTES_MAX);
-            return Err(Failure::usage(format!("--object-max: values have at most {most}")));
+            return Err(Failure::usage(format!("--object-max is at most {most}")));
         }
-        let moved =
+        let offset_clock =
             self.debugtime.then(|| Arc::new(OffsetClock::new(Arc::new(SystemClock::new()))));
         let server_options = CacheServerOptions {
             listen: self.listen.clone(),
@@ -182,7 +184,7 @@ impl Cache {
             tls: self.tls.files(),
             connections_max: self.connections_max,
             idle_timeout: Some(self.idle_timeout).filter(|time| !time.is_zero()),
-            clock: moved.clone(),
+            clock: offset_clock.clone(),
             elastic: self.elastic()?,
             profile_window: Some(self.profile_window).filter(|time| !time.is_zero()),
             on_shutdown: self.enable_shutdown.then_some(end_this_process as fn()),
@@ -191,8 +193,8 @@ impl Cache {
         };
         log_to_standard_error();
         let mut signals = Signals::new()?;
-        let clock: Arc<dyn Clock> = match moved {
-            Some(moved) => moved,
+        let clock: Arc<dyn Clock> = match offset_clock {
+            Some(clock) => clock,
             None => Arc::new(SystemClock::new()),
         };
         let storage: Arc<dyn Storage> = Arc::new(LocalStorage::new());
@@ -208,8 +210,8 @@ impl Cache {
             tenants: self.tenants()?,
             ..Options::default()
         };
-        let around = Environment::new(storage, clock);
-        let cache = tidekv_tiered::Cache::open(&options, &around)?;
+        let environment = Environment::new(storage, clock);
+        let cache = tidekv_tiered::Cache::open(&options, &environment)?;
         let server = CacheServer::start(cache.clone(), server_options)?;
         output::line(&self.greeting(&server, &cache))?;
         signals.wait();
@@ -219,13 +221,13 @@ impl Cache {
         Ok(())
     }
 
-    /// How it changes its sizes by itself, if it does.
+    /// The options of elastic mode, if it is on.
     fn elastic(&self) -> Result<Option<ElasticOptions>> {
         if self.elastic.is_empty() {
             return Ok(None);
         }
         if self.profile_window.is_zero() {
-            return Err(Failure::usage("--elastic needs windows: --profile-window is 0"));
+            return Err(Failure::usage("--elastic needs a --profile-window above 0"));
         }
         let (mut all, mut of, mut cost) = (None, Vec::new(), None);
         for text in &self.elastic {
@@ -240,7 +242,7 @@ impl Cache {
         }
         let goal = match cost {
             Some(_) if all.is_some() || !of.is_empty() => {
-                return Err(Failure::usage("--elastic keeps times or a cost, not both"));
+                return Err(Failure::usage("--elastic takes latency targets or a cost, not both"));
             }
             Some(cost) => ElasticGoal::Cost(cost),
             None => ElasticGoal::Latency { all, of },
@@ -256,7 +258,9 @@ impl Cache {
         for (flag, given) in all {
             let is_known = |name: &String| self.tenant.iter().any(|(tenant, _)| tenant == name);
             if let Some((name, _)) = given.iter().find(|(name, _)| !is_known(name)) {
-                return Err(Failure::usage(format!("{flag}: there is no --tenant {name}=PREFIX")));
+                return Err(Failure::usage(format!(
+                    "{flag}: unknown tenant {name:?}: add --tenant {name}=PREFIX"
+                )));
             }
         }
         let of = |given: &[(String, u64)], name: &str, all: u64| {
@@ -272,8 +276,8 @@ impl Cache {
         Ok(self.tenant.iter().map(tenant).collect())
     }
 
-    /// Where it is kept which devices are there: in memory, under a name of its own for each set
-    /// of devices.
+    /// The file that records the attached devices: in memory, under a separate name for each set of
+    /// devices.
     fn state_file(&self, storage: &Arc<dyn Storage>) -> Option<PathBuf> {
         let memory = Path::new("/dev/shm");
         let is_wanted = self.state.is_none() && !self.flash.is_empty();
@@ -292,7 +296,7 @@ impl Cache {
         let (devices, warm_devices) = (cache.device_stats().len(), cache.warm_devices());
         let tenants = match self.tenant.len() as u64 {
             0 => String::new(),
-            tenants => format!(", {} and all others", count(tenants, "tenant", "tenants")),
+            tenants => format!(", {} and the default one", count(tenants, "tenant", "tenants")),
         };
         let addresses: Vec<_> = server.local_addresses().iter().map(Address::to_string).collect();
         let page = server.page_url().map(|url| format!("; page at {url}")).unwrap_or_default();
@@ -323,34 +327,34 @@ fn address(text: &str) -> tidekv_memcached::Result<Address> {
     Address::with_port(text, DEFAULT_CACHE_PORT)
 }
 
-/// Reads `FILE:SIZE`.
+/// Parses `FILE:SIZE`.
 fn parse_flash(text: &str) -> std::result::Result<FlashOptions, String> {
     let (path, size) = text
         .rsplit_once(':')
         .filter(|(path, _)| !path.is_empty())
-        .ok_or_else(|| format!("{text:?} is no FILE:SIZE, such as /mnt/nvme/cache:100GiB"))?;
+        .ok_or_else(|| format!("{text:?} is not FILE:SIZE, such as /mnt/nvme/cache:100GiB"))?;
     Ok(FlashOptions { path: path.into(), bytes: parse_size(size)? })
 }
 
-/// Reads `NAME=PREFIX`.
+/// Parses `NAME=PREFIX`.
 fn parse_pair(text: &str) -> std::result::Result<(String, String), String> {
     let (name, prefix) = text
         .split_once('=')
-        .ok_or_else(|| format!("{text:?} is no NAME=PREFIX, such as shop=shop:"))?;
+        .ok_or_else(|| format!("{text:?} is not NAME=PREFIX, such as shop=shop:"))?;
     Ok((name.into(), prefix.into()))
 }
 
-/// Reads `NAME=SIZE`.
+/// Parses `NAME=SIZE`.
 fn parse_share(text: &str) -> std::result::Result<(String, u64), String> {
     let (name, size) = text
         .split_once('=')
-        .ok_or_else(|| format!("{text:?} is no NAME=SIZE, such as shop=512MiB"))?;
+        .ok_or_else(|| format!("{text:?} is not NAME=SIZE, such as shop=512MiB"))?;
     Ok((name.into(), parse_size(size)?))
 }
 
-/// What `shutdown` does: the same as Ctrl-C.
+/// The effect of the `shutdown` command: the same as Ctrl-C.
 fn end_this_process() {
-    // To one's own process a signal can always be sent.
+    // A process can always send a signal to itself.
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT);
 }
 

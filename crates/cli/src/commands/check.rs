@@ -13,17 +13,17 @@ use crate::quantity::{count, show_size};
 
 /// Verify every checksum and invariant of a store.
 ///
-/// Reads every byte, writes none, and goes on after the first damage. Damaged
-/// files are named and make the exit code 1. The directory may be open in a
+/// Reads every byte, writes none, and continues after the first damage. Lists the
+/// damaged files, and then ends with exit code 1. The directory may be open in a
 /// server.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  tidekv check --data ./data")]
 pub struct Check {
-    /// The data directory.
+    /// Data directory.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
 
-    /// Print the report as an object.
+    /// Print the report as one JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -41,7 +41,7 @@ impl Check {
         if self.json {
             output::line(&to_json(&report).to_string())?;
         } else {
-            self.say(&report)?;
+            self.print_report(&report)?;
         }
         let mut files: Vec<_> = report.damage.iter().map(|damage| &damage.file).collect();
         files.dedup();
@@ -49,18 +49,18 @@ impl Check {
             [] => Ok(()),
             [file] => {
                 let file = file.display();
-                Err(Failure::new(format!("{file} is damaged: restore it from a copy")))
+                Err(Failure::new(format!("{file} is damaged: restore it from a backup copy")))
             }
             files => {
                 let (count, data) = (files.len(), self.data.display());
                 let message =
-                    format!("{count} files of {data} are damaged: restore them from a copy");
+                    format!("{count} files of {data} are damaged: restore them from a backup copy");
                 Err(Failure::new(message))
             }
         }
     }
 
-    fn say(&self, report: &CheckReport) -> Result<()> {
+    fn print_report(&self, report: &CheckReport) -> Result<()> {
         for damage in &report.damage {
             output::line(&damage.message)?;
         }
@@ -68,14 +68,16 @@ impl Check {
             let (number, end) = (log.number, log.end);
             let records = count(log.records, "record", "records");
             let ending = match log.ending {
-                LogEnding::Complete { .. } => "it was closed".into(),
-                LogEnding::Open => "it is open".into(),
-                LogEnding::Torn => format!("what follows at offset {end} is no record of it"),
+                LogEnding::Complete { .. } => "closed".into(),
+                LogEnding::Open => "open".into(),
+                LogEnding::Torn => {
+                    format!("open, incomplete record or other bytes at offset {end} ignored")
+                }
             };
             output::line(&format!("log {number}: {records}, {ending}"))?;
         }
         for (names, what) in [
-            (&report.left_over, "not needed any more, removed when the store is opened"),
+            (&report.left_over, "obsolete, removed at the next open of the store"),
             (&report.foreign, "not a file of the store"),
         ] {
             for name in names {

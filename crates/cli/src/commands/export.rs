@@ -1,5 +1,5 @@
-//! `export`: the entries of a keyspace into a file, so that `import` brings
-//! every byte back.
+//! `export`: writes the entries of a keyspace to a file, from which `import`
+//! restores every byte.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -19,8 +19,8 @@ use crate::store;
 
 /// Write the entries of a keyspace to standard output or a file.
 ///
-/// They are those of one moment, in ascending order of their keys, so that
-/// importing them again is fast. The directory may be open in a server.
+/// The entries are a consistent snapshot, in ascending key order, so importing the file
+/// is fast. The directory may be open in a server.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  tidekv export --data ./data --format binary --out all.tide\n  \
@@ -30,7 +30,7 @@ pub struct Export {
     #[command(flatten)]
     place: StoreArgs,
 
-    /// How they are written.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Tsv)]
     format: Format,
 
@@ -38,16 +38,15 @@ pub struct Export {
     #[arg(long, value_name = "KEY")]
     prefix: Option<OsString>,
 
-    /// The prefix is base64.
+    /// --prefix is base64.
     #[arg(long)]
     key_base64: bool,
 
-    /// The file, which appears when it is whole; standard output without it or
-    /// for `-`.
+    /// Output file, which appears only when it is complete; `-` for standard output [default: -].
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// With --out, print the summary as an object.
+    /// With --out, print the summary as one JSON object.
     #[arg(long)]
     json: bool,
 }

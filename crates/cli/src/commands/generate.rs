@@ -1,7 +1,7 @@
 //! `generate`: shell completions and man pages, made from the declarations of the arguments.
 //!
-//! Hidden from help: whoever makes a package runs it. The pages and completions cover every
-//! command that help shows.
+//! Hidden from help, as only packagers need it. The pages and completions cover every
+//! command in help.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::files;
 use crate::output;
 
-/// Make shell completions and man pages.
+/// Generate shell completions and man pages.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  tidekv generate completions bash > tidekv.bash\n  \
     tidekv generate man ./man")]
@@ -24,13 +24,13 @@ pub struct Generate {
 enum Artefact {
     /// Print the completions of a shell.
     Completions {
-        /// The shell.
+        /// Shell.
         #[arg(value_enum)]
         shell: Shell,
     },
     /// Write a man page for the program and one for each command.
     Man {
-        /// The directory; created when it is missing.
+        /// Output directory; created if missing.
         #[arg(value_name = "DIR")]
         directory: PathBuf,
     },

@@ -1,11 +1,11 @@
-//! `import`: many records from a file.
+//! `import`: bulk load of records from a file.
 //!
-//! Right for any input, and in bounded memory: records are written in batches,
-//! the later of two with one key wins. Where the keyspace is empty and the
-//! input begins in order, it goes straight into tables instead, until a key is
-//! not greater than the one before it; what comes then is newer than those
-//! tables and goes in batches. With `--sorted` such a key is an error, and
-//! then nothing at all is imported.
+//! Correct for any input, in bounded memory: it writes records in batches, and
+//! the later of two records with one key wins. If the keyspace is empty and the
+//! input begins in order, it ingests the input as tables instead, until a key is
+//! not greater than the previous one; the rest is newer than those tables and is
+//! written in batches. With `--sorted` such a key is an error, and the command
+//! imports nothing.
 
 use std::path::PathBuf;
 
@@ -19,11 +19,11 @@ use crate::progress::{Progress, show_rate};
 use crate::quantity::{count, parse_size, show_size};
 use crate::store;
 
-/// Large enough that what a batch costs by itself vanishes, small beside a
+/// Large enough that the fixed cost of a batch is negligible, small compared with a
 /// memtable.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// So many records in order make it likely that the rest is.
+/// After this number of records in order, the rest is likely in order too.
 const SAMPLE_RECORDS: usize = 4096;
 const SAMPLE_BYTES: u64 = 1 << 20;
 
@@ -33,7 +33,7 @@ const MEMORY_BYTES: u64 = 512 << 20;
 /// Load records from a file.
 ///
 /// The later of two records with one key wins. Sorted input into an empty
-/// keyspace is several times faster.
+/// keyspace is ingested as tables, several times faster.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  tidekv import --data ./data users.tsv\n  \
     zcat users.jsonl.gz | tidekv import --data ./data --format jsonl -")]
@@ -41,33 +41,32 @@ pub struct Import {
     #[command(flatten)]
     place: StoreArgs,
 
-    /// The file; `-` for standard input.
+    /// Input file; `-` for standard input.
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// How it is written.
+    /// Input format.
     #[arg(long, value_enum, default_value_t = Format::Tsv)]
     format: Format,
 
-    /// The input is in ascending order of its keys, each once: fail and import
-    /// nothing if it is not.
+    /// Require input in strictly ascending key order: otherwise fail and import nothing.
     #[arg(long)]
     sorted: bool,
 
-    /// Pass over malformed records and count them.
+    /// Skip malformed records and count them.
     #[arg(long)]
     skip_bad: bool,
 
-    /// Memory to use.
+    /// Memory budget [default: 512MiB].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
 
-    /// Print the summary as an object.
+    /// Print the summary as one JSON object.
     #[arg(long)]
     json: bool,
 }
 
-/// A record that is kept.
+/// A record that owns its bytes.
 struct Owned {
     key: Vec<u8>,
     value: Vec<u8>,
@@ -93,12 +92,12 @@ struct Source {
     skipped: u64,
     bytes: u64,
     progress: Progress,
-    /// What the next call of [`Source::advance`] fails with.
+    /// The failure that the next call of [`Source::advance`] returns.
     failure: Option<Failure>,
 }
 
 impl Source {
-    /// Goes to the next record that is well formed; whether there is one.
+    /// Advances to the next well-formed record; false at the end of the input.
     fn advance(&mut self) -> Result<bool> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
@@ -118,7 +117,7 @@ impl Source {
                 Err(ReadError::Broken(what)) => return Err(self.failure(&what)),
             };
             if !self.skip_bad {
-                let what = format!("{what} (--skip-bad passes over it)");
+                let what = format!("{what} (use --skip-bad to skip malformed records)");
                 return Err(self.failure(&what));
             }
             self.skipped += 1;
@@ -134,35 +133,36 @@ impl Source {
     }
 }
 
-/// The bytes of a record that the store takes, or what is wrong with it.
+/// The length of a record in bytes, or the reason why the store would reject it.
 fn check(record: Record<'_>) -> std::result::Result<u64, String> {
     match record.key.len() {
         0 => Err("has an empty key: a key has at least 1 byte".into()),
         len if len > KEY_BYTES_MAX => {
-            Err(format!("has a key of {len} bytes: the longest has {KEY_BYTES_MAX}"))
+            Err(format!("has a key of {len} bytes: the limit is {KEY_BYTES_MAX}"))
         }
         _ if record.value.len() > VALUE_BYTES_MAX => {
             let len = record.value.len();
-            Err(format!("has a value of {len} bytes: the longest has {VALUE_BYTES_MAX}"))
+            Err(format!("has a value of {len} bytes: the limit is {VALUE_BYTES_MAX}"))
         }
         len => Ok((len + record.value.len()) as u64),
     }
 }
 
-/// The input as long as it is in order: what goes straight into tables.
-struct Run<'a> {
+/// The sorted prefix of the input, which is ingested as tables.
+struct SortedRun<'a> {
     source: &'a mut Source,
-    /// Read already, to be handed out first.
+    /// Already read; returned first.
     sample: std::vec::IntoIter<Owned>,
     last: Option<Vec<u8>>,
     /// The first record that does not belong to the run.
-    behind: Option<Owned>,
+    first_unsorted: Option<Owned>,
     failure: Option<Failure>,
-    insists: bool,
+    /// An unsorted record is an error.
+    is_strict: bool,
 }
 
-impl Run<'_> {
-    fn follow(&mut self) -> Result<Option<Owned>> {
+impl SortedRun<'_> {
+    fn next_record(&mut self) -> Result<Option<Owned>> {
         if let Some(record) = self.sample.next() {
             return Ok(Some(record));
         }
@@ -170,40 +170,40 @@ impl Run<'_> {
     }
 
     fn step(&mut self) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        let Some(record) = self.follow()? else { return Ok(None) };
-        // Tables are written without deadlines of single entries.
+        let Some(record) = self.next_record()? else { return Ok(None) };
+        // Ingested tables have no expiry times of single entries.
         let is_in_order = self.last.as_ref().is_none_or(|last| *last < record.key);
         if is_in_order && record.expires_at_ms.is_none() {
             self.last.get_or_insert_default().clone_from(&record.key);
             return Ok(Some((record.key, record.value)));
         }
-        if self.insists {
+        if self.is_strict {
             let place = self.source.reader.place();
             let what = if is_in_order {
-                format!("{place} has a deadline: import it without --sorted")
+                format!("{place} has an expiry time: import it without --sorted")
             } else {
-                format!("{place} is not in order: its key is not greater than the one before it")
+                format!("{place} is not in order: its key is not greater than the previous one")
             };
             return Err(self.source.failure(&what));
         }
-        self.behind = Some(record);
+        self.first_unsorted = Some(record);
         Ok(None)
     }
 }
 
-impl Iterator for Run<'_> {
+impl Iterator for SortedRun<'_> {
     type Item = (Vec<u8>, Vec<u8>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.failure.is_some() || self.behind.is_some() {
+        if self.failure.is_some() || self.first_unsorted.is_some() {
             return None;
         }
         match self.step() {
             Ok(item) => item,
             Err(failure) => {
                 self.failure = Some(failure);
-                // An empty key makes the store drop the whole run.
-                self.insists.then(|| (Vec::new(), Vec::new()))
+                // An empty key makes the store reject the whole run.
+                self.is_strict.then(|| (Vec::new(), Vec::new()))
             }
         }
     }
@@ -233,15 +233,15 @@ impl Import {
         let imported = match loaded {
             Ok(entries) => entries,
             Err((entries, failure)) if entries > 0 => {
-                let (said, entries) = (failure.message, count(entries, "entry", "entries"));
-                return Err(Failure::new(format!("{said}; what came before it is in: {entries}")));
+                let (message, entries) = (failure.message, count(entries, "entry", "entries"));
+                return Err(Failure::new(format!("{message}; imported before it: {entries}")));
             }
             Err((_, failure)) => return Err(failure),
         };
-        self.say(&source, imported)
+        self.print_summary(&source, imported)
     }
 
-    /// Loads everything; how many entries, or how many before the failure.
+    /// Loads everything; returns the number of entries, on failure of those before it.
     fn load(
         &self,
         db: &Db,
@@ -256,29 +256,29 @@ impl Import {
         if !is_in_order && !self.sorted {
             return write_batches(db, keyspace, source, sample);
         }
-        let mut run = Run {
+        let mut run = SortedRun {
             source,
             sample: sample.into_iter(),
             last: None,
-            behind: None,
+            first_unsorted: None,
             failure: None,
-            insists: self.sorted,
+            is_strict: self.sorted,
         };
         let ingested = keyspace.ingest(&mut run);
-        let Run { sample, behind, failure, insists, source, .. } = run;
+        let SortedRun { sample, first_unsorted, failure, is_strict, source, .. } = run;
         let ingested = match (ingested, failure) {
             (Ok(entries), None) => entries,
-            (_, Some(failure)) if insists => return Err((0, failure)),
+            (_, Some(failure)) if is_strict => return Err((0, failure)),
             (Ok(entries), Some(failure)) => return Err((entries, failure)),
             (Err(error), _) => return Err((0, error.into())),
         };
-        let rest: Vec<Owned> = behind.into_iter().chain(sample).collect();
+        let rest: Vec<Owned> = first_unsorted.into_iter().chain(sample).collect();
         write_batches(db, keyspace, source, rest)
             .map(|entries| ingested + entries)
             .map_err(|(entries, failure)| (ingested + entries, failure))
     }
 
-    fn say(&self, source: &Source, imported: u64) -> Result<()> {
+    fn print_summary(&self, source: &Source, imported: u64) -> Result<()> {
         let (seconds, bytes, skipped) = (source.progress.seconds(), source.bytes, source.skipped);
         let text = if self.json {
             serde_json::json!({
@@ -293,7 +293,7 @@ impl Import {
             let (size, rate) = (show_size(bytes), show_rate(imported, bytes, seconds));
             let bad = match skipped {
                 0 => String::new(),
-                _ => format!(", {skipped} malformed ones passed over"),
+                _ => format!(", skipped {skipped} malformed"),
             };
             let entries = count(imported, "entry", "entries");
             format!("imported {entries}, {size}, in {seconds:.2} s ({rate}){bad}")
@@ -302,8 +302,8 @@ impl Import {
     }
 }
 
-/// The first records, and whether they can go straight into tables. A failure
-/// is left for whoever reads on.
+/// The first records, and whether they can be ingested as tables. The next read
+/// returns a failure that occurs here.
 fn sample(source: &mut Source) -> (Vec<Owned>, bool) {
     let mut sample: Vec<Owned> = Vec::new();
     let mut is_in_order = true;
@@ -324,8 +324,8 @@ fn sample(source: &mut Source) -> (Vec<Owned>, bool) {
     (sample, is_in_order)
 }
 
-/// Writes `first` and then the rest of the input in batches; how many entries,
-/// or how many before the failure.
+/// Writes `first` and then the rest of the input in batches; returns the number of
+/// entries, on failure of those before it.
 fn write_batches(
     db: &Db,
     keyspace: &Keyspace,
@@ -360,7 +360,7 @@ fn put(batch: &mut WriteBatch, keyspace: &Keyspace, record: Record<'_>) {
     }
 }
 
-/// Writes a batch of at least `bytes` bytes; how many entries it had.
+/// Writes the batch if it has at least `bytes` bytes; returns the number of entries written.
 fn write_if(db: &Db, batch: &mut WriteBatch, bytes: usize) -> Result<u64> {
     if batch.is_empty() || batch.bytes_len() < bytes {
         return Ok(0);

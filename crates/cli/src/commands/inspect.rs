@@ -1,4 +1,4 @@
-//! `inspect`: what is in a store's files.
+//! `inspect`: the content of a store's files.
 
 use std::path::PathBuf;
 
@@ -12,15 +12,15 @@ use crate::failure::Result;
 use crate::output::{self, put_bytes, show_key};
 use crate::quantity::{count, show_size};
 
-/// Show what is in a store: levels, files, a table's blocks, the manifest, the
-/// log.
+/// Show the internals of a store: levels, files, the blocks of a table, the manifest, the
+/// write-ahead log.
 ///
 /// Writes nothing. The directory may be open in a server.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  tidekv inspect --data ./data\n  \
     tidekv inspect --data ./data --table 13 --json")]
 pub struct Inspect {
-    /// The data directory.
+    /// Data directory.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
 
@@ -28,7 +28,7 @@ pub struct Inspect {
     #[arg(long, value_name = "N", conflicts_with_all = ["log", "manifest"])]
     table: Option<u64>,
 
-    /// Show the records of the logs, one in a line.
+    /// Show the records of the write-ahead logs, one per line.
     #[arg(long, conflicts_with = "manifest")]
     log: bool,
 
@@ -36,7 +36,7 @@ pub struct Inspect {
     #[arg(long)]
     manifest: bool,
 
-    /// Print objects.
+    /// Print JSON objects.
     #[arg(long)]
     json: bool,
 }
@@ -115,7 +115,7 @@ impl Inspect {
     }
 
     fn show_logs(&self, inspector: &Inspector) -> Result<()> {
-        // The first failure to print, such as a reader that has gone.
+        // The first error of printing, such as a closed pipe.
         let mut printed = Ok(());
         let logs = inspector.logs(|record| {
             if printed.is_ok() {
@@ -131,7 +131,7 @@ impl Inspect {
             let ending = match log.ending {
                 LogEnding::Complete { successor } => format!("closed, log {successor} follows"),
                 LogEnding::Open => "open".into(),
-                LogEnding::Torn => "open, then bytes that are no record of it".into(),
+                LogEnding::Torn => "open, then an incomplete record or other bytes".into(),
             };
             let (number, end) = (log.number, log.end);
             let records = count(log.records, "record", "records");

@@ -1,4 +1,4 @@
-//! `plan`: how much DRAM and flash to buy.
+//! `plan`: computes the DRAM and flash that each tenant needs.
 
 mod report;
 mod picture;
@@ -18,12 +18,12 @@ use crate::output;
 use crate::quantity::{parse_micros, parse_size};
 use crate::terms::Terms;
 
-/// Plan how much DRAM and flash each tenant gets: what meets their latencies for the least money, or is
-/// the fastest for so much.
+/// Plan the DRAM and flash of each tenant: the cheapest sizes that meet the latency targets, or the
+/// fastest sizes for a budget.
 ///
-/// A request takes the time of DRAM, that of flash if DRAM misses it, and that of what is behind if
-/// both do: Lat = m + s * mr(DRAM) + db * mr(DRAM + flash), with miss ratios out of curves as `tidekv
-/// profile` writes them. All that is printed follows from them, and can be followed by hand.
+/// A request takes the time of DRAM, plus that of flash if DRAM misses, plus that of the backend if
+/// both miss: Lat = m + s * mr(DRAM) + db * mr(DRAM + flash), with the miss ratios of curves from
+/// `tidekv profile`. The output prints the formulas, so every number can be checked by hand.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  tidekv plan --curve web=web.curve --sla 300us\n  \
     tidekv plan --curve web=web.json --curve ads=ads.json --sla web=300us --sla ads=1ms --total-dram 3GiB\n  \
@@ -31,74 +31,74 @@ use crate::terms::Terms;
     tidekv plan --live localhost:11211 --sla 300us")]
 #[group(id = "goal", required = true, multiple = true, args = ["sla", "cost"])]
 pub struct PlanCommand {
-    /// A tenant and his curve (repeatable).
+    /// Tenant and its miss-ratio curve, such as web=web.curve (repeatable).
     #[arg(long = "curve", value_name = "NAME=FILE", required_unless_present = "live")]
     curves: Vec<String>,
 
-    /// A server that runs (`tidekv cache`, or `tidekv serve`), of whose tenants or keyspaces it is asked what
-    /// was asked for lately: host:port, a host alone for port 11211, or unix:PATH.
+    /// Running server (`tidekv cache` or `tidekv serve`) whose current curves to use, per tenant or
+    /// keyspace: host:port, a host alone for port 11211, or unix:PATH.
     #[arg(long, value_name = "ADDR", conflicts_with = "curves")]
     live: Option<String>,
 
-    /// A file of which the first line is the `user:password` to say to the server; the password alone to a
-    /// store's.
+    /// File whose first line is the server's `user:password`; for `tidekv serve` the password alone.
     #[arg(long, value_name = "FILE", requires = "live")]
     auth_file: Option<PathBuf>,
 
-    /// How long requests may take on average: of all tenants, or of one (repeatable).
+    /// Target for the mean latency, of all tenants or of one, such as 300us or web=300us (repeatable).
     #[arg(long, value_name = "[NAME=]TIME")]
     sla: Vec<String>,
 
-    /// How much it may cost: the least latency for it is looked for.
+    /// Maximum cost, in the currency of --prices; minimizes the latency instead of the cost.
     #[arg(long, value_name = "MONEY")]
     cost: Option<f64>,
 
-    /// DRAM of all tenants, at most.
+    /// Maximum DRAM of all tenants [default: no limit].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     total_dram: Option<u64>,
 
-    /// Flash of all tenants, at most.
+    /// Maximum flash of all tenants [default: no limit].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     total_flash: Option<u64>,
 
-    /// Bytes that may be written to flash in a second. Needs rates of requests.
+    /// Maximum bytes written to flash per second, such as 50MiB. Needs request rates [default: no limit].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     flash_writes: Option<u64>,
 
-    /// Requests of a tenant in a second, his weight among others; else as his curve says (repeatable).
+    /// Requests of a tenant per second, which are its weight [default: the rate in its curve]
+    /// (repeatable).
     #[arg(long, value_name = "NAME=N")]
     requests: Vec<String>,
 
     #[command(flatten)]
     terms: Terms,
 
-    /// Bytes of DRAM that the index of an object on flash takes. Needs the size of objects, which a
-    /// curve in JSON has.
+    /// Bytes of DRAM for the index entry of an object on flash. Needs the object size, which a
+    /// curve in JSON contains.
     #[arg(long, value_name = "N", default_value_t = 0.0)]
     index: f64,
 
-    /// With --cost: look at all points of the curves at once, rather than at 200 of each and then closer.
+    /// With --cost: solve over all points of the curves, rather than over 200 of each with refinement.
     #[arg(long)]
     exact: bool,
 
-    /// Print JSON rather than the table.
+    /// Print one JSON object instead of the table.
     #[arg(long)]
     json: bool,
 
-    /// Also draw each tenant's curve into this SVG file, with the sizes that the plan gives him and, dashed, those
-    /// of DRAM : flash = 1 : 4.
+    /// Also draw each tenant's curve to this SVG file, with its planned sizes and, dashed, the
+    /// sizes at DRAM : flash = 1 : 4.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
 
-/// Where a tenant's curve comes from.
+/// A tenant's curve and its origin.
 struct Source {
     name: String,
     /// For messages.
     from: String,
     file: CurveFile,
     latencies: Latencies,
-    /// DRAM and flash that he has, where that is known.
+    /// Its current DRAM and flash, if known.
     has: Option<(u64, u64)>,
 }
 
@@ -111,33 +111,33 @@ impl PlanCommand {
     /// Runs the command.
     pub fn run(&self) -> Result<()> {
         let sources = self.sources()?;
-        let question = self.question(&sources)?;
-        let names: Vec<&str> = question.tenants.iter().map(|tenant| tenant.name.as_str()).collect();
-        let refused = |why: Infeasible| report::refuse(&why, &question, &names);
+        let request = self.request(&sources)?;
+        let names: Vec<&str> = request.tenants.iter().map(|tenant| tenant.name.as_str()).collect();
+        let refused = |why: Infeasible| report::refuse(&why, &request, &names);
         let points = if self.exact { usize::MAX } else { DEFAULT_POINTS };
-        let plan = plan_exactly(&question, points).map_err(refused)?;
-        // A plan is one without it.
-        let hull = plan_on_hull(&question).ok();
+        let plan = plan_exactly(&request, points).map_err(refused)?;
+        // The plan is complete without the hull.
+        let hull = plan_on_hull(&request).ok();
         let has: Option<Vec<(u64, u64)>> = sources.iter().map(|source| source.has).collect();
-        let now = has.map(|has| Plan::of(&question, &has));
-        let proportional = report::proportional(&question);
+        let now = has.map(|has| Plan::of(&request, &has));
+        let proportional = report::proportional(&request);
         let others = report::Others {
             hull: hull.as_ref(),
             now: now.as_ref(),
             proportional: proportional.as_deref(),
         };
         if let Some(path) = &self.svg {
-            files::write_text(path, &picture::draw(&question, &plan, &others))?;
+            files::write_text(path, &picture::draw(&request, &plan, &others))?;
         }
         match self.json {
-            true => output::line(&report::to_json(&question, &plan, others).to_string()),
-            false => report::show(&question, &plan, others)
-                .iter()
-                .try_for_each(|line| output::line(line)),
+            true => output::line(&report::to_json(&request, &plan, others).to_string()),
+            false => {
+                report::show(&request, &plan, others).iter().try_for_each(|line| output::line(line))
+            }
         }
     }
 
-    /// The tenants, as files or a running cache have them.
+    /// The tenants, from files or from a running server.
     fn sources(&self) -> Result<Vec<Source>> {
         if let Some(address) = &self.live {
             return self.live_sources(address);
@@ -146,9 +146,9 @@ impl PlanCommand {
         let mut sources = Vec::<Source>::new();
         for text in &self.curves {
             let (name, path) =
-                named(text).ok_or_else(|| Failure::usage(format!("{text:?} is no NAME=FILE")))?;
+                named(text).ok_or_else(|| Failure::usage(format!("{text:?} is not NAME=FILE")))?;
             if sources.iter().any(|source| source.name == name) {
-                return Err(Failure::usage(format!("there are two curves of {name:?}")));
+                return Err(Failure::usage(format!("tenant {name:?} has two curves")));
             }
             let file = CurveFile::read(&files::read_text(path.as_ref())?)
                 .map_err(|failure| Failure::new(format!("{path}: {}", failure.message)))?;
@@ -158,12 +158,12 @@ impl PlanCommand {
         Ok(sources)
     }
 
-    /// Tenants of a cache that runs.
+    /// The tenants of a running server.
     fn live_sources(&self, address: &str) -> Result<Vec<Source>> {
         let user = self.auth_file.as_deref().map(files::read_text).transpose()?;
         let user = user.as_deref().map(|text| text.lines().next().unwrap_or_default().trim());
         let user = user.filter(|user| !user.is_empty());
-        let Live { tenants, memory_us, flash_us } = live_curves::ask(address, user)?;
+        let Live { tenants, memory_us, flash_us } = live_curves::fetch(address, user)?;
         let given = self.terms.latencies()?;
         let sources = tenants.into_iter().map(|tenant| {
             let measured = Latencies::measured(memory_us, flash_us, tenant.backend_us);
@@ -174,7 +174,7 @@ impl PlanCommand {
         Ok(sources.collect())
     }
 
-    fn question(&self, sources: &[Source]) -> Result<PlanRequest> {
+    fn request(&self, sources: &[Source]) -> Result<PlanRequest> {
         let (mut tenants, mut rates) = (Vec::new(), Vec::new());
         for source in sources {
             let (tenant, has_rate) = self.tenant(source)?;
@@ -193,9 +193,10 @@ impl PlanCommand {
         for text in &self.requests {
             let parsed =
                 named(text).and_then(|(name, number)| Some((name, number.parse::<f64>().ok()?)));
-            let (name, number) = parsed
-                .filter(|(_, number)| number.is_finite() && *number >= 0.0)
-                .ok_or_else(|| Failure::usage(format!("{text:?} is no NAME=N")))?;
+            let (name, number) =
+                parsed.filter(|(_, number)| number.is_finite() && *number >= 0.0).ok_or_else(
+                    || Failure::usage(format!("{text:?} is not NAME=N with a rate of at least 0")),
+                )?;
             for tenant in of_name(&mut tenants, Some(name))? {
                 tenant.requests_per_s = number;
             }
@@ -203,20 +204,18 @@ impl PlanCommand {
         let is_known = rates.iter().filter(|is_known| **is_known).count();
         if is_known < rates.len() && (is_known > 0 || self.flash_writes.is_some()) {
             return Err(Failure::usage(
-                "the requests of some tenants in a second are not known: --requests",
+                "the request rates of some tenants are unknown: use --requests",
             ));
         }
         if tenants.iter().all(|tenant| tenant.requests_per_s == 0.0) {
-            return Err(Failure::usage("nobody has requests"));
+            return Err(Failure::usage("no tenant has requests"));
         }
         let goal = if self.cost.is_some() { Goal::Latency } else { Goal::Cost };
         if goal == Goal::Cost && tenants.iter().any(|tenant| tenant.sla_us.is_none()) {
-            return Err(Failure::usage(
-                "each tenant needs --sla, unless --cost says how much there is",
-            ));
+            return Err(Failure::usage("each tenant needs an --sla, unless --cost sets a budget"));
         }
         if self.cost.is_some_and(|cost| !(cost.is_finite() && cost >= 0.0)) {
-            return Err(Failure::usage("--cost is no money"));
+            return Err(Failure::usage("--cost must be a number of at least 0"));
         }
         let bounds = Bounds {
             dram_bytes: self.total_dram,
@@ -227,22 +226,22 @@ impl PlanCommand {
         Ok(PlanRequest { tenants, prices: self.terms.prices()?, bounds, goal })
     }
 
-    /// A tenant, and whether it is known how many requests he has.
+    /// A tenant, and whether its request rate is known.
     fn tenant(&self, source: &Source) -> Result<(Tenant, bool)> {
         let Source { name, from, file, latencies, .. } = source;
         let in_file = |what: String| Failure::new(format!("{from}: {what}"));
         if file.unit != BYTES {
-            return Err(in_file(format!("sizes are in {}, and are needed in bytes", file.unit)));
+            return Err(in_file(format!("sizes are in {}, but must be in bytes", file.unit)));
         }
         let curve = file.curve().map_err(in_file)?;
         let object_bytes = file.object_bytes.filter(|bytes| *bytes > 0.0);
         if (self.index > 0.0 || self.flash_writes.is_some()) && object_bytes.is_none() {
             return Err(in_file(
-                "the size of objects is not known: `tidekv profile --json`".into(),
+                "the size of objects is unknown: use a curve from `tidekv profile --json`".into(),
             ));
         }
         if !(self.index.is_finite() && self.index >= 0.0) {
-            return Err(Failure::usage("--index is a number of bytes"));
+            return Err(Failure::usage("--index must be a number of bytes"));
         }
         let object_bytes = object_bytes.unwrap_or(1.0);
         let rate =
@@ -267,7 +266,7 @@ fn of_name<'t>(
     if let Some(name) = name
         && !tenants.iter().any(|tenant| tenant.name == name)
     {
-        return Err(Failure::usage(format!("there is no curve of {name:?}")));
+        return Err(Failure::usage(format!("tenant {name:?} has no curve")));
     }
     Ok(tenants.iter_mut().filter(is_meant).collect::<Vec<_>>().into_iter())
 }

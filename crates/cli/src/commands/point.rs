@@ -16,16 +16,16 @@ use crate::store;
 /// A key on the command line.
 #[derive(Debug, clap::Args)]
 pub struct KeyArgument {
-    /// The key.
+    /// Key.
     #[arg(value_name = "KEY")]
     key: OsString,
 
-    /// KEY is base64, for bytes that a command line cannot hold.
+    /// KEY is base64, for bytes that a command line cannot contain.
     #[arg(long)]
     key_base64: bool,
 }
 
-/// The bytes of an argument, which stand as they are unless they are base64.
+/// The bytes of an argument: verbatim, or decoded from base64.
 pub fn bytes_of(name: &str, argument: &OsStr, is_base64: bool) -> Result<Vec<u8>> {
     let bytes = argument.as_bytes();
     if !is_base64 {
@@ -43,9 +43,9 @@ impl KeyArgument {
 
 /// Print the value of a key.
 ///
-/// Prints the bytes as they are, with a newline behind them only on a terminal.
-/// A missing key is exit code 1. The directory may be open in a server: what it
-/// has acknowledged is seen.
+/// Prints the raw bytes, followed by a newline only on a terminal. Exit code 1 if the
+/// key is missing. The directory may be open in a server: the command sees the writes
+/// that the server has acknowledged.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  tidekv get --data ./data greeting")]
 pub struct Get {
@@ -54,7 +54,8 @@ pub struct Get {
     #[command(flatten)]
     key: KeyArgument,
 
-    /// Print an object with key, value and deadline.
+    /// Print a JSON object with key, value and expiry time (`expires_at_ms`, Unix time in
+    /// milliseconds).
     #[arg(long)]
     json: bool,
 }
@@ -69,16 +70,16 @@ pub struct Put {
     #[command(flatten)]
     key: KeyArgument,
 
-    /// The value; `-` for standard input.
+    /// Value; `-` for standard input.
     #[arg(value_name = "VALUE")]
     value: OsString,
 
-    /// How long it is kept, such as 30s, 5m, 2h or 1d.
+    /// Time to live, such as 30s, 5m, 2h or 1d [default: never expires].
     #[arg(long, value_name = "TIME", value_parser = crate::quantity::parse_duration)]
     ttl: Option<std::time::Duration>,
 }
 
-/// Remove a key; no error when it is not there.
+/// Delete a key; succeeds if it does not exist.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  tidekv delete --data ./data greeting")]
 pub struct Delete {
@@ -101,7 +102,7 @@ impl Get {
         let Some(entry) = entry else {
             let (key, place) = (key.escape_ascii(), &self.place);
             let (keyspace, data) = (&place.keyspace, place.data.display());
-            let message = format!("there is no key \"{key}\" in keyspace {keyspace:?} of {data}");
+            let message = format!("no key \"{key}\" in keyspace {keyspace:?} of {data}");
             return Err(Failure::new(message));
         };
         let mut out = std::io::stdout().lock();

@@ -1,4 +1,4 @@
-//! `profile`: what a trace says of caches of all sizes.
+//! `profile`: the miss-ratio curve of a trace.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -20,96 +20,98 @@ use crate::failure::{Failure, Result};
 use crate::files;
 use crate::output;
 use crate::progress::Progress;
-use crate::quantity::{parse_size, show_size};
-use crate::simulated_cache::{InSmall, SimulatedCache, Taking};
+use crate::quantity::{count, parse_size, show_size};
+use crate::simulated_cache::{LoadRules, ScaledDown, SimulatedCache};
 
-/// Where caches in small make no use of more than this part of flash, that is said.
+/// Warn if simulated caches leave more than this part of flash unused.
 const UNUSED_MAX: f64 = 0.03;
-/// Points of a curve that is written.
+/// Maximum number of points of a printed curve.
 const POINTS_MAX: usize = 1000;
-/// Of the keys, where caches are tried in small and nobody says how many.
+/// The default sampling rate of simulated caches.
 const DEFAULT_RATE: f64 = 0.01;
 
-/// Profile a trace: what caches of all sizes miss of it.
+/// Compute the miss-ratio curve of a trace: the misses of caches of all sizes.
 ///
-/// Prints the curve as CSV, `size,miss_ratio`, or with --json with all that is known; `tidekv plan`
-/// reads both. A sample of the keys is looked at (SHARDS), in memory that does not grow with
-/// the trace; --exact looks at all. Caches evict the least recently used; with --policy as
-/// `tidekv cache` does, whose own code is then tried in small for each of --sizes. Where some
-/// of these have flash, the lines are `dram,flash,dram_miss_ratio,miss_ratio`.
+/// Prints the curve as CSV, `size,miss_ratio`, or with --json with further numbers; `tidekv plan`
+/// reads both. Samples the keys (SHARDS), so memory does not grow with the trace; --exact processes
+/// all keys. The curve is that of an LRU cache. With --policy, scaled-down simulations
+/// of the code of `tidekv cache` compute the miss ratio for each of --sizes; if some sizes have flash,
+/// the lines are `dram,flash,dram_miss_ratio,miss_ratio`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  tidekv profile requests.csv > web.curve\n  \
     tidekv profile --format twitter --json cluster52.zst > c52.json")]
 pub struct Profile {
-    /// A file of requests, perhaps compressed by gzip or zstd; `-` for standard input.
+    /// Trace of requests, plain or compressed with gzip or zstd; `-` for standard input.
     #[arg(value_name = "FILE")]
     trace: PathBuf,
 
-    /// How it is written; if not given, as it looks.
+    /// Format of the trace [default: detected from its first lines].
     #[arg(long, value_name = "NAME", value_parser = format_names())]
     format: Option<String>,
 
-    /// Look at all keys: exact, and some 60 bytes of memory for each object.
+    /// Process all keys: exact, with about 60 bytes of memory per object.
     #[arg(long, conflicts_with_all = ["rate", "samples", "slabs"])]
     exact: bool,
 
-    /// Look at this share of the keys, 0 to 1, and count what is new of all, where that makes it better.
+    /// Sampling rate: the fraction of the keys to process, above 0 and at most 1, such as 0.01.
+    /// First accesses are counted over all keys if that improves the estimate [default: --samples;
+    /// 0.01 with --policy].
     #[arg(long, value_name = "R", conflicts_with = "samples")]
     rate: Option<f64>,
 
-    /// Look at so many objects at a time.
+    /// Maximum number of sampled objects at a time; the sampling rate adapts to it.
     #[arg(long, value_name = "N", default_value_t = DEFAULT_SAMPLE_SIZE)]
     samples: usize,
 
-    /// Predict a memcached: each slab class evicts for itself, all keys are looked at.
+    /// Model memcached: each slab class evicts separately. Processes all keys.
     #[arg(long, conflicts_with_all = ["rate", "samples"])]
     slabs: bool,
 
-    /// Sizes in objects rather than in bytes.
+    /// Cache sizes in objects instead of bytes.
     #[arg(long, conflicts_with = "slabs")]
     objects: bool,
 
-    /// Add the column `byte_miss_ratio`, the share of the bytes asked for that is missed; fails if a get has no
-    /// size.
+    /// Add the column `byte_miss_ratio`, the missed fraction of the requested bytes; fails if a get has
+    /// no size.
     #[arg(long, conflicts_with_all = ["slabs", "policy", "sets_only"])]
     byte_misses: bool,
 
-    /// Caches evict in this order, as those of `tidekv cache`.
+    /// Simulate `tidekv cache` with this eviction policy.
     #[arg(long, value_enum, value_name = "ORDER", requires = "sizes",
           conflicts_with_all = ["exact", "samples", "slabs", "objects", "overhead"])]
     policy: Option<Order>,
 
-    /// With --policy: the sizes of caches, as DRAM or DRAM+FLASH; at least a MiB of DRAM for the keys of
-    /// --rate.
+    /// With --policy: cache sizes, as DRAM or DRAM+FLASH, such as 1GiB,1GiB+10GiB. DRAM times --rate
+    /// must be at least 1 MiB.
     #[arg(long, value_delimiter = ',', value_name = "SIZE,...", value_parser = parse_cache_size,
           requires = "policy")]
     sizes: Vec<CacheSize>,
 
-    /// With flash: how large objects are on average, about, as `tidekv cache` is told it.
+    /// With flash: expected average size of an object, as in `tidekv cache`.
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_size)]
     avg_object_size: u64,
 
-    /// What an object takes beside its key and value.
+    /// Overhead per object in addition to its key and value.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "0")]
     overhead: u64,
 
-    /// What becomes of objects when their time to live is over.
+    /// Treatment of expired objects.
     #[arg(long, value_name = "WHEN", default_value = "at-once")]
     expiry: Expires,
 
-    /// A get loads nothing: only what the trace stores is there.
+    /// A miss does not load the object: only the sets of the trace store objects.
     #[arg(long)]
     sets_only: bool,
 
-    /// Stop at a broken line.
+    /// Stop at a malformed line [default: skip it].
     #[arg(long)]
     strict: bool,
 
-    /// Draw the curve into this file as well.
+    /// Also draw the curve to this SVG file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 
-    /// Print an object.
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -117,9 +119,10 @@ pub struct Profile {
 /// [`Expiry`] by name.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Expires {
-    /// They take no room from then on.
+    /// An expired object frees its space immediately.
     AtOnce,
-    /// They take room until they are asked for, or evicted.
+    /// An expired object takes space until its next access or its eviction.
+    #[value(alias = "when-asked")]
     OnAccess,
     /// Times to live are ignored.
     Ignored,
@@ -129,13 +132,13 @@ fn format_names() -> Vec<&'static str> {
     FORMATS.iter().map(|record| record.name).collect()
 }
 
-/// Requests that a sample takes in together, which is faster.
+/// Requests in a batch for the sampler, which is faster.
 const AT_ONCE: usize = 1 << 10;
 
-/// However a trace is looked at.
+/// The profiler of a trace.
 enum Profiling {
     All(Profiler),
-    /// With requests that are still to be taken in.
+    /// With the batch of pending requests.
     Sample(Sampler, Vec<Access>),
     Slabs(Box<ClassProfiler>),
     Small(Miniature<SimulatedCache>),
@@ -159,7 +162,7 @@ impl Profiling {
         }
     }
 
-    /// That nothing more will be seen.
+    /// Processes the pending requests at the end of the trace.
     fn end(&mut self) {
         if let Self::Sample(sampler, waiting) = self {
             sampler.record_all(waiting);
@@ -176,7 +179,7 @@ impl Profiling {
         }
     }
 
-    /// Of bytes, where it is known.
+    /// The curve of missed bytes, if known.
     fn byte_curve(&self) -> Option<Curve> {
         match self {
             Self::All(profiler) => profiler.byte_curve(),
@@ -194,7 +197,7 @@ impl Profiling {
     }
 }
 
-/// What is known of the requests beside their curve.
+/// Counts of the requests.
 #[derive(Debug, Default)]
 struct Tally {
     requests: u64,
@@ -207,7 +210,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// From the first to the last, where there are times.
+    /// Seconds from the first to the last request, if the trace has timestamps.
     fn seconds(&self) -> Option<f64> {
         self.first_s.map(|first| self.last_s - first).filter(|seconds| *seconds > 0.0)
     }
@@ -218,7 +221,7 @@ impl Tally {
     }
 }
 
-/// DRAM, or DRAM and flash with a plus between them.
+/// Parses DRAM or DRAM+FLASH.
 fn parse_cache_size(text: &str) -> std::result::Result<CacheSize, String> {
     let (memory, flash) = text.split_once('+').unwrap_or((text, "0"));
     Ok(CacheSize { memory_bytes: parse_size(memory)?, flash_bytes: parse_size(flash)? })
@@ -232,13 +235,13 @@ impl Profile {
     /// Runs the command.
     pub fn run(&self) -> Result<()> {
         if self.rate.is_some_and(|rate| !(rate > 0.0 && rate <= 1.0)) {
-            return Err(Failure::usage("--rate is above 0 and at most 1"));
+            return Err(Failure::usage("--rate must be above 0 and at most 1"));
         }
         if self.samples == 0 {
-            return Err(Failure::usage("--samples is at least 1"));
+            return Err(Failure::usage("--samples must be at least 1"));
         }
         if self.svg.is_some() && self.has_flash() {
-            return Err(Failure::usage("--svg draws a curve: --sizes without flash"));
+            return Err(Failure::usage("--svg needs --sizes without flash"));
         }
         let (input, bytes) = files::open_input(&self.trace)?;
         let read = Arc::new(AtomicU64::new(0));
@@ -247,9 +250,9 @@ impl Profile {
         let head = input.fill_buf().map_err(|error| Failure::system("could not read", &error))?;
         let by_name = |name: &String| FORMATS.iter().find(|record| record.name == *name);
         let format = self.format.as_ref().and_then(by_name).map(|record| record.format);
-        let format = format.or_else(|| Format::of(head)).ok_or_else(|| {
-            Failure::usage("the trace looks like none of the formats that are known: --format")
-        })?;
+        let format = format
+            .or_else(|| Format::of(head))
+            .ok_or_else(|| Failure::usage("unknown trace format: use --format"))?;
         let mut reader =
             Reader::new(format, input).map_err(|fault| Failure::new(fault.to_string()))?;
         let mut profiling = self.profiling()?;
@@ -268,7 +271,7 @@ impl Profile {
         }
         drop(progress);
         profiling.end();
-        self.tell(&profiling, &tally, reader.skipped())
+        self.print(&profiling, &tally, reader.skipped())
     }
 
     fn profiling(&self) -> Result<Profiling> {
@@ -280,7 +283,7 @@ impl Profile {
         };
         let settings = Settings { unit, expiry };
         if let Some(policy) = self.policy {
-            return self.in_small(policy).map(Profiling::Small);
+            return self.simulation(policy).map(Profiling::Small);
         }
         Ok(match (self.rate, self.exact, self.slabs) {
             (_, _, true) => Profiling::Slabs(Box::new(ClassProfiler::new(
@@ -298,45 +301,45 @@ impl Profile {
         Profiling::Sample(sampler, Vec::with_capacity(AT_ONCE))
     }
 
-    /// Caches of all sizes, as much smaller as there are fewer keys.
-    fn in_small(&self, policy: Order) -> Result<Miniature<SimulatedCache>> {
+    /// Simulated caches of all sizes, scaled down by the sampling rate.
+    fn simulation(&self, policy: Order) -> Result<Miniature<SimulatedCache>> {
         let rate = self.rate.unwrap_or(DEFAULT_RATE);
         let least = (SimulatedCache::BYTES_MIN as f64 / rate).ceil() as u64;
         if let Some(size) = self.sizes.iter().find(|size| size.memory_bytes < least) {
             return Err(Failure::usage(format!(
-                "--sizes: {} is less than {}, which is the least that has a MiB for one of {:.0} keys: \
-                 --rate",
+                "--sizes: {} is below {}, the minimum at which a sample of one in {:.0} keys has 1 MiB \
+                 of DRAM: use a larger --rate",
                 show_size(size.memory_bytes),
                 show_size(least),
                 1.0 / rate
             )));
         }
-        let taking = Taking {
+        let rules = LoadRules {
             is_sets_only: self.sets_only,
             has_deadlines: !matches!(self.expiry, Expires::Ignored),
         };
-        let how = self.how_small(policy, rate);
-        let make = |in_small: CacheSize, whole: CacheSize| {
-            // By rounding it could be a byte less.
-            let memory_bytes = in_small.memory_bytes.max(SimulatedCache::BYTES_MIN);
+        let how = self.scaled(policy, rate);
+        let make = |scaled: CacheSize, full: CacheSize| {
+            // Rounding could make it a byte smaller.
+            let memory_bytes = scaled.memory_bytes.max(SimulatedCache::BYTES_MIN);
             let cache =
-                SimulatedCache::new(&how, CacheSize { memory_bytes, ..in_small }, whole, taking);
+                SimulatedCache::new(&how, CacheSize { memory_bytes, ..scaled }, full, rules);
             cache.map_err(|error| {
-                Failure::usage(format!("--sizes: {}: {error}", show_cache_size(whole)))
+                Failure::usage(format!("--sizes: {}: {error}", show_cache_size(full)))
             })
         };
         Miniature::new(rate, &self.sizes, make)
     }
 
-    /// How small caches are made, of which so many of the keys are asked.
-    fn how_small(&self, policy: Order, rate: f64) -> InSmall {
-        InSmall { eviction: policy.into(), avg_object_bytes: self.avg_object_size, rate }
+    /// The settings of simulated caches for a sample of the keys with this rate.
+    fn scaled(&self, policy: Order, rate: f64) -> ScaledDown {
+        ScaledDown { eviction: policy.into(), avg_object_bytes: self.avg_object_size, rate }
     }
 
-    /// Which part of flash small caches make no use of, at most.
+    /// The largest part of flash that a simulated cache leaves unused.
     fn unused_of_flash(&self, policy: Order) -> f64 {
-        let how = self.how_small(policy, self.rate.unwrap_or(DEFAULT_RATE));
-        // Sizes that no cache can have have been refused.
+        let how = self.scaled(policy, self.rate.unwrap_or(DEFAULT_RATE));
+        // Invalid sizes were rejected before.
         let unused = self.sizes.iter().map(|size| how.unused_of_flash(*size).unwrap_or_default());
         unused.fold(0.0, f64::max)
     }
@@ -375,17 +378,17 @@ impl Profile {
         bytes.saturating_add(self.overhead)
     }
 
-    fn tell(&self, profiling: &Profiling, tally: &Tally, left_out: u64) -> Result<()> {
+    fn print(&self, profiling: &Profiling, tally: &Tally, skipped: u64) -> Result<()> {
         if tally.requests == 0 {
             let first = tally.first_broken.as_ref().map(|fault| format!("; {fault}"));
             let first = first.unwrap_or_default();
-            return Err(Failure::new(format!("the trace asks for nothing{first}")));
+            return Err(Failure::new(format!("the trace has no gets{first}")));
         }
         if let Profiling::Small(miniature) = profiling
             && self.has_flash()
         {
-            self.warn(tally, left_out);
-            return self.tell_of_both(miniature, tally);
+            self.warn(tally, skipped);
+            return self.print_with_flash(miniature, tally);
         }
         let curve = profiling.curve().thinned(POINTS_MAX);
         let unit = if self.objects { OBJECTS } else { BYTES };
@@ -395,7 +398,7 @@ impl Profile {
             sampled: Some(profiling.sampled()),
             ..self.with_bytes(CurveFile::of(&curve, unit), profiling)?
         };
-        self.warn(tally, left_out);
+        self.warn(tally, skipped);
         if let Some(path) = &self.svg {
             files::write_text(path, &curve_picture::of_file(&file))?;
         }
@@ -405,14 +408,13 @@ impl Profile {
         }
     }
 
-    /// The curve with what is missed of bytes, where that is asked for.
+    /// The curve, with byte miss ratios if --byte-misses is set.
     fn with_bytes(&self, file: CurveFile, profiling: &Profiling) -> Result<CurveFile> {
         if !self.byte_misses {
             return Ok(file);
         }
-        let unsized_get = || {
-            Failure::new("--byte-misses: not every get of the trace says how large its object is")
-        };
+        let unsized_get =
+            || Failure::new("--byte-misses: some gets of the trace have no object size");
         Ok(file.with_bytes(&profiling.byte_curve().ok_or_else(unsized_get)?))
     }
 
@@ -420,8 +422,8 @@ impl Profile {
         self.sizes.iter().any(|size| size.flash_bytes > 0)
     }
 
-    /// What caches with flash miss: no curve, for which of the two an object is in is not the same.
-    fn tell_of_both(&self, miniature: &Miniature<SimulatedCache>, tally: &Tally) -> Result<()> {
+    /// Prints the miss ratios of caches with flash. They are not a curve: sizes have two dimensions.
+    fn print_with_flash(&self, miniature: &Miniature<SimulatedCache>, tally: &Tally) -> Result<()> {
         let missed = miniature.miss_ratios();
         if !self.json {
             let lines = missed.map(|MissRatios { size, memory_miss_ratio, miss_ratio }| {
@@ -451,30 +453,32 @@ impl Profile {
         output::line(&object.to_string())
     }
 
-    /// What one ought to know, beside what is printed.
-    fn warn(&self, tally: &Tally, left_out: u64) {
-        let mut words = Vec::new();
+    /// Prints warnings about the trace and the settings.
+    fn warn(&self, tally: &Tally, skipped: u64) {
+        let mut warnings = Vec::new();
         if let Some(first) = &tally.first_broken {
-            words.push(format!("{} broken lines left out; the first: {first}", tally.broken));
+            let lines = count(tally.broken, "malformed line", "malformed lines");
+            warnings.push(format!("skipped {lines}; the first: {first}"));
         }
-        if left_out > 0 {
-            words.push(format!("{left_out} lines and commands without a key left out"));
+        if skipped > 0 {
+            warnings.push(format!("skipped {skipped} lines and commands without a key"));
         }
         let unused = self.policy.map_or(0.0, |policy| self.unused_of_flash(policy));
         if unused > UNUSED_MAX {
-            words.push(format!(
-                "up to {:.0} % of flash is of no use to caches as small as these; a larger --rate is nearer",
+            warnings.push(format!(
+                "the simulated caches leave up to {:.0} % of flash unused; a larger --rate is more accurate",
                 (unused * 100.0).ceil()
             ));
         }
         if tally.sized == 0 && !self.objects {
-            words.push("the trace has no sizes: those of keys count alone; --objects?".to_owned());
+            let text = "the trace has no sizes: only key lengths count; consider --objects";
+            warnings.push(text.to_owned());
         }
-        words.iter().for_each(|line| output::remark(line));
+        warnings.iter().for_each(|line| output::warn(line));
     }
 }
 
-/// Counts the bytes that are read.
+/// Counts the bytes read.
 struct Counted<R> {
     input: R,
     read: Arc<AtomicU64>,

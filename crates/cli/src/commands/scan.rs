@@ -15,9 +15,9 @@ use crate::store;
 
 /// Print the entries of a range of keys in order.
 ///
-/// A line for each: key, tab, value, with tab, newline, carriage return and
-/// backslash as \t \n \r \\. The directory may be open in a server: what it had
-/// acknowledged at the start is seen.
+/// One line per entry: key, tab, value, with tab, newline, carriage return and
+/// backslash as \t \n \r \\. The directory may be open in a server: the scan sees the
+/// writes that the server had acknowledged when it began.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  tidekv scan --data ./data --prefix user: --limit 10")]
 pub struct Scan {
@@ -28,36 +28,36 @@ pub struct Scan {
     #[arg(long, value_name = "KEY")]
     prefix: Option<OsString>,
 
-    /// Only keys from this one on.
+    /// First key of the range (inclusive).
     #[arg(long, value_name = "KEY")]
     start: Option<OsString>,
 
-    /// Only keys before this one.
+    /// End of the range (exclusive).
     #[arg(long, value_name = "KEY")]
     end: Option<OsString>,
 
-    /// Prefix, start and end are base64.
+    /// --prefix, --start and --end are base64.
     #[arg(long)]
     key_base64: bool,
 
-    /// At most so many.
+    /// Maximum number of entries to print [default: all].
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 
-    /// From the last to the first.
+    /// Scan in descending order.
     #[arg(long)]
     reverse: bool,
 
-    /// Leave the values out.
+    /// Print keys without values.
     #[arg(long)]
     keys_only: bool,
 
-    /// Print an object for each entry.
+    /// Print one JSON object per entry.
     #[arg(long)]
     json: bool,
 }
 
-/// The bounds of the keys that begin with `prefix` and lie in `[start, end)`.
+/// The bounds of the keys that begin with `prefix` and are in `[start, end)`.
 pub fn bounds(
     prefix: Option<Vec<u8>>,
     start: Option<Vec<u8>>,

@@ -1,9 +1,9 @@
 //! `serve`: the store over the Redis protocol, until a signal ends it.
 //!
-//! SIGTERM and Ctrl-C end it cleanly: no more connections, requests that are
-//! under way are answered, the store is closed. A second signal ends it at
-//! once; what was acknowledged is safe even then, as far as the durability
-//! goes.
+//! SIGTERM and Ctrl-C shut it down cleanly: it accepts no more connections, answers
+//! the requests in progress and closes the store. A second signal ends it at
+//! once; acknowledged writes are safe even then, as far as the durability
+//! setting guarantees.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,98 +18,98 @@ use crate::files;
 use crate::output;
 use crate::quantity::{parse_duration, parse_size, show_size};
 
-/// What a reply to a write means.
+/// When a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum DurabilityArgument {
-    /// The write survives the death of the process, not a power cut.
+    /// Once the operating system has it: it survives a crash of the process, not a power cut.
     Buffered,
-    /// The write is on stable storage and survives a power cut.
+    /// Once it is on stable storage: it survives a power cut.
     Sync,
 }
 
-/// How filters of tables are made.
+/// The filters of tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Filter {
     /// Blocked Bloom filters.
     Bloom,
-    /// Cuckoo filters that unlearn.
+    /// Cuckoo filters that repair their false positives.
     Cuckoo,
 }
 
 /// Serve a store over the Redis protocol.
 ///
-/// Ends cleanly on SIGTERM and Ctrl-C; a second signal ends it at once.
+/// SIGTERM and Ctrl-C shut it down cleanly; a second signal ends it at once.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  tidekv serve --data ./data --memory 4GiB --http localhost\n  \
     tidekv serve --listen 10.0.0.5:6379 --password-file secret --tls-cert cert.pem --tls-key key.pem"
 )]
 pub struct Serve {
-    /// The data directory; created when it is missing.
+    /// Data directory; created if missing.
     #[arg(long, value_name = "DIR", default_value = "./data")]
     data: PathBuf,
 
-    /// Memory for everything: caches, memtables, metadata [default: a quarter
-    /// of the machine's].
+    /// Memory budget for caches, memtables and metadata, such as 4GiB [default: a quarter
+    /// of the machine's memory].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
 
-    /// How the caches share their memory: `adaptive` moves it to where it saves the most
-    /// reads; `block-only`, `kv-only`, `kp-only` and `fixed:KV,KP,BLOCK` (hundredths of
-    /// values, pointers and blocks) do not. To compare with: `ac-key` and `ac-key:K,THETA`
-    /// (AC-Key), `ac-key-fixed:KV,KP,BLOCK` (its caches, with boundaries that stay), `block-clock`
-    /// and `block-s3-fifo`, and for the lab `adaptive-without:MECHANISM[,MECHANISM...]`.
+    /// How the caches share their memory: `adaptive` moves memory to the cache where it saves the
+    /// most reads. `block-only` has a block cache only, `kv-only` a value cache only, `kp-only` a
+    /// pointer cache only; `fixed:KV,KP,BLOCK` gives fixed percentages to values, pointers and blocks,
+    /// such as fixed:20,10,70; `ac-key` is AC-Key's adaptive cache, for comparison. `tidekv-lab`
+    /// documents further policies for research.
     #[arg(long, value_name = "POLICY", default_value_t)]
     cache_policy: CachePolicy,
 
-    /// The kind of filters of new tables. With `cuckoo`, absent keys that are asked for again and
-    /// again soon cost no reads; `bloom` takes half a bit a key less. Kept in the store
-    /// [default: bloom in a new store].
+    /// Filters of new tables. With `cuckoo`, repeated lookups of an absent key soon cost no reads;
+    /// `bloom` takes half a bit less per key. The store records the choice [default: bloom in a
+    /// new store].
     #[arg(long, value_enum, value_name = "KIND")]
     filter: Option<Filter>,
 
-    /// What a reply to a write means.
+    /// When a write is acknowledged.
     #[arg(long, value_enum, default_value_t = DurabilityArgument::Buffered)]
     durability: DurabilityArgument,
 
-    /// Where to listen: host:port or unix:PATH; may be given many times.
+    /// Address to listen on: host:port or unix:PATH; repeatable.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:6379",
         value_parser = |text: &str| text.parse::<Address>().map_err(|error| error.to_string()))]
     listen: Vec<Address>,
 
-    /// Where to show a page on what goes on, with metrics for Prometheus below
-    /// /metrics: host:port, or a host alone for port 8379.
+    /// Address of the status page, with Prometheus metrics at /metrics: host:port, or a host
+    /// alone for port 8379 [default: none].
     #[arg(long, value_name = "ADDR",
         value_parser = |text: &str| page_address(text).map_err(|error| error.to_string()))]
     http: Option<Address>,
 
-    /// How long a window is of which miss-ratio curves are made, for the page, `INFO mrc` and `tidekv
-    /// plan --live`; 0: none are.
+    /// Length of a profiling window. At the end of each, the server computes miss-ratio curves for
+    /// the status page, `INFO mrc` and `tidekv plan --live`; 0 turns profiling off.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
     profile_window: Duration,
 
-    /// What clients must give to AUTH, and browsers to the page. Others see it in the list of processes:
-    /// better use a file or TIDEKV_PASSWORD.
+    /// Password for AUTH and for the status page. Other users see it in the process list:
+    /// prefer --password-file or TIDEKV_PASSWORD.
     #[arg(long, value_name = "PASSWORD", conflicts_with = "password_file")]
     password: Option<String>,
 
-    /// A file whose first line is the password.
+    /// File whose first line is the password.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
 
     #[command(flatten)]
     tls: TlsArguments,
 
-    /// Connections at once; one more is refused.
+    /// Maximum number of concurrent client connections; the server rejects further ones.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     connections_max: usize,
 
-    /// Close a connection that has sent nothing for so long, such as 5m; 0:
+    /// Idle timeout: close a connection that has sent no data for this time, such as 5m; 0 means
     /// never.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = parse_duration)]
     idle_timeout: Duration,
 
-    /// Start on a public address even without a password.
+    /// Allow a non-local address without a password.
     #[arg(long)]
     insecure: bool,
 }
@@ -153,13 +153,15 @@ impl Serve {
 
     fn greeting(&self, db: &Db, server: &Server) -> String {
         let addresses: Vec<_> = server.local_addresses().iter().map(Address::to_string).collect();
-        let promise = match self.durability {
-            DurabilityArgument::Buffered => "survives a killed process, not a power cut",
-            DurabilityArgument::Sync => "survives a power cut",
+        let durability = match self.durability {
+            DurabilityArgument::Buffered => {
+                "buffered (acknowledged writes survive a process crash, not a power cut)"
+            }
+            DurabilityArgument::Sync => "sync (acknowledged writes survive a power cut)",
         };
         let page = server.page_url().map(|url| format!("; page at {url}")).unwrap_or_default();
         format!(
-            "listening on {}{page}; data in {}, memory {}; a write that was replied to {promise}",
+            "listening on {}{page}; data in {}, memory {}, durability {durability}",
             addresses.join(", "),
             self.data.display(),
             show_size(db.memory_bytes()),
@@ -171,7 +173,7 @@ impl Serve {
             let text = files::read_text(path)?;
             let password = text.lines().next().unwrap_or_default();
             if password.is_empty() {
-                let message = format!("{} has no password in its first line", path.display());
+                let message = format!("{}: the first line has no password", path.display());
                 return Err(Failure::new(message));
             }
             return Ok(Some(password.into()));

@@ -1,4 +1,4 @@
-//! `checkpoint`, `compact` and `stats`: care of a data directory.
+//! `checkpoint`, `compact` and `stats`: maintenance of a data directory.
 
 use std::path::PathBuf;
 
@@ -14,49 +14,49 @@ use crate::store;
 /// Compactions merge large blocks of many tables at once.
 const MEMORY_BYTES: u64 = 256 << 20;
 
-/// Make a store of its own that holds what this one holds now.
+/// Create a checkpoint: a separate store with the current content of this one.
 ///
-/// Tables are shared by hard links, so it takes neither time nor space; the
+/// Tables are hard links, so it takes almost no time and space; the
 /// target must be on the same file system.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  tidekv checkpoint --data ./data ./backup-monday")]
 pub struct Checkpoint {
-    /// The data directory.
+    /// Data directory.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
 
-    /// The directory of the new store: a missing or empty one.
+    /// Directory of the checkpoint: missing or empty.
     #[arg(value_name = "TARGET")]
     target: PathBuf,
 }
 
-/// Compact a store as far as it goes.
+/// Run a full compaction of a store.
 ///
-/// What was deleted, overwritten or has expired leaves the storage.
+/// Removes deleted, overwritten and expired entries from the storage.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  tidekv compact --data ./data")]
 pub struct Compact {
-    /// The data directory.
+    /// Data directory.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
 
-    /// Memory to use.
+    /// Memory budget [default: 256MiB].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
 }
 
-/// Print the counters of a store and the sizes of its keyspaces.
+/// Print the statistics of a store and the sizes of its keyspaces.
 ///
-/// Counters count from this opening on; levels and sizes are those on storage.
+/// Counters start when this command opens the store; levels and sizes are those on storage.
 /// The directory may be open in a server.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  tidekv stats --data ./data --json")]
 pub struct Stats {
-    /// The data directory.
+    /// Data directory.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
 
-    /// Print an object.
+    /// Print one JSON object.
     #[arg(long)]
     json: bool,
 }

@@ -1,18 +1,18 @@
-//! The binary format of `import` and `export`: any bytes, no escapes, and an
-//! end that tells a whole file from a cut one.
+//! The binary format of `import` and `export`: any bytes, no escapes, and a
+//! trailer that distinguishes a complete file from a truncated one.
 //!
 //! ```text
 //! OFFSET  SIZE  MEANING                                  (little-endian)
 //! 0       8     magic "TideRec1"; the last byte is the version
 //! then, for each record:
-//! 0       1     1: an entry; 2: an entry with a deadline
+//! 0       1     1: an entry; 2: an entry with an expiry time
 //! 1       4     length of the key, 1 to 65536
 //! 5       4     length of the value, at most 268435456
-//! 9       8     only for 2: the deadline, milliseconds since 1970
+//! 9       8     only for 2: the expiry time, milliseconds since 1970
 //! …       n     key, then value
 //! and at the end:
 //! 0       1     0: the end; nothing follows
-//! 1       8     how many records there are
+//! 1       8     number of records
 //! 9       8     XXH3-64 (seed 0) of all bytes of the file before this field
 //! ```
 //!
@@ -31,7 +31,7 @@ const END: u8 = 0;
 const ENTRY: u8 = 1;
 const ENTRY_WITH_DEADLINE: u8 = 2;
 
-/// Memory is taken for what has been read, not for what a length promises.
+/// Memory is allocated for bytes that were read, not for the announced length.
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// Reads binary records.
@@ -71,7 +71,9 @@ impl<'a> BinaryReader<'a> {
     fn read<const N: usize>(&mut self) -> Result<[u8; N], ReadError> {
         let mut bytes = [0; N];
         self.input.read_exact(&mut bytes).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => self.broken("is cut off: the file is not whole"),
+            std::io::ErrorKind::UnexpectedEof => {
+                self.broken("is truncated: the file is incomplete")
+            }
             _ => self.broken(&format!("cannot be read: {error}")),
         })?;
         self.bytes_read += N as u64;
@@ -92,7 +94,7 @@ impl<'a> BinaryReader<'a> {
             let read = (&mut self.input).take(piece).read_to_end(&mut out);
             match read {
                 Ok(bytes) if bytes as u64 == piece => {}
-                Ok(_) => return Err(self.broken("is cut off: the file is not whole")),
+                Ok(_) => return Err(self.broken("is truncated: the file is incomplete")),
                 Err(error) => return Err(self.broken(&format!("cannot be read: {error}"))),
             }
             self.bytes_read += piece;
@@ -110,7 +112,7 @@ impl<'a> BinaryReader<'a> {
         }
         Err(ReadError::Broken(match magic[..VERSION_AT] == MAGIC[..VERSION_AT] {
             true => "it was written by a newer version of TideKV: import it with that one".into(),
-            false => "it is not in the binary format: give --format tsv or jsonl".into(),
+            false => "it is not in the binary format: use --format tsv or jsonl".into(),
         }))
     }
 
@@ -118,10 +120,10 @@ impl<'a> BinaryReader<'a> {
         self.has_ended = true;
         let count = u64::from_le_bytes(self.read_hashed()?);
         let digest = self.hash.digest();
-        let told = u64::from_le_bytes(self.read()?);
-        if told != digest || count != self.records {
+        let expected = u64::from_le_bytes(self.read()?);
+        if expected != digest || count != self.records {
             return Err(ReadError::Broken(format!(
-                "its checksum does not fit: one of its {} records is damaged",
+                "checksum mismatch: one of its {} records is damaged",
                 self.records
             )));
         }
@@ -147,12 +149,12 @@ impl RecordReader for BinaryReader<'_> {
         }
         self.records += 1;
         if kind != ENTRY && kind != ENTRY_WITH_DEADLINE {
-            return Err(self.broken(&format!("is of the unknown kind {kind}")));
+            return Err(self.broken(&format!("has the unknown kind {kind}")));
         }
         let key_len = u32::from_le_bytes(self.read_hashed()?);
         let value_len = u32::from_le_bytes(self.read_hashed()?);
         if key_len as usize > KEY_BYTES_MAX || value_len as usize > VALUE_BYTES_MAX {
-            return Err(self.broken("is longer than a record can be"));
+            return Err(self.broken("exceeds the maximum length of a record"));
         }
         self.expires_at_ms = match kind {
             ENTRY => None,

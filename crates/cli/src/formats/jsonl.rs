@@ -1,6 +1,6 @@
-//! JSON lines: an object for each record, with `key` and `value` as strings,
-//! or `key_base64` and `value_base64` where the bytes are not UTF-8, and
-//! `expires_at_ms` (milliseconds since 1970) where there is a deadline.
+//! JSON lines: one object per record, with `key` and `value` as strings,
+//! or `key_base64` and `value_base64` if the bytes are not UTF-8, and
+//! `expires_at_ms` (milliseconds since 1970) if the entry expires.
 
 use std::borrow::Cow;
 use std::io::{BufRead, Write};
@@ -31,7 +31,7 @@ struct Line<'a> {
     expires_at_ms: Option<u64>,
 }
 
-/// The bytes as text, or as base64 when they are no UTF-8: one of the two.
+/// The bytes as text, or as base64 if they are not UTF-8: one of the two.
 pub fn text_or_base64(bytes: &[u8]) -> (Option<&str>, Option<String>) {
     match std::str::from_utf8(bytes) {
         Ok(text) => (Some(text), None),
@@ -39,9 +39,9 @@ pub fn text_or_base64(bytes: &[u8]) -> (Option<&str>, Option<String>) {
     }
 }
 
-/// Reads base64, as in arguments.
+/// Decodes base64, as in arguments.
 pub fn parse_base64(text: &[u8]) -> Result<Vec<u8>, String> {
-    STANDARD.decode(text).map_err(|error| format!("it is no base64: {error}"))
+    STANDARD.decode(text).map_err(|error| format!("it is not valid base64: {error}"))
 }
 
 /// A record as one line, without its end.
@@ -85,7 +85,7 @@ impl<'a> JsonlReader<'a> {
     }
 }
 
-/// Puts the one of two forms that is there into `out`.
+/// Writes the present one of the two forms to `out`.
 fn take(
     name: &str,
     text: Option<Cow<'_, str>>,
@@ -97,7 +97,7 @@ fn take(
         (Some(text), None) => out.extend_from_slice(text.as_bytes()),
         (None, Some(base64)) => STANDARD
             .decode_vec(base64.as_bytes(), out)
-            .map_err(|error| format!("has a {name}_base64 that is no base64: {error}"))?,
+            .map_err(|error| format!("has a {name}_base64 that is not base64: {error}"))?,
         (None, None) => return Err(format!("has neither {name} nor {name}_base64")),
         (Some(_), Some(_)) => return Err(format!("has both {name} and {name}_base64")),
     }
@@ -113,7 +113,7 @@ impl RecordReader for JsonlReader<'_> {
         let line: Line<'_> = serde_json::from_slice(self.lines.line()).map_err(|error| {
             let (column, text) = (error.column(), error.to_string());
             let text = text.split(" at line ").next().unwrap_or_default();
-            bad(format!("is no record in JSON (column {column}): {text}"))
+            bad(format!("is not a record in JSON (column {column}): {text}"))
         })?;
         self.expires_at_ms = line.expires_at_ms;
         take("key", line.key, line.key_base64, &mut self.key).map_err(bad)?;

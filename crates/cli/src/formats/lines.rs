@@ -1,5 +1,5 @@
-//! Takes lines from a stream and counts them. A line ends with a newline or
-//! with a carriage return and a newline; the last one may lack it. No line
+//! Reads lines from a stream and counts them. A line ends with a newline or
+//! with a carriage return and a newline; the last line may lack it. No line
 //! takes more memory than the longest record can need.
 
 use std::io::{BufRead, Read};
@@ -21,7 +21,7 @@ impl<'a> Lines<'a> {
         Self { input, line: Vec::new(), number: 0, bytes_read: 0, bytes_max: bytes_max as u64 }
     }
 
-    /// Goes to the next line; whether there is one.
+    /// Advances to the next line; false at the end.
     pub fn advance(&mut self) -> Result<bool, ReadError> {
         self.line.clear();
         self.number += 1;
@@ -43,7 +43,7 @@ impl<'a> Lines<'a> {
         if self.line.len() as u64 > self.bytes_max {
             let (number, most) = (self.number, self.bytes_max);
             return Err(ReadError::Broken(format!(
-                "line {number} is longer than {most} bytes, which no record needs"
+                "line {number} is longer than {most} bytes, the maximum of a record"
             )));
         }
         Ok(true)
@@ -59,7 +59,7 @@ impl<'a> Lines<'a> {
         self.number
     }
 
-    /// Bytes taken so far.
+    /// Bytes read so far.
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read
     }

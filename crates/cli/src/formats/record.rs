@@ -1,20 +1,20 @@
-//! What all formats have in common: records, and how they are taken from a
-//! stream and put into one.
+//! The common part of all formats: records, and the traits that read them from
+//! and write them to a stream.
 
 use std::io::Write;
 
-/// An entry on its way from or to a file.
+/// An entry of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
     /// The key.
     pub key: &'a [u8],
     /// The value.
     pub value: &'a [u8],
-    /// Milliseconds since 1970 at which it is gone.
+    /// Expiry time, in milliseconds since 1970.
     pub expires_at_ms: Option<u64>,
 }
 
-/// Why the next record cannot be had. The sentences name the place, not the
+/// Why the next record cannot be read. The sentences name the position, not the
 /// file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadError {
@@ -24,25 +24,25 @@ pub enum ReadError {
     Broken(String),
 }
 
-/// Takes records from a stream.
+/// Reads records from a stream.
 pub trait RecordReader {
-    /// Goes to the next record; whether there is one. May be called again
+    /// Advances to the next record; false at the end. May be called again
     /// after [`ReadError::Bad`].
     fn advance(&mut self) -> Result<bool, ReadError>;
 
-    /// The record that [`RecordReader::advance`] has gone to.
+    /// The record to which [`RecordReader::advance`] has advanced.
     fn record(&self) -> Record<'_>;
 
-    /// Where that record stands, such as "line 7".
+    /// The position of that record, such as "line 7".
     fn place(&self) -> String;
 
-    /// Bytes taken from the stream so far.
+    /// Bytes read from the stream so far.
     fn bytes_read(&self) -> u64;
 }
 
-/// Puts records into a stream.
+/// Writes records to a stream.
 pub trait RecordWriter {
-    /// Writes what stands before the first record.
+    /// Writes the header of the format.
     fn begin(&mut self, _out: &mut dyn Write) -> std::io::Result<()> {
         Ok(())
     }
@@ -50,7 +50,7 @@ pub trait RecordWriter {
     /// Writes one record.
     fn write(&mut self, out: &mut dyn Write, record: Record<'_>) -> std::io::Result<()>;
 
-    /// Writes what stands behind the last record.
+    /// Writes the trailer of the format.
     fn end(&mut self, _out: &mut dyn Write) -> std::io::Result<()> {
         Ok(())
     }

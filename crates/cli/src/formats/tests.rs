@@ -1,4 +1,4 @@
-//! Every format keeps every byte, and arbitrary bytes never panic.
+//! Every format preserves every byte, and arbitrary bytes never panic.
 
 use proptest::prelude::*;
 
@@ -36,7 +36,7 @@ fn message(format: Format, bytes: &[u8]) -> String {
 
 proptest! {
     #[test]
-    fn every_byte_comes_back(
+    fn every_format_preserves_every_byte(
         records in prop::collection::vec(
             (
                 prop::collection::vec(any::<u8>(), 1..12),
@@ -58,7 +58,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_are_refused_or_read(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+    fn arbitrary_bytes_are_rejected_or_read(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
         for format in [Format::Tsv, Format::Jsonl, Format::Binary] {
             let _ = read(format, &bytes);
         }
@@ -67,7 +67,7 @@ proptest! {
 }
 
 #[test]
-fn a_cut_or_changed_binary_file_is_refused() {
+fn a_truncated_or_changed_binary_file_is_rejected() {
     let records: Vec<Owned> =
         vec![(b"a".to_vec(), vec![1; 30], None), (b"b".to_vec(), vec![], Some(7))];
     let whole = write(Format::Binary, &records);
@@ -85,7 +85,7 @@ fn a_cut_or_changed_binary_file_is_refused() {
 }
 
 #[test]
-fn broken_lines_are_named() {
+fn errors_name_the_malformed_line() {
     for (format, text, says) in [
         (Format::Tsv, "a\tb\nc\n", "line 2 has no tab"),
         (Format::Tsv, "a\tb\n\n", "line 2 has no tab"),
@@ -94,8 +94,8 @@ fn broken_lines_are_named() {
         (Format::Tsv, "a\tb\\", "line 1 ends with a lone backslash"),
         (Format::Jsonl, "{}", "line 1 has neither key nor key_base64"),
         (Format::Jsonl, "{\"key\":\"a\",\"key_base64\":\"YQ==\"}", "line 1 has both key and"),
-        (Format::Jsonl, "{\"key_base64\":\"%\"}", "line 1 has a key_base64 that is no base64"),
-        (Format::Jsonl, "{\"key\":\"a\"", "line 1 is no record in JSON (column 10)"),
+        (Format::Jsonl, "{\"key_base64\":\"%\"}", "line 1 has a key_base64 that is not base64"),
+        (Format::Jsonl, "{\"key\":\"a\"", "line 1 is not a record in JSON (column 10)"),
         (Format::Jsonl, "{\"kei\":\"a\"}", "unknown field `kei`"),
     ] {
         let message = message(format, text.as_bytes());
@@ -104,7 +104,7 @@ fn broken_lines_are_named() {
 }
 
 #[test]
-fn line_ends_of_other_systems_and_a_missing_last_one_are_taken() {
+fn crlf_line_ends_and_a_missing_last_line_end_are_accepted() {
     let expected: Vec<Owned> =
         vec![(b"a".to_vec(), b"1".to_vec(), None), (b"b".to_vec(), b"2\r".to_vec(), None)];
     assert_eq!(read(Format::Tsv, b"a\t1\r\nb\t2\\r\r\n").unwrap(), expected);
@@ -112,7 +112,7 @@ fn line_ends_of_other_systems_and_a_missing_last_one_are_taken() {
 }
 
 #[test]
-fn files_have_the_released_bytes_and_they_are_still_read() {
+fn written_files_have_the_released_bytes_and_released_files_are_readable() {
     let records: Vec<Owned> = vec![
         (b"tide/high".to_vec(), b"spring\ttide\n".to_vec(), None),
         (b"tide/low".to_vec(), b"\xff\x00\\".to_vec(), None),

@@ -1,9 +1,9 @@
 //! Tab-separated text: a line for each record, key, tab, value.
 //!
-//! In both a tab, newline, carriage return and backslash are written `\t`, `\n`,
-//! `\r` and `\\`; all other bytes stand as they are, so every key and value
-//! comes back byte for byte. Deadlines are not written. Reading, an unescaped
-//! carriage return at the end of a line belongs to the line's end.
+//! In both, a tab, newline, carriage return and backslash are written `\t`, `\n`,
+//! `\r` and `\\`; all other bytes are unchanged, so every key and value
+//! survives byte for byte. The format has no expiry times. The reader treats an
+//! unescaped carriage return at the end of a line as part of the line end.
 
 use std::io::{BufRead, Write};
 
@@ -28,7 +28,7 @@ pub fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Puts `text` without escapes into `out`; the error says what is wrong.
+/// Writes `text` without escapes to `out`; the error describes the malformed escape.
 fn unescape(text: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     out.clear();
     let mut rest = text;

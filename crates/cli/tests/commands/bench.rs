@@ -1,4 +1,4 @@
-//! `bench`: tiny runs, what they print, and what is left on the disk: nothing.
+//! `bench`: tiny runs print their results and remove their files.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -100,7 +100,7 @@ fn without_a_directory_it_makes_one_below_the_current_one_and_removes_it() {
 }
 
 #[test]
-fn a_directory_that_is_not_empty_is_refused_and_left_alone() {
+fn a_directory_that_is_not_empty_is_rejected_and_unchanged() {
     let place = TestDirectory::new();
     place.run("put", &["k", "v"]).ok();
     let before = place.contents();
@@ -125,7 +125,7 @@ fn an_empty_directory_is_emptied_again() {
 }
 
 #[test]
-fn wrong_settings_are_explained() {
+fn invalid_settings_are_usage_errors_with_an_explanation() {
     let place = TestDirectory::new();
     for (arguments, says) in [
         (&["--phases", "fill,fly"][..], &["fly", "possible values: fill, get, scan, mixed"][..]),

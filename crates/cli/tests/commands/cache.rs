@@ -1,4 +1,4 @@
-//! `cache`: where it listens, whom it lets in, how it ends.
+//! `cache`: its addresses, its authentication, its shutdown.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -33,7 +33,7 @@ fn it_serves_and_ends_cleanly_on_a_signal() {
 }
 
 #[test]
-fn clients_may_end_it_if_they_are_let() {
+fn shutdown_and_debugtime_work_only_if_enabled() {
     let serving = serve(&[&ANYWHERE[..], &["--enable-shutdown", "--debugtime"]].concat());
     let mut stream = serving.connect();
     assert_eq!(ask(&mut stream, &["set", "k", "0", "100", "1\r\nv"]), "STORED");
@@ -64,7 +64,7 @@ fn it_listens_on_every_address_and_shows_metrics() {
 }
 
 #[test]
-fn what_was_in_memory_is_on_flash_after_a_clean_end() {
+fn objects_in_dram_are_on_flash_after_a_clean_shutdown() {
     let place = TestDirectory::new();
     let flash = format!("{}:64MiB", place.file("flash").display());
     let arguments = [&ANYWHERE[..], &["--dram", "16MiB", "--flash", &flash]].concat();
@@ -84,30 +84,30 @@ fn what_was_in_memory_is_on_flash_after_a_clean_end() {
         let done = serving.wait();
         assert_eq!((done.code, &*done.err), (0, ""));
     }
-    // While it runs, nobody else has its file.
+    // While it runs, no other process can open its file.
     let _serving = serve(&arguments);
     run(&[&["cache"], &arguments[..]].concat()).fails(1, &["flash"]);
 }
 
 #[test]
-fn who_is_in_the_file_is_let_in() {
+fn clients_authenticate_with_a_user_of_the_auth_file() {
     let place = TestDirectory::new();
     let file = place.write("users", "me:secret\n");
     let serving = serve(&[&ANYWHERE[..], &["--auth-file", file.to_str().unwrap()]].concat());
     let mut stream = serving.connect();
     assert_eq!(ask(&mut stream, &["get", "k"]), "CLIENT_ERROR unauthenticated");
-    let introduce = |password: &str| format!("{}\r\nme {password}", 3 + password.len());
-    let wrong = introduce("wrong");
+    let login = |password: &str| format!("{}\r\nme {password}", 3 + password.len());
+    let wrong = login("wrong");
     assert_eq!(
         ask(&mut stream, &["set", "x", "0", "0", &wrong]),
         "CLIENT_ERROR authentication failure"
     );
-    assert_eq!(ask(&mut stream, &["set", "x", "0", "0", &introduce("secret")]), "STORED");
+    assert_eq!(ask(&mut stream, &["set", "x", "0", "0", &login("secret")]), "STORED");
     assert_eq!(ask(&mut stream, &["get", "k"]), "END");
 }
 
 #[test]
-fn what_cannot_be_served_is_refused_by_name() {
+fn invalid_options_are_rejected_with_their_name() {
     let place = TestDirectory::new();
     run(&["cache", "--listen", "0.0.0.0:0"]).fails(1, &["0.0.0.0", "password"]);
     run(&["cache", "--auth-file", "/no/such/file"]).fails(1, &["/no/such/file"]);

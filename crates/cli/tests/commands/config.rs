@@ -1,10 +1,10 @@
-//! The config file: the same names as the flags; flags win; unknown names are
-//! refused.
+//! The config file: it has the names of the flags; flags override it; unknown names
+//! are errors.
 
 use crate::run::{TestDirectory, run};
 
 #[test]
-fn the_file_stands_behind_the_flags() {
+fn flags_override_the_config_file() {
     let place = TestDirectory::new();
     let text = format!(
         "[put]\ndata = {:?}\nkeyspace = \"a\"\n[get]\ndata = {:?}\nkeyspace = \"a\"\njson = true\n\
@@ -23,7 +23,7 @@ fn the_file_stands_behind_the_flags() {
 }
 
 #[test]
-fn what_the_file_cannot_say_is_refused_by_name() {
+fn errors_name_the_invalid_setting_of_the_config_file() {
     let place = TestDirectory::new();
     for (text, says) in [
         ("[import]\nmemry = \"1GiB\"", &["memry", "import", "memory"][..]),

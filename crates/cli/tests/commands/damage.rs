@@ -55,7 +55,7 @@ fn a_sound_store_passes_and_nothing_is_written() {
 }
 
 #[test]
-fn a_flipped_bit_in_any_kind_of_file_is_named() {
+fn check_names_the_file_with_a_flipped_bit() {
     let place = filled();
     let files = json(place.run("inspect", &["--json"]).ok());
     for (role, at) in [("table", 100), ("log", 20), ("manifest", 20), ("current", 12)] {
@@ -72,7 +72,7 @@ fn a_flipped_bit_in_any_kind_of_file_is_named() {
         flip(&path, at);
     }
     assert_eq!(place.run("check", &[]).code, 0);
-    // All damage is told, not only the first.
+    // The report lists all damage, not only the first.
     flip(&place.data().join(name_of(&files, "table")), 100);
     flip(&place.data().join(name_of(&files, "current")), 12);
     let done = place.run("check", &[]);
@@ -117,7 +117,7 @@ fn inspect_shows_every_part() {
 }
 
 #[test]
-fn a_newer_store_is_refused_and_stays_as_it_is() {
+fn a_newer_store_is_rejected_and_unchanged() {
     let place = filled();
     place.write("data/CURRENT", "tidekv 2 MANIFEST-000042 and something new\n");
     let before = place.contents();
@@ -137,7 +137,7 @@ fn a_newer_store_is_refused_and_stays_as_it_is() {
     }
 }
 
-/// A command that holds the directory open until it is dropped: an import
+/// A command that keeps the directory open until dropped: an import
 /// that waits for its input.
 struct Holder(Child);
 
@@ -148,8 +148,8 @@ impl Holder {
             command.arg("import").arg("--data").arg(place.data()).arg("-");
             let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
             let mut holder = Self(child);
-            // Either the import has the directory, and the put is refused; or
-            // a put had it first, and the import was: then again.
+            // Either the import has the lock and the put fails, or an earlier
+            // put had the lock and the import failed: then retry.
             while holder.0.try_wait().unwrap().is_none() {
                 std::thread::sleep(std::time::Duration::from_millis(50));
                 if place.run("put", &["k", "v"]).code != 0 {
@@ -168,7 +168,7 @@ impl Drop for Holder {
 }
 
 #[test]
-fn a_second_writer_is_refused_and_readers_are_not() {
+fn a_second_writer_is_rejected_and_readers_are_not() {
     let place = filled();
     let holder = Holder::new(&place);
     let data = place.data();

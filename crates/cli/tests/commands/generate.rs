@@ -1,4 +1,4 @@
-//! Shell completions and man pages: every command and flag that help shows is in them.
+//! Shell completions and man pages contain every command and flag of the help.
 
 use std::process::{Command, Stdio};
 
@@ -6,7 +6,7 @@ use crate::run::{TestDirectory, contents, run};
 
 const SHELLS: [&str; 5] = ["bash", "zsh", "fish", "elvish", "powershell"];
 
-/// The commands that help shows.
+/// The commands in the help.
 fn commands() -> Vec<String> {
     let help = run(&["--help"]);
     let listed = help.text().split("Commands:").nth(1).unwrap().split("\n\n").next().unwrap();
@@ -29,7 +29,7 @@ fn completions_name_every_command() {
     }
 }
 
-/// Only the shells that are installed read their completions; a syntax error fails.
+/// Runs only the installed shells; a syntax error fails the test.
 #[test]
 fn shells_read_their_completions() {
     let place = TestDirectory::new();

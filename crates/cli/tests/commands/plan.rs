@@ -1,4 +1,4 @@
-//! `profile` and `plan`: from a trace to a bill.
+//! `profile` and `plan`: from a trace to a plan with its cost.
 
 use std::io::{Read, Write};
 
@@ -12,7 +12,7 @@ fn profile(place: &TestDirectory, trace: &str, arguments: &[&str]) -> Done {
     run(&[&["profile"], arguments, &[trace.to_str().unwrap()]].concat())
 }
 
-/// A thousand gets in a circle over ten objects of 100 bytes with their keys, each set again at a miss.
+/// A thousand cyclic gets over ten objects of 100 bytes including their keys, each set again at a miss.
 fn circle() -> String {
     let line = |at: u64| format!("{at},key{},7,96,1,get,0\n", at % 10);
     (0..1_000).map(line).collect()
@@ -23,7 +23,7 @@ fn a_trace_becomes_a_curve() {
     let place = TestDirectory::new();
     for how in [&["--exact"][..], &[], &["--rate", "1"]] {
         let done = profile(&place, &circle(), how);
-        // Whoever has less than all of a circle misses it all.
+        // A cache smaller than the cycle misses every request.
         assert_eq!(
             std::str::from_utf8(done.ok()),
             Ok("size,miss_ratio\n0,1.000000\n1000,0.010000\n")
@@ -37,7 +37,7 @@ fn a_trace_becomes_a_curve() {
     assert_eq!((&file["unit"], &file["requests"]), (&"objects".into(), &1000.0.into()));
     assert_eq!((&file["seconds"], &file["object_bytes"]), (&999.0.into(), &100.0.into()));
     assert_eq!(file["points"], serde_json::json!([[0, 1.0], [10, 0.01]]));
-    // Each object is some 159 bytes to memcached, and has a chunk of 192; a page has 5461 of them.
+    // Each object takes about 159 bytes in memcached and a chunk of 192; a page has 5461 of them.
     let done = profile(&place, &circle(), &["--slabs"]);
     assert_eq!(
         std::str::from_utf8(done.ok()),
@@ -46,16 +46,16 @@ fn a_trace_becomes_a_curve() {
 }
 
 #[test]
-fn of_bytes_it_is_told_what_is_missed_too() {
+fn byte_misses_adds_the_byte_miss_ratio() {
     let place = TestDirectory::new();
-    // Nine in ten gets are for one object of 10 bytes, the others for ten of 1000, each after all others.
+    // Nine of ten gets are for one object of 10 bytes, the others cycle over ten of 1000.
     let line = |at: u64| match at % 10 {
         0 => format!("{at},many{},5,995,1,get,0\n", at / 10 % 10),
         _ => format!("{at},one,3,7,1,get,0\n"),
     };
     let trace: String = (0..1_000).map(line).collect();
-    // Of 109 kB that are asked for, 9 are for the one, whose next get is 10 bytes away, or 1010 where one
-    // of the others was between; these are 10 010 away.
+    // Of 109 kB requested, 9 are for the one object, whose reuse distance is 10 bytes, or 1010 if one
+    // of the others is in between; those have a distance of 10 010.
     for how in [&["--exact"][..], &[], &["--rate", "1"]] {
         let done = profile(&place, &trace, &[how, &["--byte-misses"]].concat());
         let lines = "size,miss_ratio,byte_miss_ratio\n0,1.000000,1.000000\n10,0.200000,0.926606\n\
@@ -63,7 +63,7 @@ fn of_bytes_it_is_told_what_is_missed_too() {
         let text = std::str::from_utf8(done.ok()).unwrap();
         assert!(text.starts_with(lines), "{text}");
         assert!(text.trim_end().ends_with(",0.011000,0.091835"), "{text}");
-        // Plans are made by requests.
+        // Plans use the miss ratio of requests.
         let curve = place.write("both.curve", text);
         let one = format!("one={}", curve.to_str().unwrap());
         run(&["plan", "--curve", &one, "--sla", "one=150us"]).ok();
@@ -75,16 +75,16 @@ fn of_bytes_it_is_told_what_is_missed_too() {
     let (points, bytes) = (file["points"].as_array(), file["byte_miss_ratios"].as_array());
     assert_eq!(points.map(Vec::len), bytes.map(Vec::len));
     assert!(std::fs::read_to_string(picture).unwrap().contains("of bytes"));
-    // Where a get does not say how much it is for.
+    // A get without an object size.
     let done = profile(&place, "op,key\nget,a\nget,a\n", &["--byte-misses"]);
     done.fails(1, &["--byte-misses"]);
     assert_eq!(profile(&place, &trace, &["--byte-misses", "--slabs"]).code, 2);
 }
 
 #[test]
-fn caches_of_other_orders_are_tried_in_small() {
+fn other_eviction_policies_are_simulated_at_a_smaller_scale() {
     let place = TestDirectory::new();
-    // Objects of 40 KB in a circle of eight MB, and every other request for one of five of them.
+    // A cycle of 8 MB over objects of 40 KB; every other request is for one of five more objects.
     let line = |at: u64| match at % 2 {
         0 => format!("{at},round{},7,40000,1,get,0\n", at / 2 % 200),
         _ => format!("{at},often{},7,40000,1,get,0\n", at / 2 % 5),
@@ -102,7 +102,8 @@ fn caches_of_other_orders_are_tried_in_small() {
             (&file["points"][1][0], &file["requests"]),
             (&(4 << 20).into(), &20_000.0.into())
         );
-        // A half has only those that come often; the others come again too late for any order.
+        // The small cache holds only the frequent objects; the others have too long a reuse distance for
+        // any policy.
         assert!((0.3..0.55).contains(&ratio(1)), "{policy}: {file}");
         assert!(ratio(2) < 0.02, "{policy}: {file}");
     }
@@ -113,9 +114,9 @@ fn caches_of_other_orders_are_tried_in_small() {
 }
 
 #[test]
-fn caches_with_flash_are_tried_as_well() {
+fn caches_with_flash_are_simulated() {
     let place = TestDirectory::new();
-    // In a circle of 20 MB: too much for DRAM, and flash has it from the second time on.
+    // A cycle of 20 MB: too large for DRAM; flash holds it from the second pass on.
     let line = |n: u64| format!("k{:05},4000\n", n % 5_000);
     let trace: String =
         std::iter::once("key,value_size\n".to_owned()).chain((0..20_000).map(line)).collect();
@@ -133,18 +134,18 @@ fn caches_with_flash_are_tried_as_well() {
     assert!(text.starts_with("dram,flash,dram_miss_ratio,miss_ratio\n"), "{text}");
     let [small, both, large] = &lines[..] else { panic!("{text}") };
     assert_eq!((small[1], both[1], large[0]), (0.0, f64::from(64 << 20), f64::from(64 << 20)));
-    // Without flash both ratios are one; what is seen the first time is missed by all.
+    // Without flash both ratios are equal; the first access to an object is always a miss.
     assert!(small[2] > 0.7 && small[2] == small[3], "{text}");
     assert!(both[2] > small[2] && (0.25..0.27).contains(&both[3]), "{text}");
     assert!(large[2] == 0.25 && large[3] == 0.25, "{text}");
     let done = tried("12MiB+64MiB", &["--json"]);
-    let told: Value = serde_json::from_slice(done.ok()).unwrap();
+    let report: Value = serde_json::from_slice(done.ok()).unwrap();
     assert_eq!(
-        (&told["requests"], &told["sizes"][0]["flash_bytes"]),
+        (&report["requests"], &report["sizes"][0]["flash_bytes"]),
         (&20_000.into(), &(64 << 20).into())
     );
-    assert!((told["sizes"][0]["miss_ratio"].as_f64().unwrap() - both[3]).abs() < 1e-6);
-    // No server would take these, nor is there a picture.
+    assert!((report["sizes"][0]["miss_ratio"].as_f64().unwrap() - both[3]).abs() < 1e-6);
+    // Sizes that the server rejects, and a picture, which needs a curve.
     tried("2MiB+64MiB", &[]).fails(2, &["2 MiB+64 MiB", "DRAM"]);
     tried("12MiB+1MiB", &[]).fails(2, &["12 MiB+1 MiB", "too small"]);
     assert_eq!(tried("12MiB+", &[]).code, 2);
@@ -155,7 +156,7 @@ fn caches_with_flash_are_tried_as_well() {
 }
 
 #[test]
-fn a_compressed_trace_is_read_as_it_is() {
+fn compressed_traces_are_read() {
     let place = TestDirectory::new();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gzip.write_all(circle().as_bytes()).unwrap();
@@ -171,29 +172,29 @@ fn a_compressed_trace_is_read_as_it_is() {
 }
 
 #[test]
-fn a_trace_with_faults_is_read_as_far_as_it_goes() {
+fn malformed_lines_of_a_trace_are_skipped_with_a_warning() {
     let place = TestDirectory::new();
     let broken = circle().replace("500,key0,7,96,1,get,0\n", "500,key0\n");
     let done = profile(&place, &broken, &[]);
     assert_eq!(done.code, 0);
-    assert!(done.err.contains("1 broken lines left out; the first: line 501: "), "{}", done.err);
+    assert!(done.err.contains("skipped 1 malformed line; the first: line 501: "), "{}", done.err);
     profile(&place, &broken, &["--strict"]).fails(1, &["line 501: "]);
     profile(&place, "", &[]).fails(2, &["--format"]);
-    profile(&place, "time,op,key\n", &[]).fails(1, &["asks for nothing"]);
+    profile(&place, "time,op,key\n", &[]).fails(1, &["no gets"]);
     profile(&place, &circle(), &["--rate", "0"]).fails(2, &["--rate"]);
     profile(&place, &circle(), &["--samples", "0"]).fails(2, &["--samples"]);
-    // All keys are looked at there: a rate would not be heeded.
+    // --slabs processes all keys: it would ignore a rate.
     assert_eq!(profile(&place, &circle(), &["--slabs", "--rate", "0.5"]).code, 2);
     let done = profile(&place, "op,key\nget,a\nget,a\n", &[]);
     assert!(done.err.contains("no sizes"), "{}", done.err);
     run(&["profile", "/nowhere/at/all"]).fails(1, &["/nowhere/at/all"]);
-    // Times that go back, sizes of nothing and of terabytes.
+    // Timestamps that go back, sizes of zero and of terabytes.
     let odd = "time,op,key,size,ttl\n9,put,a,0,5\n3,get,a,0,\n4,put,b,4398046511104,\n5,get,b,,\n";
     let done = profile(&place, odd, &["--exact"]);
     assert_eq!(done.text().lines().count(), 4, "{done:?}");
 }
 
-/// Two tenants; what is to come out is followed by hand in the README.
+/// Two tenants; `docs/guide/provisioning.md` derives their plan by hand.
 fn tenants(place: &TestDirectory) -> [String; 2] {
     let web = "size,miss_ratio\n268435456,0.20\n1073741824,0.05\n4294967296,0.01\n";
     let ads = "size,miss_ratio\n1073741824,0.60\n8589934592,0.30\n34359738368,0.10\n";
@@ -208,7 +209,7 @@ fn plan(place: &TestDirectory, arguments: &[&str]) -> Done {
 }
 
 #[test]
-fn two_tenants_get_what_their_curves_say() {
+fn two_tenants_get_the_sizes_that_their_curves_need() {
     let place = TestDirectory::new();
     let slas = ["--sla", "web=90us", "--sla", "ads=215us"];
     let done = plan(&place, &[&slas[..], &["--json"]].concat());
@@ -229,12 +230,12 @@ fn two_tenants_get_what_their_curves_say() {
 }
 
 #[test]
-fn a_plan_is_drawn_into_the_curves() {
+fn a_plan_is_drawn_on_the_curves() {
     let place = TestDirectory::new();
     let file = place.file("plan.svg");
     let file = file.to_str().unwrap();
     let done = plan(&place, &["--sla", "web=90us", "--sla", "ads=215us", "--svg", file]);
-    // It is printed as ever.
+    // The text output is unchanged.
     assert!(std::str::from_utf8(done.ok()).unwrap().contains("36.000"), "{done:?}");
     let picture = std::fs::read_to_string(file).unwrap();
     for says in [
@@ -247,7 +248,7 @@ fn a_plan_is_drawn_into_the_curves() {
     ] {
         assert!(picture.contains(says), "{says:?} is not in {picture}");
     }
-    // Of what a tenant has none nothing is drawn.
+    // A size of zero is not drawn.
     assert_eq!(picture.matches(">DRAM ").count(), 1, "{picture}");
     let slas = ["--sla", "web=300us", "--sla", "ads=850us", "--total-flash", "0", "--svg", file];
     plan(&place, &slas).ok();
@@ -258,8 +259,8 @@ fn a_plan_is_drawn_into_the_curves() {
     plan(&place, &arguments).fails(1, &["nowhere/plan.svg"]);
 }
 
-/// A cache with two tenants, each of whom asks for all of his objects again and again: `web` for a
-/// hundred, `ads` for four hundred, of 1000 bytes each.
+/// A cache with two tenants, each of which cycles over all of its objects: `web` over a
+/// hundred, `ads` over four hundred, of 1000 bytes each.
 fn circling(login: Option<&str>, arguments: &[&str]) -> (Serving, impl Fn() + use<>) {
     let mut command = tidekv();
     command.args(["cache", "--listen", "127.0.0.1:0", "--dram", "16MiB", "--object-max", "1MiB"]);
@@ -290,7 +291,7 @@ fn circling(login: Option<&str>, arguments: &[&str]) -> (Serving, impl Fn() + us
     (serving, round)
 }
 
-/// The plan of a running cache, once it has seen a whole window of circles.
+/// The plan of a running cache, after a complete profiling window.
 fn live(serving: &Serving, round: impl Fn(), arguments: &[&str]) -> Value {
     let plan = [&["plan", "--live", serving.address(), "--json"], arguments].concat();
     for _ in 0..600 {
@@ -304,11 +305,11 @@ fn live(serving: &Serving, round: impl Fn(), arguments: &[&str]) -> Value {
         }
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
-    panic!("no whole window: {:?}", run(&plan));
+    panic!("no complete window: {:?}", run(&plan));
 }
 
 #[test]
-fn a_running_cache_says_what_its_tenants_need() {
+fn a_live_plan_covers_the_tenants_of_a_running_cache() {
     let (serving, round) = circling(None, &["--profile-window", "1s"]);
     let plan = ["plan", "--live", serving.address(), "--sla", "1ms"];
     run(&plan).fails(1, &["no curves yet"]);
@@ -317,7 +318,7 @@ fn a_running_cache_says_what_its_tenants_need() {
         live(&serving, round, &[&["--sla", "web=20us", "--sla", "ads=200us"], &times[..]].concat());
     let of = |tenant: usize, name: &str| plan_of["tenants"][tenant][name].as_f64().unwrap();
     assert_eq!(plan_of["tenants"][0]["tenant"], "ads");
-    // Whoever has less than all of a circle misses it all; in 110 µs flash answers, and in 10 DRAM.
+    // A cache smaller than the cycle misses every request; flash takes 110 µs and DRAM 10.
     let near = |bytes: f64, objects: f64| (1_000.0..1_150.0).contains(&(bytes / objects));
     assert!(of(0, "dram_bytes") == 0.0 && near(of(0, "flash_bytes"), 400.0), "{plan_of}");
     assert!(near(of(1, "dram_bytes"), 100.0) && of(1, "flash_bytes") == 0.0, "{plan_of}");
@@ -326,11 +327,11 @@ fn a_running_cache_says_what_its_tenants_need() {
     assert!((plan_of["cost"].as_f64().unwrap() - cost).abs() < 1e-12);
     let done = run(&[&plan[..], &times[..]].concat());
     let text = std::str::from_utf8(done.ok()).unwrap();
-    assert!(text.contains("as it is, with 10.7 MiB of DRAM and 0 B of flash"), "{text}");
+    assert!(text.contains("current sizes, 10.7 MiB of DRAM and 0 B of flash"), "{text}");
 }
 
 #[test]
-fn a_running_store_says_what_its_keyspaces_need() {
+fn a_live_plan_covers_the_keyspaces_of_a_running_store() {
     let place = TestDirectory::new();
     let (data, password) = (place.file("data"), place.write("password", "secret\n"));
     let mut command = tidekv();
@@ -340,7 +341,7 @@ fn a_running_store_says_what_its_keyspaces_need() {
     let serving = Serving::start(command);
     let mut stream = serving.connect();
     assert_eq!(ask(&mut stream, &["auth", "secret"]), "+OK");
-    // Two hundred strings of 1000 bytes, and a hash with a hundred fields, each read in a circle.
+    // Two hundred strings of 1000 bytes, and a hash with a hundred fields, each read cyclically.
     let value = "x".repeat(1_000);
     for number in 0..200 {
         assert_eq!(ask(&mut stream, &["set", &format!("key{number:03}"), &value]), "+OK");
@@ -371,21 +372,21 @@ fn a_running_store_says_what_its_keyspaces_need() {
             let tenants = plan["tenants"].as_array()?;
             tenants.iter().find(|tenant| tenant["tenant"] == name)?["dram_bytes"].as_f64()
         };
-        // Nothing is told of one of which nothing has been seen yet.
+        // The plan omits a keyspace without requests so far.
         let (Some(of_default), Some(of_hash)) = (dram("default"), dram("hash.fields")) else {
             std::thread::sleep(std::time::Duration::from_millis(50));
             continue;
         };
-        // Only memory answers in 20 µs: all of each circle.
+        // Only DRAM answers within 20 µs, so it must hold the whole cycle.
         assert!((200_000.0..230_000.0).contains(&of_default), "{plan}");
         assert!((100_000.0..115_000.0).contains(&of_hash), "{plan}");
         return;
     }
-    panic!("no whole window: {:?}", run(&plan));
+    panic!("no complete window: {:?}", run(&plan));
 }
 
 #[test]
-fn a_running_cache_tells_only_those_whom_it_lets_in() {
+fn a_live_plan_needs_the_password_of_the_cache() {
     let place = TestDirectory::new();
     let users = place.write("users", "me:secret\n");
     let users = users.to_str().unwrap();
@@ -401,12 +402,12 @@ fn a_running_cache_tells_only_those_whom_it_lets_in() {
 }
 
 #[test]
-fn what_makes_no_curves_says_so() {
+fn a_live_plan_of_a_server_without_curves_fails_with_the_reason() {
     let (serving, round) = circling(None, &["--profile-window", "0"]);
     round();
-    run(&["plan", "--live", serving.address(), "--sla", "1ms"]).fails(1, &["it makes none"]);
+    run(&["plan", "--live", serving.address(), "--sla", "1ms"]).fails(1, &["profiling is off"]);
     run(&["plan", "--live", "127.0.0.1:1", "--sla", "1ms"])
-        .fails(1, &["could not ask 127.0.0.1:1"]);
+        .fails(1, &["could not query 127.0.0.1:1"]);
     for arguments in
         [&["plan", "--sla", "1ms"][..], &["plan", "--live", "x", "--curve", "a=b", "--sla", "1ms"]]
     {
@@ -416,28 +417,28 @@ fn what_makes_no_curves_says_so() {
 }
 
 #[test]
-fn what_is_in_the_way_is_said() {
+fn reached_limits_and_infeasible_plans_are_explained() {
     let place = TestDirectory::new();
     let slas = ["--sla", "web=90us", "--sla", "ads=180us"];
     // 10 + 100 · 0.6 + 1000 · 0.1 = 170: a GiB of DRAM.
     let done = plan(&place, &[&slas[..], &["--total-dram", "1.25GiB"]].concat());
     let text = std::str::from_utf8(done.ok()).unwrap().to_owned();
     assert!(
-        text.contains("at its bound: DRAM of 1.2 GiB; DRAM of 1 GiB more would save nothing"),
+        text.contains("limit reached: DRAM of 1.2 GiB; DRAM of 1 GiB more would save nothing"),
         "{text}"
     );
     let done = plan(&place, &[&slas[..], &["--total-dram", "1GiB"]].concat());
-    done.fails(1, &["no plan within these bounds", "DRAM of 1.2 GiB"]);
+    done.fails(1, &["no plan exists within these limits", "DRAM of 1.2 GiB"]);
     let done = plan(&place, &["--sla", "100us"]);
     done.fails(1, &["ads", "100 µs", "the least is 120.0 µs"]);
-    // The other way round: the fastest for so much.
+    // The reverse goal: the fastest plan for a budget.
     let done = plan(&place, &["--cost", "40", "--json"]);
     let value: Value = serde_json::from_slice(done.ok()).unwrap();
     assert!(value["cost"].as_f64().unwrap() <= 40.0);
 }
 
 #[test]
-fn wrong_arguments_are_refused_in_words() {
+fn invalid_plan_arguments_are_explained() {
     let place = TestDirectory::new();
     plan(&place, &["--sla", "fast"]).fails(2, &["700us"]);
     plan(&place, &["--sla", "shop=1ms"]).fails(2, &["shop"]);

@@ -1,4 +1,4 @@
-//! `get`, `put`, `delete`, `scan`, and manners that all commands share.
+//! `get`, `put`, `delete`, `scan`, and the common behaviour of all commands.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::run::{TestDirectory, run};
 
 #[test]
-fn a_value_comes_back_as_it_is() {
+fn get_returns_the_bytes_of_put() {
     let place = TestDirectory::new();
     assert_eq!(place.run("put", &["k", "v"]).ok(), b"");
     assert_eq!(place.run("get", &["k"]).ok(), b"v");
@@ -36,7 +36,7 @@ fn keys_may_be_any_bytes() {
 }
 
 #[test]
-fn a_ttl_ends_an_entry() {
+fn an_entry_expires_after_its_ttl() {
     let place = TestDirectory::new();
     place.run("put", &["--ttl", "1h", "kept", "v"]).ok();
     place.run("put", &["--ttl", "1ms", "gone", "v"]).ok();
@@ -73,7 +73,7 @@ fn scans_are_bounded_on_all_sides() {
 }
 
 #[test]
-fn keyspaces_are_apart_and_a_missing_one_is_named() {
+fn keyspaces_are_separate_and_a_missing_one_is_named() {
     let place = TestDirectory::new();
     place.run("put", &["--keyspace", "fruits", "apple", "red"]).ok();
     assert_eq!(place.run("get", &["--keyspace", "fruits", "apple"]).ok(), b"red");
@@ -84,7 +84,7 @@ fn keyspaces_are_apart_and_a_missing_one_is_named() {
 }
 
 #[test]
-fn a_directory_without_a_store_is_named_and_left_alone() {
+fn a_directory_without_a_store_is_named_and_unchanged() {
     let place = TestDirectory::new();
     let commands: [(&str, &[&str]); 8] = [
         ("get", &["k"]),
@@ -140,7 +140,7 @@ fn help_has_an_example() {
 }
 
 #[test]
-fn upkeep_keeps_the_data() {
+fn maintenance_commands_preserve_the_data() {
     let place = TestDirectory::new();
     place.run("put", &["a", "1"]).ok();
     place.run("put", &["a", "2"]).ok();

@@ -1,4 +1,4 @@
-//! Runs the binary and looks at what it did.
+//! Runs the binary and captures its output and exit code.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -15,7 +15,7 @@ pub fn tidekv() -> Command {
     command
 }
 
-/// What one run printed, and its exit code.
+/// The output of one run and its exit code.
 #[derive(Debug)]
 pub struct Done {
     pub code: i32,
@@ -28,14 +28,14 @@ impl Done {
         std::str::from_utf8(&self.out).unwrap()
     }
 
-    /// Standard output, of a run that succeeded and complained about nothing.
+    /// Standard output of a run that succeeded without messages.
     #[track_caller]
     pub fn ok(&self) -> &[u8] {
         assert_eq!((self.code, &*self.err), (0, ""), "{self:?}");
         &self.out
     }
 
-    /// A run that failed with one line on standard error that says all this.
+    /// Asserts that the run failed with one line on standard error that contains all of `says`.
     #[track_caller]
     pub fn fails(&self, code: i32, says: &[&str]) {
         assert_eq!(self.code, code, "{self:?}");
@@ -56,7 +56,7 @@ impl From<Output> for Done {
     }
 }
 
-/// A directory that is removed at the end, with a data directory in it.
+/// A temporary directory with a data directory in it.
 pub struct TestDirectory(TempDir);
 
 impl TestDirectory {
@@ -103,7 +103,7 @@ pub fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     entries.collect()
 }
 
-/// Runs `arguments` as they are.
+/// Runs the binary with `arguments`.
 pub fn run<A: AsRef<OsStr>>(arguments: &[A]) -> Done {
     let mut command = tidekv();
     command.args(arguments);
@@ -120,7 +120,7 @@ fn feed(mut command: Command, input: &[u8]) -> Done {
     let mut stdin = child.stdin.take().unwrap();
     let output = std::thread::scope(|scope| {
         scope.spawn(move || {
-            // The command may not want all of it.
+            // The command may exit before it reads all of it.
             let _ = stdin.write_all(input);
         });
         child.wait_with_output().unwrap()

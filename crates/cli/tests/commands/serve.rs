@@ -1,4 +1,4 @@
-//! `serve`: where it listens, how it ends, and what is there afterwards.
+//! `serve`: its addresses, its shutdown, and the data afterwards.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ fn start(place: &TestDirectory, mut command: Command, arguments: &[&str]) -> Ser
 }
 
 #[test]
-fn it_ends_cleanly_on_a_signal_and_keeps_what_it_acknowledged() {
+fn a_signal_shuts_it_down_cleanly_and_keeps_acknowledged_writes() {
     for signal in ["-TERM", "-INT"] {
         let place = TestDirectory::new();
         let serving = serve(&place, &["--listen", "127.0.0.1:0", "--memory", "64MiB"]);
@@ -28,7 +28,7 @@ fn it_ends_cleanly_on_a_signal_and_keeps_what_it_acknowledged() {
         assert!(serving.line.contains("not a power cut"), "{}", serving.line);
         let mut stream = serving.connect();
         assert_eq!(ask(&mut stream, &["SET", "k", "v"]), "+OK");
-        // Beside the server the command line reads and does not write.
+        // While the server runs, other commands can read but not write.
         assert_eq!(place.run("get", &["k"]).ok(), b"v");
         place.run("put", &["k", "w"]).fails(1, &["data", "open in another process", "server"]);
         place.run("check", &[]).ok();
@@ -47,8 +47,8 @@ fn a_second_signal_ends_it_at_once() {
     let serving = serve(&place, &["--listen", "127.0.0.1:0"]);
     let mut stream = serving.connect();
     assert_eq!(ask(&mut stream, &["SET", "k", &"v".repeat(1000)]), "+OK");
-    // A client that takes none of its replies holds up the end. It sends until
-    // the server reads no more.
+    // A client that reads no replies delays the shutdown. It sends until
+    // the server stops reading.
     stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
     while stream.write_all(&b"GET k\r\n".repeat(1000)).is_ok() {}
     let started = Instant::now();
@@ -62,7 +62,7 @@ fn a_second_signal_ends_it_at_once() {
 }
 
 #[test]
-fn a_killed_server_loses_nothing_acknowledged() {
+fn a_killed_server_loses_no_acknowledged_write() {
     let place = TestDirectory::new();
     let mut serving = serve(&place, &["--listen", "127.0.0.1:0"]);
     let mut stream = serving.connect();
@@ -77,13 +77,13 @@ fn a_killed_server_loses_nothing_acknowledged() {
 }
 
 #[test]
-fn it_listens_on_every_address_and_says_so() {
+fn it_listens_on_every_address_and_prints_it() {
     let place = TestDirectory::new();
     let socket = format!("unix:{}", place.file("socket").display());
     let arguments = ["--listen", "127.0.0.1:0", "--listen", &socket, "--durability", "sync"];
     let serving = serve(&place, &arguments);
     assert!(serving.line.contains(&socket), "{}", serving.line);
-    assert!(serving.line.contains("survives a power cut"), "{}", serving.line);
+    assert!(serving.line.contains("survive a power cut"), "{}", serving.line);
     assert_eq!(ask(&mut serving.connect(), &["PING"]), "+PONG");
     let mut stream = UnixStream::connect(place.file("socket")).unwrap();
     assert_eq!(ask(&mut stream, &["PING"]), "+PONG");
@@ -114,7 +114,7 @@ fn the_password_comes_from_flag_file_environment_or_config() {
     assert_eq!(ask(&mut serving.connect(), &["AUTH", "wrong"]), "+OK");
 }
 
-/// What the page's address answers to a path; empty when it closes the connection.
+/// The response of the status page to a path; empty if it closes the connection.
 fn get(serving: &Serving, path: &str) -> String {
     let url = serving.line.split("page at http://").nth(1).unwrap();
     let mut stream = TcpStream::connect(url.split('/').next().unwrap()).unwrap();
@@ -125,7 +125,7 @@ fn get(serving: &Serving, path: &str) -> String {
 }
 
 #[test]
-fn the_page_is_where_it_says_and_ends_with_the_server() {
+fn the_page_is_at_the_printed_address_and_ends_with_the_server() {
     let place = TestDirectory::new();
     let config = place.write("tidekv.toml", "[serve]\nhttp = \"127.0.0.1:0\"\n");
     let config = config.to_str().unwrap();
@@ -144,7 +144,7 @@ fn the_page_is_where_it_says_and_ends_with_the_server() {
 }
 
 #[test]
-fn what_cannot_be_served_is_refused_by_name() {
+fn invalid_options_are_rejected_with_their_name() {
     let place = TestDirectory::new();
     let public = ["--listen", "0.0.0.0:0"];
     place.run("serve", &public).fails(1, &["0.0.0.0", "password"]);

@@ -1,4 +1,4 @@
-//! A binary that serves until it is told to stop.
+//! A running server process for tests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::run::Done;
 
-/// A server that has said where it listens; killed when it is dropped.
+/// A server that has printed its addresses; killed on drop.
 pub struct Serving {
     pub child: Child,
     pub line: String,
@@ -22,7 +22,7 @@ impl Serving {
         Self { child, line }
     }
 
-    /// The first address it says.
+    /// The first address in its greeting.
     pub fn address(&self) -> &str {
         self.line["listening on ".len()..].split([';', ',']).next().unwrap()
     }

@@ -1,4 +1,4 @@
-//! `import` and `export`: every byte comes back, in every format.
+//! `import` and `export` preserve every byte in every format.
 
 use std::io::Read;
 use std::process::Stdio;
@@ -38,7 +38,7 @@ fn tsv(entries: &[(Vec<u8>, Vec<u8>)]) -> Vec<u8> {
 }
 
 #[test]
-fn every_byte_comes_back_in_every_format() {
+fn every_format_restores_every_byte() {
     let sorted = tsv(&entries());
     let mut shuffled = entries();
     shuffled
@@ -62,7 +62,7 @@ fn every_byte_comes_back_in_every_format() {
 }
 
 #[test]
-fn deadlines_travel_where_the_format_has_them() {
+fn expiry_times_survive_in_formats_that_have_them() {
     let place = TestDirectory::new();
     place.run("put", &["--ttl", "1d", "a", "1"]).ok();
     place.run("put", &["b", "2"]).ok();
@@ -75,13 +75,13 @@ fn deadlines_travel_where_the_format_has_them() {
         let refused = TestDirectory::new();
         let refused =
             refused.run_with("import", &["--sorted", "--format", format, "-"], &exported.out);
-        refused.fails(1, &["standard input", "deadline"]);
+        refused.fails(1, &["standard input", "expiry time"]);
     }
 }
 
 #[test]
-fn the_later_of_two_records_wins_whatever_way_they_go() {
-    // In order for longer than the sample, then back, then in order again.
+fn the_later_of_two_records_wins_in_tables_and_in_batches() {
+    // In order beyond the sample, then out of order, then in order again.
     let line = |i: u32, value: &str| format!("{i:08}\t{value}\n");
     let mut input: String = (0..6000).map(|i| line(i, "first")).collect();
     input.extend((5000..5500).map(|i| line(i, "second")));
@@ -98,7 +98,7 @@ fn the_later_of_two_records_wins_whatever_way_they_go() {
         assert_eq!(place.run("get", &[key]).ok(), value.as_bytes());
     }
     assert_eq!(place.run("scan", &[]).text().lines().count(), 6000);
-    // A keyspace that has data already: the import is newer.
+    // The keyspace has data already: the import is newer.
     place.run_with("import", &["-"], b"00000000\tfourth\n99\tnew\n").ok();
     assert_eq!(place.run("get", &["00000000"]).ok(), b"fourth");
     assert_eq!(place.run("scan", &[]).text().lines().count(), 6001);
@@ -106,7 +106,7 @@ fn the_later_of_two_records_wins_whatever_way_they_go() {
 }
 
 #[test]
-fn sorted_insists_and_imports_all_or_nothing() {
+fn sorted_imports_everything_or_nothing() {
     let place = TestDirectory::new();
     let file = place.write("in.tsv", "a\t1\nc\t2\nb\t3\n");
     let file = file.to_str().unwrap();
@@ -119,14 +119,14 @@ fn sorted_insists_and_imports_all_or_nothing() {
 }
 
 #[test]
-fn a_malformed_record_is_named_or_passed_over() {
+fn a_malformed_record_is_named_or_skipped() {
     let place = TestDirectory::new();
     let input = format!("a\t1\nnothing\nb\t2\n\tno key\n{}\tlong\nc\t3\n", "k".repeat(65537));
     let file = place.write("in.tsv", input);
     let file = file.to_str().unwrap();
     place
         .run("import", &[file])
-        .fails(1, &["in.tsv", "line 2", "no tab", "--skip-bad", "in: 1 entry"]);
+        .fails(1, &["in.tsv", "line 2", "no tab", "--skip-bad", "imported before it: 1 entry"]);
     let said = place.run("import", &["--skip-bad", "--json", file]);
     let said: serde_json::Value = serde_json::from_slice(said.ok()).unwrap();
     assert_eq!((said["entries"].as_u64(), said["skipped"].as_u64()), (Some(3), Some(3)));
@@ -135,11 +135,12 @@ fn a_malformed_record_is_named_or_passed_over() {
     place.run("import", &[missing.to_str().unwrap()]).fails(1, &["missing.tsv", "open"]);
     let cut = place.write("cut.bin", b"TideRec1\x01\x01\0\0\0\x09\0\0\0k");
     let cut = cut.to_str().unwrap();
-    place.run("import", &["--format", "binary", cut]).fails(1, &["cut.bin", "record 1", "whole"]);
+    let says = ["cut.bin", "record 1", "truncated"];
+    place.run("import", &["--format", "binary", cut]).fails(1, &says);
 }
 
 #[test]
-fn an_exported_file_appears_whole() {
+fn an_exported_file_appears_only_when_complete() {
     let place = TestDirectory::new();
     place.run_with("import", &["-"], b"a1\tx\na2\ty\nb\tz\n").ok();
     let out = place.file("out.tsv");
@@ -149,11 +150,11 @@ fn an_exported_file_appears_whole() {
     let nowhere = place.file("no/such/out.tsv");
     place.run("export", &["--out", nowhere.to_str().unwrap()]).fails(1, &["out.tsv", "create"]);
     let names: Vec<_> = std::fs::read_dir(place.file("")).unwrap().collect();
-    assert_eq!(names.len(), 2, "no temporary file stays: {names:?}");
+    assert_eq!(names.len(), 2, "no temporary file remains: {names:?}");
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_output_pipe_is_not_an_error() {
     let place = TestDirectory::new();
     let lines: String = (0..50_000).map(|i| format!("{i:08}\tvalue\n")).collect();
     place.run_with("import", &["-"], lines.as_bytes()).ok();
@@ -170,7 +171,7 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn an_empty_input_is_fine() {
+fn an_empty_input_is_valid() {
     let place = TestDirectory::new();
     place.run("import", &["-"]).ok();
     assert_eq!(place.run("export", &[]).ok(), b"");

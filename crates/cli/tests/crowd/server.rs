@@ -1,4 +1,4 @@
-//! A real server with very many clients: its process, what it takes, and how clients come to it.
+//! A real server with thousands of clients: its process, its memory, and the connections.
 //!
 //! A client is one socket. The server ends with its [`Server`].
 
@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const CLIENTS: usize = 10_000;
-/// Beside them: what they are watched by, and what else a test opens.
+/// Additional file descriptors of the test.
 const BESIDE: usize = 100;
 
-/// Resident memory of a client that does nothing, at most. Its task and buffers
-/// take some 5 KiB.
+/// Maximum resident memory of an idle client. Its task and buffers
+/// take about 5 KiB.
 const IDLE_BYTES_MAX: u64 = 16 << 10;
 
-/// How long anything may take.
+/// The timeout of any step.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server on a Unix socket.
@@ -57,7 +57,7 @@ impl Server {
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
     }
 
-    /// Another client.
+    /// Connects another client.
     pub fn connect(&self) -> UnixStream {
         let start = Instant::now();
         loop {
@@ -73,14 +73,14 @@ impl Server {
         }
     }
 
-    /// Ten thousand clients, or as many as this process may open files, each of which has been
-    /// served once; and what they have together taken of memory, which is little for each.
+    /// Ten thousand clients, or fewer if the limit on open files is lower, each of which has been
+    /// served once. Checks that each takes little memory.
     pub fn crowd(&self, serve: impl Fn(&mut UnixStream)) -> Vec<UnixStream> {
-        // Whatever is there once is there.
+        // One-time allocations happen before the measurement.
         serve(&mut self.connect());
         let before = self.resident_bytes();
         let mut clients: Vec<UnixStream> = (0..clients()).map(|_| self.connect()).collect();
-        // A connection that answers has been accepted, and so has every earlier one.
+        // A connection that gets a reply has been accepted, and so have all earlier ones.
         clients.iter_mut().for_each(serve);
         let grown = self.resident_bytes().saturating_sub(before);
         let most = clients.len() as u64 * IDLE_BYTES_MAX;
@@ -90,7 +90,7 @@ impl Server {
     }
 }
 
-/// As many clients as this process may open files, at most [`CLIENTS`].
+/// The number of clients: limited by the open files of this process, at most [`CLIENTS`].
 fn clients() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(u64::MAX).min((CLIENTS + 2 * BESIDE) as u64);
@@ -98,7 +98,7 @@ fn clients() -> usize {
     CLIENTS.min(most as usize - BESIDE)
 }
 
-/// Sends a request and demands this reply.
+/// Sends a request and asserts its reply.
 pub fn exchange(stream: &mut UnixStream, request: &str, reply: &str) {
     stream.write_all(request.as_bytes()).unwrap();
     let mut found = vec![0; reply.len()];

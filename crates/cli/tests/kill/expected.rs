@@ -1,17 +1,17 @@
-//! What the server must hold: the commands of a client, what each does to a
-//! plain map, and what the server shows of that map.
+//! The expected content of the server: the commands of a client, their effect on a
+//! plain map, and the comparison of the server with that map.
 //!
-//! A client has keys of its own, and its commands run in the order in which it
-//! sent them. So after a kill its part is what the acknowledged commands made of
-//! it, and then some of those that were under way, from the first on: each whole
-//! or not at all, and none before its predecessor.
+//! Clients have separate keys, and the commands of a client run in the order in which it
+//! sent them. So after a kill its data is the result of the acknowledged commands,
+//! followed by a prefix of the pending ones: each complete
+//! or absent, and none before its predecessor.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::wire::{Client, Reply, Words};
 
-/// Hashes a client has.
+/// Hashes of a client.
 pub const HASHES: usize = 4;
 
 #[derive(Debug, Clone)]
@@ -43,12 +43,12 @@ pub enum Command {
     Get {
         key: String,
     },
-    /// All of it at once.
+    /// All of them atomically.
     Transaction(Vec<Command>),
 }
 
 impl Command {
-    /// The requests that it takes.
+    /// Its requests.
     pub fn requests(&self, out: &mut Vec<Words>) {
         let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
         let pairs = |head: &[&str], pairs: &[(String, String)]| {
@@ -79,19 +79,19 @@ impl Command {
     }
 }
 
-/// What a key holds.
+/// The value of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     Text(String, Option<u64>),
     Hash(BTreeMap<String, String>),
 }
 
-/// What a client's keys hold.
+/// The values of a client's keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State(pub BTreeMap<String, Value>);
 
 impl State {
-    /// The text of a key, empty when there is none.
+    /// The text of a key, empty if it is missing.
     fn text(&self, key: &str) -> &str {
         match self.0.get(key) {
             Some(Value::Text(text, _)) => text,
@@ -99,8 +99,7 @@ impl State {
         }
     }
 
-    /// Does what `command` does; what its reply must say, where that is worth
-    /// a look.
+    /// Applies `command`; returns its expected reply if it must be checked.
     pub fn apply(&mut self, command: &Command) -> Option<Reply> {
         match command {
             Command::Set { key, value, deadline_ms } => {
@@ -155,8 +154,8 @@ impl State {
         None
     }
 
-    /// Forgets what is past its deadline at `from_ms`, and those that are until
-    /// `to_ms`, whose keys are returned.
+    /// Removes the entries that have expired at `from_ms` or expire until
+    /// `to_ms`; returns the keys of the latter.
     fn expire(&mut self, from_ms: u64, to_ms: u64) -> Vec<String> {
         let deadline = |value: &Value| match value {
             Value::Text(_, deadline) => *deadline,
@@ -177,8 +176,8 @@ pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
 }
 
-/// What the server holds of `client`'s keys; by a walk, and by single reads of
-/// what the walk found.
+/// The server's data of `client`'s keys, by a scan and by single reads of
+/// the scanned keys.
 fn look(connection: &mut Client, client: usize) -> Option<State> {
     let mut state = State::default();
     let (from, to) = (format!("[c{client}:"), format!("(c{client};"));
@@ -198,7 +197,7 @@ fn look(connection: &mut Client, client: usize) -> Option<State> {
     for key in keys {
         let (single, deadline) = (connection.reply()?, connection.reply()?);
         let Some(Value::Text(text, known)) = state.0.get_mut(&key) else { unreachable!() };
-        // Nil: its deadline has passed since the walk.
+        // Nil: it has expired since the scan.
         assert!(single == Reply::Text(text.clone()) || single == Reply::Nil, "{key}: {single:?}");
         if let Reply::Number(ms @ 0..) = deadline {
             *known = Some(ms as u64);
@@ -221,22 +220,22 @@ fn look(connection: &mut Client, client: usize) -> Option<State> {
     Some(state)
 }
 
-/// What one client knows.
+/// The record of one client.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    /// What the acknowledged commands have made.
+    /// The result of the acknowledged commands.
     pub state: State,
     /// Sent, not acknowledged, oldest first.
     pub under_way: VecDeque<Command>,
-    /// Makes every value a new one.
+    /// Makes every value unique.
     pub written: u64,
     pub acknowledged: u64,
     pub checked: u64,
 }
 
 impl Ledger {
-    /// Holds what the server shows against what it may hold, and takes it as
-    /// what it holds from now on; why it cannot be.
+    /// Compares the server's data with the possible states, and adopts it as the
+    /// state from now on. The error explains a mismatch.
     pub fn check(&mut self, connection: &mut Client, client: usize) -> Result<(), String> {
         let from_ms = now_ms();
         let mut found = look(connection, client).ok_or("the server is gone while it is read")?;
@@ -247,7 +246,7 @@ impl Ledger {
         loop {
             let (mut possible, mut shown) = (self.state.clone(), found.clone());
             for key in possible.expire(from_ms, to_ms) {
-                // Either way is right.
+                // Both are correct.
                 shown.0.remove(&key);
             }
             if possible == shown {

@@ -1,4 +1,4 @@
-//! Writes until the server is gone, and notes what was sent and acknowledged.
+//! Writes until the server is killed, and records the sent and acknowledged commands.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ const PIPELINE: u64 = 12;
 fn command(client: usize, ledger: &mut Ledger, dice: &SeededRandom) -> Command {
     ledger.written += 1;
     let number = ledger.written;
-    // Mostly long enough that flushes and compactions happen.
+    // Mostly long enough to cause flushes and compactions.
     let value = format!("{number}{}", "x".repeat(dice.below(1200) as usize));
     let key = format!("c{client}:key-{}", dice.below(KEYS));
     let next = |dice: &SeededRandom| format!("c{client}:key-{}", dice.below(KEYS));
@@ -59,7 +59,7 @@ fn command(client: usize, ledger: &mut Ledger, dice: &SeededRandom) -> Command {
     }
 }
 
-/// Reads the reply of the oldest command under way; whether there was one.
+/// Reads the reply of the oldest pending command; `None` if the server is gone.
 fn acknowledge(connection: &mut Client, ledger: &mut Ledger) -> Option<()> {
     let command = ledger.under_way.front().expect("it was sent");
     let mut requests = Vec::new();
@@ -80,7 +80,7 @@ fn acknowledge(connection: &mut Client, ledger: &mut Ledger) -> Option<()> {
     Some(())
 }
 
-/// Writes until the server is gone.
+/// Writes until the server is killed.
 pub fn load(socket: &Path, client: usize, ledger: &mut Ledger, seed: u64, stop: &AtomicBool) {
     let dice = SeededRandom::new(seed ^ (client as u64) << 40);
     let Some(mut connection) = Client::connect(socket) else { return };
@@ -90,7 +90,7 @@ pub fn load(socket: &Path, client: usize, ledger: &mut Ledger, seed: u64, stop: 
         let mut requests = Vec::new();
         commands.iter().for_each(|command| command.requests(&mut requests));
         let count = commands.len();
-        // From now on they may have happened.
+        // From now on the server may have executed them.
         ledger.under_way.extend(commands);
         if !connection.send(&requests) {
             return;

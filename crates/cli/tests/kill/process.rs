@@ -1,4 +1,4 @@
-//! Processes of the binary that are killed (SIGKILL) when they least expect it.
+//! Processes of the binary, killed (SIGKILL) at random times.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -8,7 +8,7 @@ use tidekv_io::SeededRandom;
 
 use crate::wire::Client;
 
-/// What a life of the server is given.
+/// The settings of one run of the server.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     durability: &'static str,
@@ -33,7 +33,7 @@ pub fn tidekv(arguments: &[&str], data: &Path) -> Command {
     command
 }
 
-/// Waits for at most `life`, then kills; how it ended if it did by itself.
+/// Waits for at most `life`, then kills; returns the exit status if the process ended by itself.
 pub fn run_for(command: &mut Command, life: Option<Duration>) -> Option<ExitStatus> {
     let mut process = command.spawn().unwrap();
     let started = Instant::now();
@@ -55,7 +55,7 @@ pub struct Server {
     pub socket: PathBuf,
 }
 
-/// A check that failed leaves no server behind.
+/// Kills the server after a failed check.
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.process.kill();
@@ -88,21 +88,21 @@ impl Server {
         Self { process, socket }
     }
 
-    /// A server that answers.
+    /// Starts a server and waits until it answers.
     pub fn start(directory: &Path, settings: Settings) -> Self {
         let mut server = Self::spawn(directory, settings);
         let start = Instant::now();
         while Client::connect(&server.socket).is_none() {
             if let Some(status) = server.process.try_wait().unwrap() {
-                panic!("the server ended with {status}: it does not open its own store");
+                panic!("the server ended with {status}: it cannot open its own store");
             }
-            assert!(start.elapsed() < Duration::from_secs(60), "the server does not come up");
+            assert!(start.elapsed() < Duration::from_secs(60), "the server does not start");
             std::thread::sleep(Duration::from_millis(2));
         }
         server
     }
 
-    /// A life that ends while the store is being opened.
+    /// Starts a server and kills it during the open of the store.
     pub fn start_and_kill(directory: &Path, settings: Settings, life: Duration) {
         let server = Self::spawn(directory, settings);
         std::thread::sleep(life);

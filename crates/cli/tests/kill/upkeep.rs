@@ -1,4 +1,4 @@
-//! Commands on the closed store, killed as well: `compact`, `checkpoint`,
+//! Commands on the closed store, killed too: `compact`, `checkpoint`,
 //! `import`, and `check`, which must find it sound.
 
 use std::collections::BTreeMap;
@@ -11,13 +11,13 @@ use tidekv_io::SeededRandom;
 
 use crate::process::{run_for, tidekv};
 
-/// Records of an imported file, and how long their values are: several batches.
+/// Records of an imported file, and the length of their values: several batches.
 const RECORDS: u64 = 1200;
 const VALUE_BYTES: usize = 4000;
 
 const KEYSPACE: &str = "imported";
 
-/// What the commands have done, and what is in the imported keyspace.
+/// The counts of the commands, and the content of the imported keyspace.
 #[derive(Debug, Default)]
 pub struct Upkeep {
     pub killed: u64,
@@ -41,7 +41,7 @@ pub fn check(data: &Path) -> Result<(), String> {
 }
 
 impl Upkeep {
-    /// One command, perhaps killed.
+    /// Runs one command and perhaps kills it.
     pub fn step(&mut self, directory: &Path, dice: &SeededRandom) -> Result<(), String> {
         let data = directory.join("data");
         match dice.below(3) {
@@ -56,7 +56,7 @@ impl Upkeep {
         }
     }
 
-    /// Whether it ran to its end.
+    /// Counts a run; returns whether it completed.
     fn count(
         &mut self,
         status: Option<std::process::ExitStatus>,
@@ -70,7 +70,7 @@ impl Upkeep {
         Ok(status.is_some())
     }
 
-    /// A checkpoint that is whole takes the place of the store.
+    /// Makes a checkpoint; a complete one replaces the store.
     fn checkpoint(
         &mut self,
         directory: &Path,
@@ -90,8 +90,8 @@ impl Upkeep {
         Ok(())
     }
 
-    /// After an import that was killed, the records of the file are there from
-    /// its beginning up to some place, and behind it what was there before.
+    /// After a killed import, the keyspace contains a prefix of the records of the file, and its
+    /// previous content for the rest.
     fn import(&mut self, directory: &Path, data: &Path, dice: &SeededRandom) -> Result<(), String> {
         self.imports += 1;
         let (file, import) = (directory.join("records.tsv"), self.imports);
@@ -112,7 +112,7 @@ impl Upkeep {
         let found = self.scan(data)?;
         let mut possible = self.imported.clone();
         for key in &keys {
-            // An import that ended by itself has brought all of them.
+            // A completed import has written all of them.
             if !is_whole && found == possible {
                 break;
             }
@@ -130,12 +130,12 @@ impl Upkeep {
         Ok(())
     }
 
-    /// What is in the imported keyspace.
+    /// The content of the imported keyspace.
     fn scan(&self, data: &Path) -> Result<BTreeMap<String, u64>, String> {
         let mut command = tidekv(&["scan", "--keyspace", KEYSPACE], data);
         let output = command.stdout(Stdio::piped()).output().unwrap();
         if !output.status.success() {
-            // The keyspace came with the first import, which may have been killed
+            // The first import creates the keyspace; it may have been killed
             // before that.
             return match self.imported.is_empty() {
                 true => Ok(BTreeMap::new()),
@@ -154,7 +154,7 @@ impl Upkeep {
         text.lines().map(record).collect()
     }
 
-    /// Holds the imported keyspace against what it must hold.
+    /// Compares the imported keyspace with its expected content.
     pub fn check_imported(&self, data: &Path) -> Result<(), String> {
         match self.scan(data)? == self.imported {
             true => Ok(()),

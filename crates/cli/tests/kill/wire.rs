@@ -1,11 +1,11 @@
-//! A plain client of the protocol over a Unix socket.
+//! A simple client of the Redis protocol over a Unix socket.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// What the server said.
+/// A reply of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
     Text(String),
@@ -16,12 +16,12 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// The text, of a reply that is one.
+    /// The text of a text reply.
     #[track_caller]
     pub fn text(self) -> String {
         match self {
             Self::Text(text) => text,
-            other => panic!("{other:?} is no text"),
+            other => panic!("{other:?} is not text"),
         }
     }
 
@@ -30,7 +30,7 @@ impl Reply {
     pub fn many(self) -> Vec<Self> {
         match self {
             Self::Many(replies) => replies,
-            other => panic!("{other:?} is no array"),
+            other => panic!("{other:?} is not an array"),
         }
     }
 }
@@ -43,7 +43,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A connection to a server that answers.
+    /// Connects to a server that answers.
     pub fn connect(socket: &Path) -> Option<Self> {
         let stream = UnixStream::connect(socket).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(60))).ok()?;
@@ -52,7 +52,7 @@ impl Client {
         (pong == Reply::Text("PONG".into())).then_some(client)
     }
 
-    /// Whether all of it could be handed over.
+    /// Sends requests; false if the connection failed.
     pub fn send(&mut self, requests: &[Words]) -> bool {
         let mut out = Vec::new();
         for words in requests {
@@ -64,7 +64,7 @@ impl Client {
         self.reader.get_mut().write_all(&out).is_ok()
     }
 
-    /// The next reply; `None` when the server is gone.
+    /// The next reply; `None` if the server is gone.
     pub fn reply(&mut self) -> Option<Reply> {
         let mut line = String::new();
         if self.reader.read_line(&mut line).ok()? == 0 || !line.ends_with("\r\n") {

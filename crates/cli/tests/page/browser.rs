@@ -1,4 +1,4 @@
-//! A real browser without a window, and what it shows of a page.
+//! A real headless browser, and the rendered page.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ pub struct Browser {
     program: String,
 }
 
-/// A page as it stands in the browser.
+/// The document of a rendered page.
 #[derive(Debug)]
 pub struct Document(pub String);
 
@@ -21,13 +21,13 @@ impl Browser {
         let mut command = Command::new(&self.program);
         command
             .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
-            // What the page complains about goes to standard error.
+            // Errors of the page go to standard error.
             .args(["--enable-logging=stderr", "--virtual-time-budget=3000"])
             .arg(format!("--user-data-dir={}", directory.display()));
         command
     }
 
-    /// Opens the page and waits until it has drawn what there is.
+    /// Opens the page and waits until it is drawn.
     pub fn open(&self, url: &str) -> Document {
         let profile = tempfile::tempdir().unwrap();
         let output = self.command(profile.path()).args(["--dump-dom", url]).output().unwrap();
@@ -36,7 +36,7 @@ impl Browser {
         Document(String::from_utf8(output.stdout).unwrap())
     }
 
-    /// Takes pictures if `TIDEKV_CHROMIUM_PICTURES` says where to, under names that begin so.
+    /// Takes pictures if `TIDEKV_CHROMIUM_PICTURES` names a directory; file names begin with `beginning`.
     pub fn take_pictures(&self, url: &str, beginning: &str) {
         let Some(place) = std::env::var_os("TIDEKV_CHROMIUM_PICTURES") else { return };
         let dark = "--blink-settings=preferredColorScheme=0";
@@ -61,13 +61,13 @@ impl Browser {
 }
 
 impl Document {
-    /// Everything between the tags.
+    /// The text of the document.
     pub fn text(&self) -> String {
         let parts = self.0.split('<').filter_map(|part| part.split_once('>'));
         parts.map(|(_, text)| text).collect::<Vec<_>>().join(" ")
     }
 
-    /// The page is alive, no script has failed, and all figures are drawn.
+    /// Asserts that the page is live, no script has failed, and all figures are drawn.
     #[track_caller]
     pub fn is_alive(&self) {
         let root = self.0.split("<html").nth(1).unwrap().split('>').next().unwrap();

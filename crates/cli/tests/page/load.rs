@@ -1,4 +1,4 @@
-//! What clients do: fill the store, scan, get.
+//! The load of the clients: fill the store, scan, get.
 
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
@@ -9,22 +9,22 @@ use std::thread::JoinHandle;
 use tidekv_io::SeededRandom;
 
 pub const KEYS: u64 = 120_000;
-/// One key in so many is hot; their neighbours are not. All hot values together take three
-/// quarters of the caches: with fewer, blocks would keep the rest of them in their place.
+/// One key in this number is hot; its neighbours are not. All hot values together take three
+/// quarters of the caches: with fewer, blocks would keep the rest of the budget.
 const HOT: u64 = 5;
 const CLIENTS: u64 = 2;
 const PIPELINE: usize = 16;
 
-/// What all clients do at a time.
+/// The load of all clients at a time.
 #[derive(Debug, Clone, Copy)]
 pub enum Load {
-    /// Of 50 neighbours each, most of them in a twentieth of the keys.
+    /// Scans of 50 neighbours each, most of them in a twentieth of the keys.
     Scans,
-    /// Of hot keys that are scattered, nine times in ten.
+    /// Gets, nine of ten of scattered hot keys.
     Gets,
 }
 
-/// Clients that go on until they are stopped.
+/// Clients that run until stopped.
 pub struct Running {
     stop: Arc<AtomicBool>,
     clients: Vec<JoinHandle<()>>,
@@ -93,7 +93,7 @@ impl Client {
         Self(BufReader::new(TcpStream::connect(address).unwrap()))
     }
 
-    /// Sends commands and reads as many replies.
+    /// Sends `count` commands and reads their replies.
     fn run(&mut self, commands: &str, count: usize) {
         self.0.get_mut().write_all(commands.as_bytes()).unwrap();
         (0..count).for_each(|_| self.skip_reply());

@@ -1,4 +1,4 @@
-//! A server with a page, and what it says of itself.
+//! A server with a status page, and its statistics.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,10 +9,10 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Little, so that the data is several times the caches.
+/// Small, so that the data is several times the caches.
 pub const MEMORY_BYTES: u64 = 10 << 20;
 
-/// Killed when it is dropped.
+/// A server process; killed on drop.
 pub struct Server {
     child: Child,
     address: String,
@@ -33,7 +33,7 @@ impl Server {
         Self::run("serve", &arguments, directory)
     }
 
-    /// Runs a command that serves, whose files are in `directory`.
+    /// Runs a server command with its files in `directory`.
     pub fn run(command: &str, arguments: &[&str], directory: TempDir) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_tidekv"))
             .env_remove("TIDEKV_PASSWORD")
@@ -50,17 +50,17 @@ impl Server {
         Self { child, address, url, _directory: directory }
     }
 
-    /// Where clients connect.
+    /// The address for clients.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Where the page is.
+    /// The URL of the page.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// What the page's address answers to a path.
+    /// The response of the page's address to a path.
     pub fn get(&self, path: &str) -> String {
         let host = self.url.trim_start_matches("http://").trim_end_matches('/');
         let mut stream = TcpStream::connect(host).unwrap();

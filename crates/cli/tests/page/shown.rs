@@ -1,17 +1,17 @@
-//! What a browser shows of the page of a store.
+//! The status page of a store as rendered by a browser.
 
 use serde_json::Value;
 
 use crate::browser::{Document, attribute};
 
-/// The columns of the table of the tide, from the bottom up, and their fields.
+/// The fields of the columns of the first table, that of the caches' memory.
 const COLUMNS: [&str; 4] = ["block_bytes_max", "kv_bytes_max", "kp_bytes_max", "measuring_bytes"];
 
-/// The page as it stands in the browser.
+/// The rendered page.
 #[derive(Debug)]
 pub struct Shown {
     document: Document,
-    /// Moments of the table of the tide, and its numbers.
+    /// Times and numbers of the rows of that table.
     moments: Vec<(u64, [f64; 4])>,
 }
 
@@ -21,7 +21,7 @@ impl Shown {
         Self { document, moments }
     }
 
-    /// Everything between the tags.
+    /// The text of the page.
     pub fn text(&self) -> String {
         self.document.text()
     }
@@ -30,13 +30,13 @@ impl Shown {
         &self.moments
     }
 
-    /// What values might take, in the row of the table nearest to a moment.
+    /// The budget of values, in the row of the table nearest to a time.
     pub fn values_at(&self, moment: u64) -> f64 {
         let near = self.moments.iter().min_by_key(|(ms, _)| ms.abs_diff(moment));
         near.expect("the table has rows").1[1]
     }
 
-    /// The three components are drawn, everything is said, and no script has failed.
+    /// Asserts that the three components are drawn, all texts are present, and no script has failed.
     #[track_caller]
     pub fn is_drawn(&self) {
         self.document.is_alive();
@@ -54,12 +54,12 @@ impl Shown {
         {
             assert!(text.contains(words), "{words:?} is not in {text}");
         }
-        for outlook in ["half", "now", "twice"] {
-            assert!(document.contains(&format!("data-outlook=\"{outlook}\"")), "{outlook}");
+        for size in ["half", "now", "twice"] {
+            assert!(document.contains(&format!("data-estimate=\"{size}\"")), "{size}");
         }
     }
 
-    /// Each row of the table is a sample of the server.
+    /// Asserts that each row of the table is a sample of the server.
     #[track_caller]
     pub fn agrees_with(&self, stats: &Value) {
         let fine = &stats["history"]["fine"];
@@ -67,7 +67,7 @@ impl Shown {
         assert!(!self.moments.is_empty(), "the table is empty");
         for (moment, numbers) in &self.moments {
             let at = times.iter().position(|ms| ms.as_u64() == Some(*moment));
-            let at = at.unwrap_or_else(|| panic!("the server knows nothing of {moment}"));
+            let at = at.unwrap_or_else(|| panic!("the server has no sample at {moment}"));
             let told = COLUMNS.map(|field| fine["values"][field][at].as_f64().unwrap());
             assert_eq!(*numbers, told, "at {moment}");
         }
@@ -76,7 +76,7 @@ impl Shown {
         for (component, column) in [("block", 0), ("kv", 1), ("kp", 2)] {
             let item = self.document.0.split(&format!("data-component=\"{component}\"")).nth(1);
             let most: f64 = attribute(item.unwrap(), "data-bytes-max").unwrap().parse().unwrap();
-            // The table is filled when it is opened, and a second may have passed.
+            // The table is filled when the page opens; a second may have passed since.
             let budget: f64 = newest.iter().sum();
             assert!(
                 (most - newest[column]).abs() < 0.2 * budget,
@@ -86,7 +86,7 @@ impl Shown {
     }
 }
 
-/// The rows of the first table, which is that of the tide.
+/// The rows of the first table, that of the caches' memory.
 fn moments_of(document: &str) -> Vec<(u64, [f64; 4])> {
     let table = document.split("<tbody>").nth(1).unwrap_or_default();
     let table = table.split("</tbody>").next().unwrap_or_default();

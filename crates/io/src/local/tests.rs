@@ -16,7 +16,7 @@ fn direct_files_have_the_alignment_of_the_disk() {
 }
 
 #[test]
-fn a_span_covers_what_is_asked_for() {
+fn span_covers_the_requested_range() {
     let directory = tempfile::tempdir().unwrap();
     let file = fs::File::create(directory.path().join("a")).unwrap();
     let file = LocalFile { file, path: "a".into(), alignment: 512 };
@@ -78,14 +78,14 @@ fn wait(queue: &dyn ReadQueue) -> Vec<(u64, Option<Buffer>)> {
 }
 
 #[test]
-fn reads_of_a_queue_end_once_with_what_is_there() {
+fn queued_reads_end_once_with_existing_bytes() {
     let directory = tempfile::tempdir().unwrap();
     let storage = LocalStorage::new();
     let path = directory.path().join("a");
     let bytes: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
     fs::write(&path, &bytes).unwrap();
     let Some(queue) = storage.read_queue() else {
-        assert!(!storage.uses_uring(), "what the kernel lends is used");
+        assert!(!storage.uses_uring(), "a ring of the kernel must be used");
         return;
     };
     for access in [Access::Buffered, Access::Direct] {
@@ -112,7 +112,7 @@ fn reads_of_a_queue_end_once_with_what_is_there() {
 }
 
 #[test]
-fn a_queue_gives_back_what_it_cannot_take_and_says_what_failed() {
+fn queue_returns_rejected_reads_and_reports_failures() {
     let directory = tempfile::tempdir().unwrap();
     let storage = LocalStorage::new();
     let path = directory.path().join("a");
@@ -133,7 +133,7 @@ fn a_queue_gives_back_what_it_cannot_take_and_says_what_failed() {
     }
     ended.sort_by_key(|(tag, _)| *tag);
     let is_there: Vec<_> = ended.iter().map(|(_, read)| read.is_some()).collect();
-    assert_eq!(is_there, [false, false, true], "whoever asked reads the others himself");
+    assert_eq!(is_there, [false, false, true], "the caller reads the others itself");
     let elsewhere = crate::MemoryStorage::new();
     let other = elsewhere.create(Path::new("/b"), Access::Buffered).unwrap();
     assert!(queue.begin(4, request(&other, 10)).is_err());
@@ -144,7 +144,7 @@ fn a_queue_gives_back_what_it_cannot_take_and_says_what_failed() {
 }
 
 #[test]
-fn a_full_queue_takes_more_when_something_has_ended() {
+fn full_queue_accepts_more_after_a_read_has_ended() {
     let directory = tempfile::tempdir().unwrap();
     let storage = LocalStorage::new();
     let path = directory.path().join("a");
@@ -185,7 +185,7 @@ fn a_lock_ends_with_its_holder() {
 }
 
 #[test]
-fn a_hole_reads_as_zeros_and_takes_no_room() {
+fn hole_reads_as_zeros_and_takes_no_space() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a");
     let file = LocalStorage::new().create(&path, Access::Direct).unwrap();

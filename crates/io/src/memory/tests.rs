@@ -49,7 +49,7 @@ fn only_synced_bytes_survive_a_strict_loss() {
 }
 
 #[test]
-fn everything_survives_a_lucky_loss() {
+fn keep_all_tear_keeps_everything() {
     let (storage, file) = storage_with_file();
     file.write_at(0, b"new and longer").unwrap();
     file.truncate(7).unwrap();
@@ -171,7 +171,7 @@ fn torn_writes_show_old_new_and_parts_of_each() {
 }
 
 #[test]
-fn a_hole_is_there_at_once_and_durable_once_it_is_synced() {
+fn hole_is_visible_at_once_and_durable_after_sync() {
     let (storage, file) = storage_with_file();
     storage.corrupt("/db/a", |bytes| *bytes = vec![b'x'; 100]);
     file.punch_hole(10, 20).unwrap();
@@ -196,7 +196,7 @@ fn torn_appends_leave_every_length() {
 }
 
 #[test]
-fn the_same_seed_leaves_the_same() {
+fn same_seed_gives_the_same_aftermath() {
     let (storage, file) = storage_with_file();
     for n in 0..10 {
         file.write_at(n * 3, &[n as u8; 7]).unwrap();
@@ -211,7 +211,7 @@ fn the_same_seed_leaves_the_same() {
 }
 
 #[test]
-fn an_aftermath_stands_alone() {
+fn aftermath_is_independent() {
     let (storage, file) = storage_with_file();
     let lock = storage.lock(Path::new("/db/LOCK")).unwrap();
     storage.sync_dir(Path::new("/db")).unwrap();
@@ -224,7 +224,7 @@ fn an_aftermath_stands_alone() {
     file.write_at(0, b"new").unwrap();
     file.sync().unwrap();
     let again = after.after_power_loss(Tear::DropUnsynced);
-    assert_eq!(again.read_file("/db/a").unwrap(), b"old", "what survived once is durable");
+    assert_eq!(again.read_file("/db/a").unwrap(), b"old", "surviving bytes are durable");
     drop(lock);
 }
 
@@ -345,7 +345,7 @@ fn reads_come_back_short_or_wrong() {
 }
 
 #[test]
-fn a_lost_sync_is_not_mended_by_the_next() {
+fn later_sync_does_not_repair_a_lost_sync() {
     let (storage, file) = storage_with_file();
     file.write_at(0, b"lost").unwrap();
     storage.add_fault(FaultRule::once(Operation::Sync, Fault::SyncLost));
@@ -378,7 +378,7 @@ fn a_sync_that_drops_pages_shows_what_the_device_holds() {
 }
 
 #[test]
-fn a_lost_directory_sync_is_not_mended_by_the_next() {
+fn later_sync_does_not_repair_a_lost_directory_sync() {
     let (storage, _) = storage_with_file();
     storage.create(Path::new("/db/lost"), BUFFERED).unwrap();
     storage.add_fault(FaultRule::once(Operation::SyncDirectory, Fault::SyncLost));

@@ -19,7 +19,7 @@ fn inline_jobs_have_run_when_execute_returns() {
 }
 
 #[test]
-fn inline_jobs_that_hand_in_jobs_do_not_grow_the_stack() {
+fn inline_jobs_that_submit_jobs_do_not_grow_the_stack() {
     fn step(executor: &Arc<InlineExecutor>, left: usize, ran: &Arc<AtomicUsize>) {
         ran.fetch_add(1, Ordering::Relaxed);
         if left > 0 {
@@ -141,7 +141,7 @@ fn a_high_job_runs_while_low_jobs_fill_the_pool() {
 
 #[test]
 #[cfg_attr(miri, ignore = "Miri knows no priorities")]
-fn threads_of_housekeeping_step_back() {
+fn housekeeping_threads_have_lower_priority() {
     let nice = || rustix::process::getpriority_process(Some(rustix::thread::gettid())).unwrap();
     let pool = ThreadPool::new("pool", 1);
     let (send, receive) = mpsc::channel();
@@ -249,7 +249,7 @@ fn the_last_handle_may_be_dropped_by_a_job() {
 }
 
 #[test]
-fn a_job_for_later_runs_once_its_time_has_come_and_not_before() {
+fn delayed_job_runs_when_due_and_not_before() {
     // One thread: with two that each have a due job, either may run first.
     let pool = ThreadPool::new("later", 1);
     let (done, order) = mpsc::channel();
@@ -269,7 +269,7 @@ fn a_job_for_later_runs_once_its_time_has_come_and_not_before() {
 }
 
 #[test]
-fn a_pool_that_shuts_down_drops_what_was_for_later() {
+fn shutdown_drops_delayed_jobs() {
     let pool = ThreadPool::new("later", 1);
     let held = Arc::new(());
     for _ in 0..2 {

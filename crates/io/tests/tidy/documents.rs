@@ -13,7 +13,7 @@ pub fn links(path: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Vec<Strin
         }
         let target = format!("{folder}/{target}");
         if !exists(target.trim_start_matches('/')) {
-            complaints.push(format!(""));
+            complaints.push(format!("{path}: a link to {target}, which does not exist"));
         }
     }
     complaints
@@ -33,7 +33,7 @@ pub fn rows(path: &str, text: &str, exists: &dyn Fn(&str) -> bool) -> Vec<String
             if below.chars().all(|c| c.is_ascii_alphanumeric() || "-./".contains(c))
                 && !exists(&format!("docs/benchmarks/rows/{below}"))
             {
-                complaints.push(format!("", line + 1));
+                complaints.push(format!("{path}:{}: there are no rows of {below}", line + 1));
             }
         }
     }
@@ -53,7 +53,7 @@ fn is_dated(name: &str) -> bool {
 pub fn merges(path: &str, text: &str) -> Vec<String> {
     let is_mark = |line: &str| ["<<<<<<< ", ">>>>>>> "].iter().any(|mark| line.starts_with(mark));
     let marks = text.lines().enumerate().filter(|(_, line)| is_mark(line));
-    marks.map(|(line, _)| format!("", line + 1)).collect()
+    marks.map(|(line, _)| format!("{path}:{}: a conflict marker", line + 1)).collect()
 }
 
 /// Names in backticks that are in no source: files (`write.rs`), functions (`commit()`,

@@ -27,7 +27,7 @@ impl Table {
             let [name] = &names(first)[..] else { return Err(format!("no single crate: {line}")) };
             for below in names(second) {
                 if !rows.iter().any(|(row, _)| *row == below) {
-                    return Err(format!("{name} may depend on {below}, "));
+                    return Err(format!("{name} may depend on {below}, which is not above it"));
                 }
             }
             rows.push((name.clone(), names(second)));

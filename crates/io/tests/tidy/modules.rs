@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use crate::source::Source;
 
 /// A module's path inside its crate; the root is empty.
-type ModulePath = Vec<String>;
+pub type ModulePath = Vec<String>;
 
 /// The declarations of a module.
 #[derive(Debug, Default)]
@@ -42,12 +42,12 @@ fn check_crate(files: &[&Source]) -> Vec<String> {
         .map(|file| format!("{}: modules belong in the library beside it", file.path))
         .collect();
     let files: Vec<&Source> = files.iter().copied().filter(|file| !is_binary(file)).collect();
-    let declared: BTreeMap<ModulePath, Declarations> =
-        files.iter().map(|file| (module_of(&file.path), declarations(&file.code))).collect();
+    let declared = Declared::of(&files);
     for file in &files {
         let own = module_of(&file.path);
         for path in paths(&file.code) {
-            if let Some(complaint) = judge(&declared, &own, &path) {
+            let named = declared.resolve(&own, &path);
+            if let Some(complaint) = declared.judge(&own, &named, &path) {
                 complaints.push(format!("{}: {complaint}", file.path));
             }
         }
@@ -56,7 +56,7 @@ fn check_crate(files: &[&Source]) -> Vec<String> {
 }
 
 /// `crates/x/src/a/b.rs` is the module `a::b`.
-fn module_of(path: &str) -> ModulePath {
+pub fn module_of(path: &str) -> ModulePath {
     let inside = path.split_once("/src/").map_or(path, |(_, inside)| inside);
     let inside = inside.trim_end_matches(".rs").trim_end_matches("/mod");
     match inside {
@@ -168,49 +168,60 @@ fn expand(path: &str) -> Vec<String> {
     parts.flat_map(|part| expand(&format!("{head}{part}"))).collect()
 }
 
-/// The complaint about module `own` naming `path`, if any.
-fn judge(
-    declared: &BTreeMap<ModulePath, Declarations>,
-    own: &ModulePath,
-    path: &str,
-) -> Option<String> {
-    let mut place = if path.starts_with("crate::") { Vec::new() } else { own.clone() };
-    let mut segments = path.split("::").peekable();
-    while let Some(&segment) = segments.peek() {
-        match segment {
-            "super" => drop(place.pop()),
-            "crate" | "self" => {}
-            _ => break,
+/// What the modules of a crate declare.
+pub struct Declared(BTreeMap<ModulePath, Declarations>);
+
+impl Declared {
+    pub fn of(files: &[&Source]) -> Self {
+        let of_file = |file: &&Source| (module_of(&file.path), declarations(&file.code));
+        Self(files.iter().map(of_file).collect())
+    }
+
+    /// The module that `path` leads to from the module `own`.
+    fn resolve(&self, own: &ModulePath, path: &str) -> ModulePath {
+        let mut place = if path.starts_with("crate::") { Vec::new() } else { own.clone() };
+        let mut segments = path.split("::").peekable();
+        while let Some(&segment) = segments.peek() {
+            match segment {
+                "super" => drop(place.pop()),
+                "crate" | "self" => {}
+                _ => break,
+            }
+            segments.next();
         }
-        segments.next();
-    }
-    // Down through modules and re-exports, as far as possible.
-    for segment in segments {
-        let Some(here) = declared.get(&place) else { break };
-        if here.modules.iter().any(|module| module == segment) {
-            place.push(segment.to_owned());
-        } else if let Some(from) = here.exports.get(segment)
-            && here.modules.contains(from)
-        {
-            place.push(from.clone());
-            break;
-        } else {
-            break;
+        // Down through modules and re-exports, as far as they go.
+        for segment in segments {
+            let Some(here) = self.0.get(&place) else { break };
+            if here.modules.iter().any(|module| module == segment) {
+                place.push(segment.to_owned());
+            } else if let Some(from) = here.exports.get(segment)
+                && here.modules.contains(from)
+            {
+                place.push(from.clone());
+                break;
+            } else {
+                break;
+            }
         }
+        place
     }
-    let shared = own.iter().zip(&place).take_while(|(a, b)| a == b).count();
-    if own.len() == shared {
-        return None;
+
+    /// What is wrong with the module `own` naming the module `place` by `path`.
+    pub fn judge(&self, own: &ModulePath, place: &ModulePath, path: &str) -> Option<String> {
+        let shared = own.iter().zip(place).take_while(|(a, b)| a == b).count();
+        if own.len() == shared {
+            return None;
+        }
+        let parent = own[..shared].to_vec();
+        let Some(named) = place.get(shared) else {
+            return Some(format!("{path} is an item of the module around it"));
+        };
+        let order = &self.0.get(&parent)?.modules;
+        let index = |name: &String| order.iter().position(|module| module == name);
+        let (below, above) = (index(&own[shared])?, index(named)?);
+        (above > below)
+            .then(|| format!("{path} names `{named}`, which is declared below `{}`", own[shared]))
     }
-    let parent = own[..shared].to_vec();
-    let Some(named) = place.get(shared) else {
-        return Some(format!("{path} is an item of the module around it"));
-    };
-    let order = &declared.get(&parent)?.modules;
-    let index = |name: &String| order.iter().position(|module| module == name);
-    let (below, above) = (index(&own[shared])?, index(named)?);
-    (above > below)
-        .then(|| format!("{path} names `{named}`, which is declared below `{}`", own[shared]))
 }
 
 #[cfg(test)]

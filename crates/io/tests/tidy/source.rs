@@ -200,7 +200,7 @@ fn test_modules_are_blanked() {
 }
 
 #[test]
-fn files_know_their_crates() {
+fn source_paths_map_to_crates() {
     for (path, krate) in
         [("crates/x/src/a/b.rs", "x"), ("lab/src/a.rs", "lab"), ("testkit/src/lib.rs", "testkit")]
     {

@@ -29,7 +29,7 @@ const UNSAFE_FILES: [&str; 10] = [
 /// Every file opens with a paragraph about itself.
 pub fn opening(source: &Source) -> Option<String> {
     let ok = source.text.starts_with("//! ");
-    (!ok).then(|| format!("{}: does not open with `//!` and what it is", source.path))
+    (!ok).then(|| format!("{}: does not open with a `//!` description", source.path))
 }
 
 /// Names of the file, its folders and the modules it declares.
@@ -85,7 +85,11 @@ pub fn unsafety(sources: &[Source]) -> Vec<String> {
     let empty = UNSAFE_FILES.iter().filter(|path| !found.contains(path));
     outside
         .map(|path| format!("{path}: `unsafe` is not expected here"))
-        .chain(empty.map(|path| format!("")))
+        .chain(
+            empty.map(|path| {
+                format!("{path}: contains no `unsafe` any more: remove it from the list")
+            }),
+        )
         .collect()
 }
 

@@ -1,7 +1,7 @@
-//! Where clients of the cache arrive.
+//! Admits clients of the memcached protocol.
 //!
-//! Guarantees: one more than the settings allow is turned away, and counted; whoever is
-//! admitted is in the list of clients until it has left.
+//! Guarantees: a connection over the limit is rejected and counted; an admitted client is in the
+//! list of clients until it disconnects.
 
 use std::sync::Arc;
 

@@ -1,18 +1,17 @@
-//! A connection of a client of the cache: reads requests, runs them, writes the replies.
+//! A connection: reads requests, executes them, writes the replies.
 //!
 //! Guarantees:
-//! 1. Replies come in the order of requests; those of requests that come together go together.
-//! 2. What memory can answer is answered on the event loop. So is what flash has, when it has been
-//!    read, for which nobody waits but this client; where the storage cannot read like that, and
-//!    for what takes long by itself, a request goes to an I/O thread, and those that follow it go
-//!    along and share the trip.
-//! 3. What waits to be sent is bounded: beyond a few replies, and beyond a part of a long one,
-//!    nothing runs until the client has taken them, and a client that takes none for the write
-//!    time-out is closed.
-//! 4. What is received and not run is bounded, over all connections; a value for which there is
-//!    no room is refused, and its connection goes on.
-//! 5. What one client sends or a command does, a panic included, ends at most its own
-//!    connection.
+//! 1. Replies are sent in the order of requests; replies to requests received together are sent
+//!    together.
+//! 2. The event loop answers requests from memory, and requests from flash after an asynchronous
+//!    read, for which only this client waits. If the storage has no asynchronous reads, and for
+//!    long requests, a request goes to an I/O thread, together with the requests that follow it.
+//! 3. Unsent replies are bounded: beyond a few replies, and beyond a part of a long one, no request
+//!    is executed until the client has received them, and a client that receives none within the
+//!    write timeout is disconnected.
+//! 4. Received but not executed bytes are bounded, over all connections; a value without room is
+//!    rejected, and its connection continues.
+//! 5. Invalid input and a failing command, a panic included, end at most their own connection.
 
 use std::collections::VecDeque;
 use std::io;
@@ -36,31 +35,32 @@ use crate::state::counters::Count;
 use crate::state::prefetched_reads::PrefetchedReads;
 use crate::state::server_state::State;
 
-/// Requests that are taken from the input before they are run.
+/// Maximum requests parsed from the input before they are executed.
 const REQUESTS_MAX: usize = 256;
-/// Replies are sent when they have grown to this, even if more could be made.
+/// Replies are sent when they reach this size, even if more requests are buffered.
 const REPLY_BYTES_MAX: usize = 256 << 10;
-/// Requests that go to an I/O thread together: their replies are in memory together.
+/// Maximum requests that go to an I/O thread together: all their replies are in memory.
 const TRIP_REQUESTS_MAX: usize = 64;
-/// After so many bytes of replies an I/O thread comes back.
+/// An I/O thread returns after this many bytes of replies.
 const TRIP_BYTES_MAX: usize = 1 << 20;
-/// Values of up to so many bytes always find room.
+/// Values of up to this size always find room.
 const SMALL_BYTES_MAX: usize = 64 << 10;
 
 const INTERNAL: &[u8] = b"SERVER_ERROR internal error\r\n";
 const NO_ROOM: &[u8] = b"SERVER_ERROR out of memory reading request\r\n";
 
-/// What has been read, and waits to be run.
+/// A parsed request or error.
 enum Item {
     Request(Request),
-    /// What a client says when it makes no sense any more: the last thing.
+    /// A protocol error: the last item, with its message.
     End(Option<&'static str>),
 }
 
-/// Times a request for one key from when memory could not answer it until its reply is made ([`Curves::waited`]).
+/// Measures the time of a single-key request from its miss in memory to its reply
+/// ([`Curves::waited`]).
 ///
-/// Not timed are requests that have many keys left, those that do not fetch, those that go to an I/O thread, and those whose
-/// key was read along with an earlier one's.
+/// Not measured are requests with several keys left, requests that do not fetch, requests that go
+/// to an I/O thread, and requests whose key was prefetched with an earlier one's.
 ///
 /// [`Curves::waited`]: tidekv_observe::curves::Curves::waited
 #[derive(Debug, Default)]
@@ -69,7 +69,7 @@ struct FlashTimer {
 }
 
 impl FlashTimer {
-    /// That memory cannot answer `request`; perhaps once more.
+    /// Records that memory cannot answer `request`; may be called again for it.
     fn start(&mut self, state: &State, request: &Request) {
         let is_for_one_key = || request.fetches().count() == 1;
         if self.since_ns.is_none() && state.curves.is_some() && is_for_one_key() {
@@ -77,7 +77,7 @@ impl FlashTimer {
         }
     }
 
-    /// That the reply is made; nothing where none was waited for.
+    /// Records that the reply is complete; without effect if none was waited for.
     fn stop(&mut self, state: &State) {
         if let Some(since_ns) = self.since_ns.take()
             && let Some(curves) = &state.curves
@@ -86,7 +86,7 @@ impl FlashTimer {
         }
     }
 
-    /// That it is answered elsewhere.
+    /// Discards the measurement: the request is answered elsewhere.
     fn discard(&mut self) {
         self.since_ns = None;
     }
@@ -103,9 +103,9 @@ pub(crate) struct Connection {
     buffer: BytesMut,
     reservation: Reservation,
     replies: Outgoing,
-    /// What has been read from flash for requests that are to run.
-    recalls: PrefetchedReads,
-    /// The key for which flash is to be read next.
+    /// Flash reads for the next requests.
+    prefetched: PrefetchedReads,
+    /// The key to read from flash next.
     wanted: Option<Box<[u8]>>,
 }
 
@@ -118,7 +118,7 @@ impl Connection {
             buffer: BytesMut::new(),
             reservation: state.budget.reservation(),
             replies: Outgoing::default(),
-            recalls: PrefetchedReads::default(),
+            prefetched: PrefetchedReads::default(),
             wanted: None,
             client,
             stream,
@@ -126,12 +126,12 @@ impl Connection {
         }
     }
 
-    /// Serves the client until it leaves, is asked to, or `shutdown` turns true.
+    /// Serves the client until it disconnects, is disconnected, or `shutdown` becomes true.
     pub(crate) async fn serve(mut self, shutdown: watch::Receiver<bool>) {
         let mut waiter = shutdown.clone();
         let mut stop = pin!(waiter.wait_for(|stop| *stop));
-        // A look at the clock of changes is cheaper than to wait for one, and a flood of
-        // requests leaves no time to wait.
+        // Checking for a change is cheaper than waiting for one, and a flood of requests leaves no
+        // time to wait.
         while shutdown.has_changed().is_ok_and(|changed| !changed) {
             tokio::select! {
                 biased;
@@ -141,7 +141,7 @@ impl Connection {
             match self.work().await {
                 Ok(()) if !self.is_closing => {}
                 Ok(()) => break,
-                // The client is gone: there is nobody to say goodbye to.
+                // The client has disconnected: no reply can be sent.
                 Err(_) => return,
             }
         }
@@ -150,7 +150,7 @@ impl Connection {
         }
     }
 
-    /// Waits for input; false when there will be none.
+    /// Waits for input; returns false at the end of the stream.
     async fn read(&mut self) -> bool {
         let idle_timeout = self.state.options.idle_timeout;
         let fill = self.fill();
@@ -173,16 +173,16 @@ impl Connection {
         }
     }
 
-    /// Waits for more bytes and returns how many came, 0 at the end of the stream. Nothing is
-    /// lost when it is cancelled. All requests that were taken before must be done with: their
-    /// memory is no longer reserved.
+    /// Waits for more bytes and returns their number, 0 at the end of the stream. Cancellation
+    /// loses no bytes. All requests returned earlier must have been executed: their memory is no
+    /// longer reserved.
     async fn fill(&mut self) -> io::Result<usize> {
         if self.buffer.is_empty() {
             self.buffer = BytesMut::new();
         }
         self.reservation.shrink_to(self.buffer.len() + self.parser.value_bytes());
         if self.parser.missing_bytes() > SCRATCH_BYTES {
-            // Others may hold all that there is for too long.
+            // Other connections may hold the whole budget for too long.
             if self.reservation.grow_to(self.parser.next_value_bytes()).await {
                 return self.fill_value().await;
             }
@@ -197,18 +197,18 @@ impl Connection {
         Ok(count)
     }
 
-    /// Reads a value where it will stay.
+    /// Reads a value into its final place.
     async fn fill_value(&mut self) -> io::Result<usize> {
         let Some((value, limit)) = self.parser.room() else { return Ok(0) };
         self.stream.read_buf(&mut value.limit(limit)).await
     }
 
-    /// There is no room for the value that is being read, or for the line.
+    /// Rejects the current value or line for lack of room.
     fn refuse_value(&mut self) -> io::Result<usize> {
         match self.parser.give_up() {
             Some(mut request) => {
                 self.run(&mut request);
-                // As if something had come.
+                // As if bytes had arrived.
                 Ok(1)
             }
             None => {
@@ -218,7 +218,7 @@ impl Connection {
         }
     }
 
-    /// Runs everything that is complete, and sends the replies.
+    /// Executes all complete requests and sends the replies.
     async fn work(&mut self) -> io::Result<()> {
         loop {
             let items = self.parse();
@@ -237,7 +237,7 @@ impl Connection {
         }
     }
 
-    /// Takes complete requests from the input, not too many at a time.
+    /// Parses complete requests from the input, up to the limits.
     fn parse(&mut self) -> VecDeque<Item> {
         let mut items = VecDeque::new();
         let cache = &self.state.objects.cache;
@@ -284,24 +284,24 @@ impl Connection {
             };
             match self.run(&mut request) {
                 Progress::Done => {
-                    self.recalls.has_advanced();
+                    self.prefetched.has_advanced();
                     timer.stop(&self.state);
                 }
                 Progress::Close => self.is_closing = true,
                 Progress::More => {
-                    // The key is answered; how soon the client takes the reply is not flash's to say.
+                    // The key is answered; the time to send the reply does not count.
                     timer.stop(&self.state);
                     items.push_front(Item::Request(request));
-                    // Others have their turn.
+                    // Let other connections run.
                     tokio::task::yield_now().await;
                 }
                 Progress::Wait => {
                     timer.start(&self.state, &request);
                     items.push_front(Item::Request(request));
-                    // Beside the task, which is as large as its largest part for all its life.
-                    if !Box::pin(self.recall(&items)).await {
-                        // Threads read by themselves, and may take their time.
-                        self.recalls.clear();
+                    // Boxed: a task is as large as its largest part for its whole life.
+                    if !Box::pin(self.prefetch(&items)).await {
+                        // Threads read by themselves, and may take long.
+                        self.prefetched.clear();
                         timer.discard();
                         self.run_on_thread(&mut items).await;
                     }
@@ -317,31 +317,31 @@ impl Connection {
         Ok(())
     }
 
-    /// Runs a request here, as far as it need not wait.
+    /// Executes a request on this event loop, as far as it need not wait.
     fn run(&mut self, request: &mut Request) -> Progress {
         let execution = Execution::new(&self.state, &mut self.replies, false);
-        let mut execution = execution.with_prefetched(&self.recalls);
+        let mut execution = execution.with_prefetched(&self.prefetched);
         let done = catch_unwind(AssertUnwindSafe(|| request.run(&mut execution)));
         self.wanted = execution.wanted();
         done.unwrap_or_else(|_| self.fail())
     }
 
-    /// Reads from flash what the first of `items` waits for, and what others will; false where it must
-    /// go to a thread all the same.
-    async fn recall(&mut self, items: &VecDeque<Item>) -> bool {
+    /// Reads the keys of the first of `items` from flash, and those of following ones; returns
+    /// false if it must go to a thread nevertheless.
+    async fn prefetch(&mut self, items: &VecDeque<Item>) -> bool {
         let Some(key) = self.wanted.take() else { return false };
         let requests = items.iter().map_while(|item| match item {
             Item::Request(request) => Some(request),
             Item::End(_) => None,
         });
         let (cache, reads) = (&self.state.objects.cache, &self.state.reads);
-        self.recalls.read(cache, reads, key, requests.flat_map(Request::fetches)).await
+        self.prefetched.read(cache, reads, key, requests.flat_map(Request::fetches)).await
     }
 
-    /// Runs the first of `items` where it may wait, and those that follow it as far as it goes.
+    /// Executes the first of `items` on an I/O thread, and following ones up to the limits.
     ///
-    /// The threads are those of the runtime for blocking work, as many as the settings say.
-    /// Their queue needs no bound: a connection has one piece of work at a time.
+    /// The threads are the runtime's blocking threads; the settings give their number. Their queue
+    /// needs no bound: a connection has one piece of work at a time.
     async fn run_on_thread(&mut self, items: &mut VecDeque<Item>) {
         let mut requests = VecDeque::new();
         while requests.len() < TRIP_REQUESTS_MAX
@@ -358,7 +358,7 @@ impl Connection {
             (replies, requests, done)
         };
         let Ok((replies, requests, done)) = tokio::task::spawn_blocking(work).await else {
-            // The runtime ends before the work has begun, and this task with it.
+            // The runtime shuts down before the work has started, and this task with it.
             return std::future::pending().await;
         };
         self.replies = replies;
@@ -370,7 +370,7 @@ impl Connection {
         }
     }
 
-    /// A command has panicked: the client must not go on as if it knew what was done.
+    /// A command panicked: its effects are unknown, so the connection must end.
     fn fail(&mut self) -> Progress {
         self.state.counters.add(Count::Panics, 1);
         tracing::error!("a command has panicked; its connection is closed");
@@ -381,8 +381,8 @@ impl Connection {
 
     /// Sends all replies.
     async fn flush(&mut self) -> io::Result<()> {
-        // It may take its time.
-        self.recalls.clear();
+        // Sending may take long.
+        self.prefetched.clear();
         let patience = self.state.options.write_timeout;
         let counters = &self.state.counters;
         let sent = |count| counters.add(Count::BytesWritten, count);
@@ -390,7 +390,7 @@ impl Connection {
     }
 }
 
-/// Whether a client is who it says.
+/// Authenticates a client.
 fn introduce(state: &State, user: &[u8], password: &[u8]) -> bool {
     let is_known = state.options.users.as_ref().is_none_or(|users| users.know(user, password));
     state.counters.add(Count::Authentications, 1);
@@ -398,8 +398,8 @@ fn introduce(state: &State, user: &[u8], password: &[u8]) -> bool {
     is_known
 }
 
-/// Runs the first of `requests` where it may wait, and the others as far as replies allow; those
-/// that are left stay.
+/// Executes the first of `requests`, which may wait, and the others up to the limit of replies; the
+/// remaining ones stay.
 fn run_trip(state: &State, replies: &mut Outgoing, requests: &mut VecDeque<Request>) -> Progress {
     while let Some(request) = requests.front_mut() {
         let mut execution = Execution::new(state, replies, true);

@@ -1,11 +1,11 @@
-//! Reads requests out of a stream of bytes that arrives in pieces.
+//! Parses requests from a stream of bytes that arrives in pieces.
 //!
-//! Guarantees, whatever the bytes are:
-//! 1. How the stream is cut into pieces does not change what is read.
-//! 2. Memory is asked for as bytes arrive, never on the word of a length: a value takes at
-//!    most twice what has come of it, and 16 KiB.
-//! 3. A value has memory of its own, of just its length.
-//! 4. A line is looked at once, however many pieces it comes in.
+//! Guarantees, for any bytes:
+//! 1. The division of the stream into pieces does not change the result.
+//! 2. Memory is allocated as bytes arrive, never by an announced length: a value uses at most twice
+//!    its received bytes plus 16 KiB.
+//! 3. A value has its own allocation of exactly its length.
+//! 4. A line is scanned once, in any number of pieces.
 //!
 //! ```text
 //!           line ── a request that is whole ──► line
@@ -24,45 +24,45 @@ use crate::protocol::numerals::unsigned_32;
 use crate::protocol::request::LINE_END_BYTES;
 use crate::protocol::words::{Line, words_of};
 
-/// Most bytes of a line, as in memcached; lines of keys may be longer.
+/// Maximum bytes of a line, as in memcached; lines of keys may be longer.
 const LINE_BYTES_MAX: usize = 2048;
-/// Most bytes of a line of keys: some thousands of the longest.
+/// Maximum bytes of a line of keys: some thousands of the longest keys.
 const KEYS_BYTES_MAX: usize = 1 << 20;
 /// Commands that are followed by keys.
 const KEYS_COMMANDS: [&[u8]; 5] = [b"get ", b"gets ", b"gat ", b"gats ", b"bget "];
-/// Spaces that may stand before them.
+/// Maximum spaces before them.
 const SPACES_MAX: usize = 100;
-/// Most bytes of a user and a password, with what is between them.
+/// Maximum bytes of a user and a password, separator included.
 const CREDENTIALS_BYTES_MAX: u32 = 2048;
 /// The first byte of a request of the binary protocol.
 const BINARY: u8 = 0x80;
-/// A value takes so much at once.
+/// Initial allocation of a value.
 const VALUE_STEP_BYTES: usize = 16 << 10;
 
-/// What comes out of the stream.
+/// The next element of the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// More bytes are needed.
     Nothing,
     Request(Request),
-    /// Who the client says it is.
+    /// User and password of the client.
     Credentials(Bytes, Bytes),
-    /// The stream makes no sense any more: this is said, if anything, and nothing else is read.
+    /// A protocol error, with its message if there is one: nothing more is parsed.
     End(Option<&'static str>),
 }
 
-/// What is being read.
+/// The state of the parser.
 #[derive(Debug, Default)]
 enum Stage {
     #[default]
     Line,
     Value(Box<Pending>),
     Skip(u64),
-    /// So many bytes of a user and a password, and a line end.
+    /// User and password of this length, and a line end.
     Credentials(u32),
 }
 
-/// A value of which a part has come.
+/// A partially received value.
 #[derive(Debug)]
 struct Pending {
     request: Request,
@@ -71,7 +71,7 @@ struct Pending {
 }
 
 impl Pending {
-    /// Takes what belongs to the value off the front of `buffer`; whether it is whole.
+    /// Moves the bytes of the value from the front of `buffer`; returns whether it is complete.
     fn take(&mut self, buffer: &mut BytesMut) -> bool {
         let count = buffer.len().min(self.len - self.value.len());
         self.grow(count);
@@ -89,23 +89,23 @@ impl Pending {
         }
     }
 
-    /// How much memory the value takes next. Doubling keeps copying within bounds.
+    /// The next capacity of the value. Doubling bounds the copying.
     fn next_capacity(&self) -> usize {
         (2 * self.value.capacity()).max(VALUE_STEP_BYTES).min(self.len)
     }
 }
 
-/// Reads requests.
+/// Parses requests.
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
     stage: Stage,
-    /// Bytes of the line in which there is no end.
+    /// Bytes of the line scanned without finding its end.
     searched: usize,
 }
 
 impl Parser {
-    /// Takes the next complete request off the front of `buffer`. Who is not `known` may only
-    /// say who it is.
+    /// Removes the next complete request from the front of `buffer`. A client that is not
+    /// `is_known` may only authenticate.
     pub(crate) fn next(&mut self, buffer: &mut BytesMut, is_known: bool, fits: Fits<'_>) -> Next {
         loop {
             match &mut self.stage {
@@ -144,7 +144,7 @@ impl Parser {
         }
     }
 
-    /// Reads a line; `None` if it is only the beginning of something.
+    /// Parses a line; `None` if more bytes belong to the request.
     fn line(&mut self, buffer: &mut BytesMut, is_known: bool, fits: Fits<'_>) -> Option<Next> {
         let end = memchr(b'\n', &buffer[self.searched..]).map(|found| self.searched + found);
         let limit = if is_known { line_bytes_max(buffer) } else { LINE_BYTES_MAX };
@@ -161,7 +161,7 @@ impl Parser {
         if !is_known {
             return self.introduction(line);
         }
-        // A lone `\r` is a line that says it.
+        // A single `\r` is a line of its own.
         if line.len() > 1 && line.ends_with(b"\r") {
             line.truncate(line.len() - 1);
         }
@@ -186,7 +186,7 @@ impl Parser {
         }
     }
 
-    /// Reads the line of a client that has to say who it is: that of a `set`, with any key.
+    /// Parses the line of an unauthenticated client: a `set`, with any key.
     fn introduction(&mut self, line: Bytes) -> Option<Next> {
         let line = Line::new(line);
         let len = unsigned_32(line.word(4)).filter(|_| line.word(0) == b"set");
@@ -200,7 +200,7 @@ impl Parser {
         }
     }
 
-    /// The request whose value lies whole in `buffer`, as most do.
+    /// The request whose complete value is in `buffer`, as most are.
     fn take_whole(buffer: &mut BytesMut, request: Request, len: usize) -> Result<Next, Request> {
         let Some(bytes) = buffer.get(..len + LINE_END_BYTES as usize) else { return Err(request) };
         let (value, end) = bytes.split_at(len);
@@ -220,7 +220,7 @@ impl Parser {
         })
     }
 
-    /// How many bytes of a value are missing.
+    /// Missing bytes of the value.
     pub(crate) fn missing_bytes(&self) -> usize {
         match &self.stage {
             Stage::Value(pending) => pending.len - pending.value.len(),
@@ -228,7 +228,7 @@ impl Parser {
         }
     }
 
-    /// How much memory the value takes that is being read.
+    /// Memory of the current value.
     pub(crate) fn value_bytes(&self) -> usize {
         match &self.stage {
             Stage::Value(pending) => pending.value.capacity(),
@@ -236,7 +236,7 @@ impl Parser {
         }
     }
 
-    /// How much it takes when it is given room next.
+    /// Memory of the current value after the next growth.
     pub(crate) fn next_value_bytes(&self) -> usize {
         match &self.stage {
             Stage::Value(pending) if pending.value.len() < pending.value.capacity() => {
@@ -247,7 +247,7 @@ impl Parser {
         }
     }
 
-    /// Room for the next bytes of the value, which is to be filled up to `limit` more.
+    /// The buffer for the next bytes of the value, and the number of bytes that may be added.
     pub(crate) fn room(&mut self) -> Option<(&mut Vec<u8>, usize)> {
         let Stage::Value(pending) = &mut self.stage else { return None };
         if pending.value.len() == pending.value.capacity() {
@@ -257,8 +257,7 @@ impl Parser {
         Some((&mut pending.value, limit))
     }
 
-    /// Gives up the value that is being read: there is no room for it. What is still to come of
-    /// it is passed over.
+    /// Discards the current value for lack of room, and skips its remaining bytes.
     pub(crate) fn give_up(&mut self) -> Option<Request> {
         let missing = self.missing_bytes() as u64;
         match std::mem::take(&mut self.stage) {
@@ -274,7 +273,7 @@ impl Parser {
     }
 }
 
-/// A request with its value, if a line end comes behind it.
+/// A request with its value, if a line end follows.
 fn finish(mut request: Request, end: &[u8], value: impl FnOnce() -> Bytes) -> Request {
     if end != b"\r\n" {
         return request.with_bad_value();
@@ -283,7 +282,7 @@ fn finish(mut request: Request, end: &[u8], value: impl FnOnce() -> Bytes) -> Re
     request
 }
 
-/// Most bytes of the line that begins like `buffer`.
+/// Maximum bytes of the line that starts with `buffer`.
 fn line_bytes_max(buffer: &[u8]) -> usize {
     if buffer.len() <= LINE_BYTES_MAX {
         return LINE_BYTES_MAX;
@@ -293,7 +292,7 @@ fn line_bytes_max(buffer: &[u8]) -> usize {
     if spaces <= SPACES_MAX && has_keys { KEYS_BYTES_MAX } else { LINE_BYTES_MAX }
 }
 
-/// A user and a password, with the line end behind them.
+/// Parses a user and a password, followed by a line end.
 fn credentials(bytes: &[u8]) -> Next {
     let Some(text) = bytes.strip_suffix(b"\r\n") else {
         return Next::Request(Request::say("CLIENT_ERROR bad command line termination"));

@@ -1,5 +1,4 @@
-//! Numbers that are counted up and down: `incr` and `decr`, and what `ma` has in common with
-//! them.
+//! Increments and decrements: `incr` and `decr`, and the code shared with `ma`.
 
 use bytes::Bytes;
 use tidekv_tiered::{CachedObject, Change, KEY_BYTES_MAX, Object};
@@ -11,31 +10,31 @@ use crate::protocol::request::BAD_FORMAT;
 use crate::protocol::words::Line;
 use crate::state::counters::{Count, Counters};
 
-/// Longer values are no numbers, however they begin.
+/// Longer values are not numbers.
 const NUMBER_BYTES_MAX: usize = 512 << 10;
 
-/// The value is no number.
+/// The value is not a number.
 pub(crate) const NON_NUMERIC: &str = "CLIENT_ERROR cannot increment or decrement non-numeric value";
 
-/// What is done to a number.
+/// The operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Step {
     pub(crate) delta: u64,
     pub(crate) is_down: bool,
 }
 
-/// What comes of it.
+/// The outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stepped {
     /// The object with the new number, and the number.
     To(Object, u64),
     NonNumeric,
-    /// Another version is there.
+    /// The object has another version.
     Exists,
 }
 
 impl Step {
-    /// What becomes of an object; `compare` is the version that it must have, 0 is any.
+    /// The outcome for an object; `compare` is the version that it must have, 0 for any.
     pub(crate) fn take(
         self,
         old: &Object,
@@ -55,7 +54,7 @@ impl Step {
         };
         let mut text = itoa::Buffer::new();
         let digits = text.format(number).as_bytes();
-        // A number keeps the length that it has had, as in memcached.
+        // A number keeps its previous length, as in memcached.
         let mut value = digits.to_vec();
         value.resize(digits.len().max(old.value.len()), b' ');
         let marks = if fits(digits, old) { old.marks } else { old.marks & BINARY_KEY };
@@ -69,7 +68,7 @@ impl Step {
         Stepped::To(object, number)
     }
 
-    /// Counts one that was found, or not.
+    /// Counts a hit or a miss.
     pub(crate) fn count(self, counters: &Counters, is_hit: bool) {
         counters.add(
             match (self.is_down, is_hit) {
@@ -87,8 +86,8 @@ fn fits(digits: &[u8], old: &Object) -> bool {
     digits.len() <= old.value.len()
 }
 
-/// The change that puts `object` in place of what was `found`: where the number has its old
-/// length, the object is still the same one.
+/// The change that replaces `found` by `object`: if the length is unchanged, the object is updated
+/// in place.
 pub(crate) fn change(found: &CachedObject, object: Object) -> Change {
     match object.value.len() == found.object.value.len() {
         true => Change::Revise(object),
@@ -96,7 +95,7 @@ pub(crate) fn change(found: &CachedObject, object: Object) -> Change {
     }
 }
 
-/// A request to count.
+/// An increment or decrement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Arithmetic {
     key: Bytes,

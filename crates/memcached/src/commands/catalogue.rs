@@ -1,4 +1,4 @@
-//! All commands: one flat list, from which come their lookup, their errors and the table in
+//! All commands: one flat list that produces their lookup, their errors and the table in
 //! `docs/reference/memcached.md`.
 
 use bytes::Bytes;
@@ -20,10 +20,10 @@ use crate::protocol::request::{BAD_CHUNK, LINE_END_BYTES, Mode, NO_COMMAND, NO_M
 use crate::protocol::words::{Line, words_of};
 use crate::state::counters::Count;
 
-/// Whether a key and a value of these lengths can be kept together.
+/// Whether a key and a value of these lengths fit into the cache.
 pub(crate) type Fits<'a> = &'a dyn Fn(usize, usize) -> bool;
 
-/// A request that can run.
+/// A request that can be executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Request {
     Get(Get),
@@ -44,22 +44,22 @@ pub(crate) enum Request {
     Service(Service, bool),
 }
 
-/// What comes of a line.
+/// The result of parsing a line.
 #[derive(Debug)]
 pub(crate) enum Parsed {
-    /// A request that is whole.
+    /// A complete request.
     Whole(Request),
-    /// One of which a value of so many bytes comes behind.
+    /// A request followed by a value of this many bytes.
     Value(Request, u32),
-    /// One that is answered at once, and behind which so many bytes are passed over.
+    /// A request that is answered at once, and followed by this many bytes to skip.
     Skip(Request, u64),
-    /// A web page has made a browser talk to us: it is not spoken to.
+    /// An HTTP request, perhaps sent by a browser for a web page: it gets no reply.
     Stranger,
 }
 
 type Read = fn(&Line, Fits<'_>) -> Result<Parsed, &'static str>;
 
-/// What a command is about.
+/// The group of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
     Reading,
@@ -73,9 +73,9 @@ pub(crate) struct Command {
     pub(crate) name: &'static str,
     #[cfg_attr(not(test), expect(dead_code, reason = "for the documentation, which a test makes"))]
     pub(crate) group: Group,
-    /// Fewest and most words, the name among them.
+    /// Minimum and maximum number of words, the name included.
     words: (usize, usize),
-    /// Its arguments, as memcached's documentation has them.
+    /// Its arguments, as in memcached's documentation.
     pub(crate) syntax: &'static str,
     #[cfg_attr(not(test), expect(dead_code, reason = "for the documentation, which a test makes"))]
     pub(crate) summary: &'static str,
@@ -102,40 +102,40 @@ use Group::{Meta, Reading, Server, Writing};
 pub(crate) static COMMANDS: [Command; 33] = [
     command(Reading, "get", (2, ANY), "key [key ...]", "Returns the values of keys.", |line, _| whole(retrieval::read(line), Request::Get)),
     command(Reading, "gets", (2, ANY), "key [key ...]", "The same, with versions for `cas`.", |line, _| whole(retrieval::read(line), Request::Get)),
-    command(Reading, "gat", (2, ANY), "seconds key [key ...]", "Returns the values of keys, which live so long from now on.", |line, _| whole(retrieval::read(line), Request::Get)),
+    command(Reading, "gat", (2, ANY), "seconds key [key ...]", "Returns the values of keys and sets their time to live.", |line, _| whole(retrieval::read(line), Request::Get)),
     command(Reading, "gats", (2, ANY), "seconds key [key ...]", "The same, with versions.", |line, _| whole(retrieval::read(line), Request::Get)),
     command(Reading, "bget", (2, ANY), "key [key ...]", "An old name of `get`.", |line, _| whole(retrieval::read(line), Request::Get)),
-    command(Writing, "set", (5, 6), "key flags seconds length [noreply]", "Stores the value that comes behind.", set),
-    command(Writing, "add", (5, 6), "key flags seconds length [noreply]", "Stores it if there is none yet.", set),
-    command(Writing, "replace", (5, 6), "key flags seconds length [noreply]", "Stores it if there is one already.", set),
-    command(Writing, "append", (5, 6), "key flags seconds length [noreply]", "Puts it behind the one that is there.", set),
-    command(Writing, "prepend", (5, 6), "key flags seconds length [noreply]", "Puts it in front of the one that is there.", set),
-    command(Writing, "cas", (6, 7), "key flags seconds length version [noreply]", "Stores it in place of just this version.", set),
+    command(Writing, "set", (5, 6), "key flags seconds length [noreply]", "Stores the value that follows.", set),
+    command(Writing, "add", (5, 6), "key flags seconds length [noreply]", "Stores the value if the key does not exist.", set),
+    command(Writing, "replace", (5, 6), "key flags seconds length [noreply]", "Stores the value if the key exists.", set),
+    command(Writing, "append", (5, 6), "key flags seconds length [noreply]", "Appends to the value of an existing key.", set),
+    command(Writing, "prepend", (5, 6), "key flags seconds length [noreply]", "Prepends to the value of an existing key.", set),
+    command(Writing, "cas", (6, 7), "key flags seconds length version [noreply]", "Stores the value if the object still has this version.", set),
     command(Writing, "delete", (2, 4), "key [0] [noreply]", "Removes a key.", |line, _| whole(removal::read_delete(line), Request::Delete)),
-    command(Writing, "incr", (3, 4), "key number [noreply]", "Adds to a number of 64 bits, and returns it.", |line, _| whole(arithmetic::read(line), Request::Arithmetic)),
-    command(Writing, "decr", (3, 4), "key number [noreply]", "Takes away from a number, down to 0.", |line, _| whole(arithmetic::read(line), Request::Arithmetic)),
-    command(Writing, "touch", (3, 4), "key seconds [noreply]", "Changes how long a key lives.", |line, _| whole(removal::read_touch(line), Request::Touch)),
-    command(Writing, "flush_all", (1, 3), "[seconds] [noreply]", "Forgets everything, now or later.", |line, _| whole(removal::read_flush(line), Request::Flush)),
-    command(Meta, "mg", (2, ANY), "key [flag ...]", "Returns what is asked for of a key.", |line, _| whole(meta_get::read(line).map(Box::new), Request::MetaGet)),
-    command(Meta, "ms", (2, ANY), "key length [flag ...]", "Stores the value that comes behind.", meta_set),
-    command(Meta, "md", (2, ANY), "key [flag ...]", "Removes a key, or makes it stale.", |line, _| whole(meta_delete::read(line).map(Box::new), Request::MetaDelete)),
-    command(Meta, "ma", (2, ANY), "key [flag ...]", "Counts a number up or down.", |line, _| whole(meta_arithmetic::read(line).map(Box::new), Request::MetaArithmetic)),
-    command(Meta, "me", (1, ANY), "key [b]", "Returns what is known of a key, for people.", |line, _| whole(meta_debug::read(line), Request::MetaDebug)),
-    command(Meta, "mn", (1, ANY), "", "Returns `MN`: all before it is answered.", |_, _| say("MN")),
-    command(Server, "stats", (1, ANY), "[settings | items | slabs | sizes | conns | tenants | mrc | reset | cachedump class limit]", "Tells how the server stands.", stats),
-    command(Server, "lru_crawler", (1, ANY), "metadump all | mgdump all", "Lists all keys in DRAM, with what is known of them, or as requests.", |line, _| whole(walk::read_crawler(line), Request::Walk)),
+    command(Writing, "incr", (3, 4), "key number [noreply]", "Adds to a 64-bit number and returns the result.", |line, _| whole(arithmetic::read(line), Request::Arithmetic)),
+    command(Writing, "decr", (3, 4), "key number [noreply]", "Subtracts from a number, down to 0, and returns the result.", |line, _| whole(arithmetic::read(line), Request::Arithmetic)),
+    command(Writing, "touch", (3, 4), "key seconds [noreply]", "Changes the time to live of a key.", |line, _| whole(removal::read_touch(line), Request::Touch)),
+    command(Writing, "flush_all", (1, 3), "[seconds] [noreply]", "Removes all objects, now or later.", |line, _| whole(removal::read_flush(line), Request::Flush)),
+    command(Meta, "mg", (2, ANY), "key [flag ...]", "Returns the requested attributes of a key.", |line, _| whole(meta_get::read(line).map(Box::new), Request::MetaGet)),
+    command(Meta, "ms", (2, ANY), "key length [flag ...]", "Stores the value that follows.", meta_set),
+    command(Meta, "md", (2, ANY), "key [flag ...]", "Removes a key, or marks it as stale.", |line, _| whole(meta_delete::read(line).map(Box::new), Request::MetaDelete)),
+    command(Meta, "ma", (2, ANY), "key [flag ...]", "Increments or decrements a number.", |line, _| whole(meta_arithmetic::read(line).map(Box::new), Request::MetaArithmetic)),
+    command(Meta, "me", (1, ANY), "key [b]", "Returns information about a key, for debugging.", |line, _| whole(meta_debug::read(line), Request::MetaDebug)),
+    command(Meta, "mn", (1, ANY), "", "Returns `MN`: all earlier requests have been answered.", |_, _| say("MN")),
+    command(Server, "stats", (1, ANY), "[settings | items | slabs | sizes | conns | tenants | mrc | reset | cachedump class limit]", "Returns statistics.", stats),
+    command(Server, "lru_crawler", (1, ANY), "metadump all | mgdump all", "Lists all keys in DRAM, with information about them, or as requests.", |line, _| whole(walk::read_crawler(line), Request::Walk)),
     command(Server, "version", (1, ANY), "", "Returns the version of memcached whose protocol this is.", version),
-    command(Server, "verbosity", (2, 3), "level [noreply]", "Is remembered; nothing follows from it.", |line, _| service(service::read_verbosity(line), line.is_quiet())),
-    command(Server, "cache_memlimit", (2, 3), "mebibytes [noreply]", "Changes how much DRAM there is for objects.", |line, _| service(service::read_memory(line), line.is_quiet())),
-    command(Server, "debugtime", (2, ANY), "seconds | p | r", "Moves the clock, stops it or lets it go on, if the server was started with `--debugtime`.", |line, _| service(service::read_time(line), false)),
-    command(Server, "shutdown", (1, ANY), "[graceful]", "Ends the server, if it was started with `--enable-shutdown`.", |line, _| service(service::read_shutdown(line), false)),
-    command(Server, "slabs", (1, ANY), "reassign", "Is refused: there are no slabs.", slabs),
-    command(Server, "watch", (1, ANY), "", "Is refused: there is no such log.", |_, _| Err("CLIENT_ERROR watch commands not allowed")),
-    command(Server, "refresh_certs", (1, ANY), "", "Is refused: certificates are read at the start.", |_, _| Err("ERROR certificates are read at the start")),
-    command(Server, "quit", (1, ANY), "", "Ends the connection.", |_, _| Ok(Parsed::Whole(Request::Service(Service::Quit, true)))),
+    command(Server, "verbosity", (2, 3), "level [noreply]", "Is stored and has no effect.", |line, _| service(service::read_verbosity(line), line.is_quiet())),
+    command(Server, "cache_memlimit", (2, 3), "mebibytes [noreply]", "Changes the DRAM budget.", |line, _| service(service::read_memory(line), line.is_quiet())),
+    command(Server, "debugtime", (2, ANY), "seconds | p | r", "Moves, stops or resumes the clock, if the server was started with `--debugtime`.", |line, _| service(service::read_time(line), false)),
+    command(Server, "shutdown", (1, ANY), "[graceful]", "Stops the server, if it was started with `--enable-shutdown`.", |line, _| service(service::read_shutdown(line), false)),
+    command(Server, "slabs", (1, ANY), "reassign", "Rejected: there are no slabs.", slabs),
+    command(Server, "watch", (1, ANY), "", "Rejected: there is no such log.", |_, _| Err("CLIENT_ERROR watch commands not allowed")),
+    command(Server, "refresh_certs", (1, ANY), "", "Rejected: certificates are read at the start.", |_, _| Err("ERROR certificates are read at the start")),
+    command(Server, "quit", (1, ANY), "", "Closes the connection.", |_, _| Ok(Parsed::Whole(Request::Service(Service::Quit, true)))),
 ];
 
-/// What comes of a line.
+/// The result of parsing a line.
 pub(crate) fn read(line: &Line, fits: Fits<'_>) -> Parsed {
     let name = line.word(0);
     let Some(command) = COMMANDS.iter().find(|command| command.name.as_bytes() == name) else {
@@ -212,23 +212,23 @@ fn version(_: &Line, _: Fits<'_>) -> Result<Parsed, &'static str> {
 }
 
 impl Request {
-    /// One that is answered with a line.
+    /// A request that is answered with a line.
     pub(crate) fn say(line: &'static str) -> Self {
         Self::Service(Service::Say(line), false)
     }
 
-    /// The keys of which it is going to ask what is under them, in their order.
+    /// The keys that it will look up, in order.
     pub(crate) fn fetches(&self) -> impl Iterator<Item = &[u8]> {
         let (keys, key) = match self {
             Self::Get(get) => (get.keys(), None),
-            // It may have spaces.
+            // The key may contain spaces.
             Self::MetaGet(get) => (&b""[..], Some(get.key())),
             _ => (&b""[..], None),
         };
         words_of(keys).chain(key)
     }
 
-    /// Runs it, or goes on with it.
+    /// Executes or continues it.
     pub(crate) fn run(&mut self, execution: &mut Execution<'_>) -> Progress {
         match self {
             Self::Get(get) => get.run(execution),
@@ -249,7 +249,7 @@ impl Request {
         }
     }
 
-    /// The value that came behind it.
+    /// Sets the value that followed it.
     pub(crate) fn put_value(&mut self, value: Bytes) {
         match self {
             Self::Set(set) => set.store.value = value,
@@ -258,10 +258,11 @@ impl Request {
         }
     }
 
-    /// What is left of it when its value is not taken.
+    /// The request that remains if its value is rejected.
     pub(crate) fn refused(self, message: &'static str, count: Count) -> Self {
         let (store, is_quiet, removes) = match self {
-            // What is there is to go only if the value would have come whatever it is.
+            // The existing object is removed only if the value would have replaced it
+            // unconditionally.
             Self::Set(set) => {
                 let removes = set.store.mode == Mode::Set;
                 (set.store, set.is_quiet, removes)
@@ -272,26 +273,26 @@ impl Request {
         Self::Refused(Refused { key: store.key, message, count, removes, is_quiet })
     }
 
-    /// The same when no value is refused by its length, but for want of room.
+    /// The request that remains if its value is rejected for lack of room.
     pub(crate) fn without_room(self) -> Self {
         self.refused(NO_MEMORY, Count::NoMemory)
     }
 
-    /// What is left of it when something else than a line end comes behind its value.
+    /// The request that remains if no line end follows its value.
     pub(crate) fn with_bad_value(self) -> Self {
         let is_quiet = matches!(&self, Self::Set(set) if set.is_quiet);
         Self::Service(Service::Say(BAD_CHUNK), is_quiet)
     }
 }
 
-/// The version of memcached whose protocol this is, as `version` says it.
+/// The reply of `version`: the version of memcached whose protocol is implemented.
 const VERSION: &str = "VERSION 1.6.18";
 /// The error of a line that is too long.
 pub(crate) const LINE_TOO_LONG: &str = "CLIENT_ERROR line too long";
-/// The error of an opening that is none of a line.
+/// The error of the binary protocol.
 pub(crate) const NO_BINARY: &str =
-    "CLIENT_ERROR the binary protocol is not spoken here, only the text and the meta protocol";
-/// What is no request yet.
+    "CLIENT_ERROR the binary protocol is not supported, only the text and the meta protocol";
+/// The error of an unauthenticated request.
 pub(crate) const UNAUTHENTICATED: &str = "CLIENT_ERROR unauthenticated";
 
 #[cfg(test)]

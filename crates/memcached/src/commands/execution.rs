@@ -1,5 +1,4 @@
-//! What a command works with while it runs: the objects, as far as it may go for them, and its
-//! reply.
+//! The context of a command: the objects, the permission to wait for them, and its reply.
 
 use std::cell::Cell;
 
@@ -9,67 +8,67 @@ use tidekv_tiered::{CachedObject, Change, PendingRead, WouldBlock};
 use crate::state::prefetched_reads::PrefetchedReads;
 use crate::state::server_state::State;
 
-/// What becomes of a request that has run.
+/// The progress of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// It is answered.
     Done,
-    /// It has done a part, and goes on when that has been sent.
+    /// It has done a part, and continues when that has been sent.
     More,
-    /// It must go on where it may wait. What was done is not done again.
+    /// It must continue where it may wait. The finished part is not repeated.
     Wait,
     /// The connection ends.
     Close,
 }
 
-/// The running of requests.
+/// The context of requests.
 pub(crate) struct Execution<'a> {
     pub(crate) state: &'a State,
     pub(crate) out: &'a mut Outgoing,
-    /// Whether storage and long work may be waited for.
+    /// Whether it may wait for storage and do long work.
     pub(crate) may_wait: bool,
-    /// What has been read from flash, if anything has.
-    recalls: Option<&'a PrefetchedReads>,
-    /// The key for which flash is to be read.
+    /// Prefetched flash reads, if there are any.
+    prefetched: Option<&'a PrefetchedReads>,
+    /// The key to read from flash.
     wanted: Cell<Option<Box<[u8]>>>,
 }
 
 impl<'a> Execution<'a> {
     pub(crate) fn new(state: &'a State, out: &'a mut Outgoing, may_wait: bool) -> Self {
-        Self { state, out, may_wait, recalls: None, wanted: Cell::new(None) }
+        Self { state, out, may_wait, prefetched: None, wanted: Cell::new(None) }
     }
 
-    /// One that goes on with what has been read from flash.
-    pub(crate) fn with_prefetched(self, recalls: &'a PrefetchedReads) -> Self {
-        Self { recalls: Some(recalls), ..self }
+    /// A context with prefetched flash reads.
+    pub(crate) fn with_prefetched(self, prefetched: &'a PrefetchedReads) -> Self {
+        Self { prefetched: Some(prefetched), ..self }
     }
 
-    /// The key for which flash is to be read, where that is why a request has to wait.
+    /// The key to read from flash, if the request waits for that.
     pub(crate) fn wanted(self) -> Option<Box<[u8]>> {
         self.wanted.into_inner()
     }
 
-    fn recall(&self, key: &[u8]) -> Option<PendingRead> {
-        self.recalls?.take(key)
+    fn pending(&self, key: &[u8]) -> Option<PendingRead> {
+        self.prefetched?.take(key)
     }
 
-    /// The object under `key`, which counts as fetched.
+    /// The object of `key`; counts as an access.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<CachedObject>, WouldBlock> {
-        let found = self.state.objects.get(key, self.may_wait, self.recall(key));
+        let found = self.state.objects.get(key, self.may_wait, self.pending(key));
         found.inspect_err(|WouldBlock| self.wanted.set(Some(key.into())))
     }
 
-    /// Shows `decide` what is under `key`, and does what it says, in one step.
+    /// Passes the object of `key` to `decide`, and applies the change that it returns, atomically.
     pub(crate) fn change<R>(
         &self,
         key: &[u8],
         decide: impl FnMut(Option<&CachedObject>) -> (Change, R),
     ) -> Result<R, WouldBlock> {
-        let changed = self.state.objects.change(key, self.may_wait, self.recall(key), decide);
+        let changed = self.state.objects.change(key, self.may_wait, self.pending(key), decide);
         changed.inspect_err(|WouldBlock| self.wanted.set(Some(key.into())))
     }
 
-    /// Answers with a line.
+    /// Replies with a line.
     pub(crate) fn say(&mut self, line: &str) -> Progress {
         self.out.put(line.as_bytes());
         self.out.put(b"\r\n");

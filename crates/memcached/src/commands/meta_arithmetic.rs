@@ -1,4 +1,4 @@
-//! `ma`: counts a number up or down, which can be made where there is none.
+//! `ma`: increments or decrements a number, and can create it.
 
 use bytes::Bytes;
 use tidekv_tiered::{CachedObject, Change, Deadline, Object};
@@ -10,7 +10,7 @@ use crate::commands::storing::BINARY_KEY;
 use crate::protocol::flags::{self, Flags};
 use crate::protocol::words::Line;
 
-/// A request to count.
+/// A `ma` request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MetaArithmetic {
     key: Bytes,
@@ -18,7 +18,7 @@ pub(crate) struct MetaArithmetic {
     flags: Flags,
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Debug)]
 enum Outcome {
     Counted(Told),
@@ -28,12 +28,12 @@ enum Outcome {
     NonNumeric,
 }
 
-/// What is told of a number.
+/// The attributes of a number in the reply.
 #[derive(Debug)]
 struct Told {
     number: u64,
     version: u64,
-    /// Before the request, and after it.
+    /// Before and after the request.
     deadlines: (Deadline, Deadline),
 }
 

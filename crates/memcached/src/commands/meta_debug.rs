@@ -1,4 +1,4 @@
-//! `me`: what is known of an object, for people.
+//! `me`: information about an object, for debugging.
 
 use bytes::Bytes;
 use tidekv_tiered::{CachedObject, Change, KEY_BYTES_MAX};
@@ -10,7 +10,7 @@ use crate::protocol::request::BAD_FORMAT;
 use crate::protocol::words::Line;
 use crate::state::counters::Count;
 
-/// A request for what is known of an object.
+/// A `me` request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MetaDebug {
     key: Bytes,
@@ -46,7 +46,7 @@ impl MetaDebug {
 
     fn describe(&self, found: &CachedObject, now_s: u32) -> String {
         let object = &found.object;
-        // What is left, as memcached has it: with a minus.
+        // The remaining time, negative as in memcached.
         let expiry = object.deadline.unix_s().map_or(-1, |end| i64::from(now_s) - i64::from(end));
         format!(
             " exp={expiry} la={} cas={} fetch={} cls=1 size={}",

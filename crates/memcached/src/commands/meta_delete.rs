@@ -1,4 +1,4 @@
-//! `md`: removes an object, or says that it is stale, or empties it.
+//! `md`: removes an object, marks it as stale, or empties it.
 
 use bytes::Bytes;
 use tidekv_tiered::{CachedObject, Change, Object};

@@ -1,7 +1,7 @@
-//! `mg`: one object and what is known of it; and who is to bring a new one.
+//! `mg`: one object with its attributes; it also selects the client that must recompute the object.
 //!
-//! An object that is stale, is about to expire or is not there at all can be won by one client
-//! (`W`); until the object is replaced, all others are told that somebody has won (`Z`).
+//! One client can win an object that is stale, about to expire or absent (`W`); until the object is
+//! replaced, all others get the reply that another client has won (`Z`).
 
 use bytes::Bytes;
 use tidekv_tiered::{CachedObject, Change, Deadline, Object};
@@ -27,15 +27,15 @@ pub(crate) fn read(line: &Line) -> Result<MetaGet, &'static str> {
     Ok(MetaGet { key, flags })
 }
 
-/// What is told of an object.
+/// The object as the reply describes it.
 struct Seen {
-    /// As it was found, or made.
+    /// The found or created object.
     object: Object,
     was_fetched: bool,
     idle_s: u32,
     is_made: bool,
     has_won: bool,
-    /// The deadline when the request is through.
+    /// The deadline after the request.
     deadline: Deadline,
 }
 
@@ -65,7 +65,7 @@ impl MetaGet {
         }
     }
 
-    /// What becomes of an object that is there.
+    /// The change of an existing object.
     fn see(&self, found: &CachedObject, now_s: u32) -> (Change, Option<Seen>) {
         let object = &found.object;
         let is_won = object.marks & WON != 0;
@@ -103,7 +103,7 @@ impl MetaGet {
         (change, Some(seen))
     }
 
-    /// An empty object where there is none, if the client wants that.
+    /// Creates an empty object if there is none and the client requests it.
     fn make(&self, now_s: u32, version: impl FnOnce() -> u64) -> (Change, Option<Seen>) {
         let Some(vivify) = self.flags.vivify else { return (Change::Fetch, None) };
         let deadline = vivify.deadline(now_s);
@@ -148,7 +148,7 @@ impl MetaGet {
         let mut reply = MetaReply::found(self.flags.wants_value.then_some(object.value.len()));
         for asked in &self.flags.asked {
             match asked.letter {
-                // What comes behind it sees the deadline that it sets.
+                // Later flags see the deadline that it sets.
                 b'T' => deadline = seen.deadline,
                 b'N' if seen.is_made => deadline = seen.deadline,
                 b's' => reply.numbered(b's', object.value.len() as u64),
@@ -162,7 +162,7 @@ impl MetaGet {
                 _ => {}
             }
         }
-        // Who wins is not told that somebody has.
+        // The winner does not get `Z`.
         if object.marks & WON != 0 {
             reply.flag(b'Z');
         }

@@ -1,4 +1,4 @@
-//! The replies of meta commands: a code, and what the flags of the request asked for.
+//! The replies of meta commands: a code, and the attributes requested by flags.
 
 use bytes::Bytes;
 use tidekv_tiered::Deadline;
@@ -7,8 +7,8 @@ use crate::commands::execution::{Execution, Progress};
 use crate::protocol::flags::encode;
 use crate::protocol::request::Asked;
 
-/// A line of a reply that is being written. It is short: the key and an opaque token are its
-/// longest parts.
+/// A line of a reply under construction. It is short: the key and an opaque token are its longest
+/// parts.
 #[derive(Debug)]
 pub(crate) struct MetaReply(Vec<u8>);
 
@@ -39,7 +39,7 @@ impl MetaReply {
         self.number(number);
     }
 
-    /// What an object has left.
+    /// The remaining time to live.
     pub(crate) fn time_left(&mut self, deadline: Deadline, now_s: u32) {
         match deadline.remaining_s(now_s) {
             Some(seconds) => self.numbered(b't', u64::from(seconds)),
@@ -61,13 +61,13 @@ impl MetaReply {
         }
     }
 
-    /// A token of the request, as it came.
+    /// A token of the request, unchanged.
     pub(crate) fn word(&mut self, word: &[u8]) {
         self.0.push(b' ');
         self.0.extend_from_slice(word);
     }
 
-    /// What has no object to tell of: the key and the opaque token.
+    /// The attributes that need no object: the key and the opaque token.
     pub(crate) fn echo(&mut self, asked: &[Asked], key: &Bytes, is_binary: bool) {
         for Asked { letter, word } in asked {
             match letter {
@@ -85,7 +85,7 @@ impl MetaReply {
         Progress::Done
     }
 
-    /// The same, with a value behind it.
+    /// Ends the line, and sends it with a value.
     pub(crate) fn send_with(self, execution: &mut Execution<'_>, value: &Bytes) -> Progress {
         self.send(execution);
         execution.out.put_value(value);

@@ -1,4 +1,4 @@
-//! `ms`: a value comes under a key, in one of the ways of the text protocol.
+//! `ms`: stores a value, in one of the modes of the text protocol.
 
 use bytes::Bytes;
 
@@ -9,14 +9,14 @@ use crate::protocol::flags::{self, Flags};
 use crate::protocol::request::{BAD_FORMAT, Mode, value_len};
 use crate::protocol::words::Line;
 
-/// A value that is to be stored.
+/// An `ms` request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MetaSet {
     pub(crate) store: Store,
     flags: Flags,
 }
 
-/// Reads the length of the value behind an `ms`, without which nothing is known of what comes.
+/// Parses the length of the value of an `ms`, without which the rest of the stream is undefined.
 pub(crate) fn read_len(line: &Line) -> Result<u32, &'static str> {
     if line.len() < 3 {
         return Err(BAD_FORMAT);

@@ -1,7 +1,7 @@
-//! The commands: what a line asks for, and what is done about it.
+//! The commands: their requests, parsing and execution.
 //!
-//! A file for each kind of command has the request as it was read, how it is read from a line,
-//! and how it runs by an `execution`; the `catalogue` has them all.
+//! Each kind of command has a file with its request, its parser, and its execution over an
+//! `execution`; the `catalogue` lists all of them.
 
 pub(crate) mod execution;
 pub(crate) mod retrieval;

@@ -1,4 +1,4 @@
-//! `delete`, `touch` and `flush_all`: what ends the life of objects, now or later.
+//! `delete`, `touch` and `flush_all`: removal and expiry of objects.
 
 use bytes::Bytes;
 use tidekv_tiered::{Change, KEY_BYTES_MAX, Object};
@@ -19,7 +19,7 @@ pub(crate) struct Delete {
 
 /// Reads `delete`.
 pub(crate) fn read_delete(line: &Line) -> Result<Delete, &'static str> {
-    // A time of 0 was once a part of it.
+    // An old protocol version had a time, which must be 0.
     let is_fine = match line.len() {
         2 => true,
         3 => line.word(2) == b"0" || line.is_quiet(),
@@ -48,7 +48,7 @@ impl Delete {
     }
 }
 
-/// A request to change how long an object lives.
+/// A request to change the time to live of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Touch {
     key: Bytes,
@@ -87,10 +87,10 @@ impl Touch {
     }
 }
 
-/// A request to forget everything.
+/// A request to remove all objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Flush {
-    /// When, as a client says it; `None`: at once.
+    /// The delay; `None`: at once.
     delay: Option<Expiry>,
     is_quiet: bool,
 }
@@ -109,18 +109,18 @@ pub(crate) fn read_flush(line: &Line) -> Result<Flush, &'static str> {
 impl Flush {
     pub(crate) fn run(&mut self, execution: &mut Execution<'_>) -> Progress {
         if !execution.may_wait {
-            // Giving back many objects takes long.
+            // Freeing many objects takes long.
             return Progress::Wait;
         }
         let cache = &execution.state.objects.cache;
         let now_s = execution.state.now_s();
         let due_s = self.delay.and_then(|delay| delay.deadline(now_s).unix_s()).unwrap_or(now_s);
-        // One that is due takes the place of one that is still to come, too.
+        // It also replaces a scheduled flush.
         cache.clear_at(due_s);
         if due_s <= now_s {
-            // Another thread may be at it, and not be done yet.
+            // Another thread may be flushing concurrently.
             cache.clear();
-            // What is stored from now on is told from what was there, as in memcached.
+            // Objects stored from now on have a later version, as in memcached.
             cache.next_version();
         }
         execution.state.counters.add(Count::Flushes, 1);

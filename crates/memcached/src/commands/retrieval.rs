@@ -1,4 +1,4 @@
-//! `get` and its like: the objects of one or many keys.
+//! `get` and related commands: the objects of one or many keys.
 
 use bytes::Bytes;
 use tidekv_tiered::{CachedObject, Change, KEY_BYTES_MAX, Object, WouldBlock};
@@ -9,18 +9,18 @@ use crate::protocol::request::BAD_FORMAT;
 use crate::protocol::words::{Line, words_of};
 use crate::state::counters::Count;
 
-/// After so many bytes of replies the client is to take them first.
+/// After this many bytes, replies are sent before the request continues.
 const REPLY_BYTES_MAX: usize = 256 << 10;
-/// After so many keys others have their turn.
+/// After this many keys other connections run.
 const KEYS_MAX: usize = 256;
 
 /// A request for the objects of keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Get {
-    /// The keys that are still to be looked up, separated by spaces.
+    /// The remaining keys, separated by spaces.
     keys: Bytes,
     has_versions: bool,
-    /// How long they are to live from now on, if that is to change.
+    /// The new time to live, if it changes.
     expiry: Option<Expiry>,
 }
 
@@ -40,12 +40,12 @@ pub(crate) fn read(line: &Line) -> Result<Get, &'static str> {
 }
 
 impl Get {
-    /// The keys that are still to be looked up, separated by spaces.
+    /// The remaining keys, separated by spaces.
     pub(crate) fn keys(&self) -> &[u8] {
         &self.keys
     }
 
-    /// Looks up the keys in their order, as far as may be.
+    /// Looks up the keys in order, up to the limits.
     pub(crate) fn run(&mut self, execution: &mut Execution<'_>) -> Progress {
         for _ in 0..KEYS_MAX {
             let Some(key) = self.front() else {
@@ -64,7 +64,7 @@ impl Get {
         Progress::More
     }
 
-    /// The next key; what is in front of it goes.
+    /// The next key; removes the spaces before it.
     fn front(&mut self) -> Option<Bytes> {
         let start = self.keys.iter().position(|&byte| byte != b' ')?;
         self.keys = self.keys.slice(start..);

@@ -1,4 +1,4 @@
-//! Commands about the server itself, and such as always say the same.
+//! Commands for the server itself, and commands with a constant reply.
 
 use tidekv_tiered::Cache;
 
@@ -7,21 +7,21 @@ use crate::protocol::numerals::{signed_64, unsigned_32};
 use crate::protocol::request::{BAD_FORMAT, NO_COMMAND};
 use crate::protocol::words::Line;
 
-/// Least memory that can be asked for, in MiB, as in memcached.
+/// Minimum memory, in MiB, as in memcached.
 const MEMORY_MIB_MIN: u32 = 8;
-/// Whoever wants more has meant bytes, as in memcached.
+/// A larger number must be in bytes by mistake, as in memcached.
 const MEMORY_MIB_MAX: u32 = 1_000_000_000;
 
-/// A request about the server.
+/// A request for the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Service {
-    /// The answer is known already.
+    /// A constant reply.
     Say(&'static str),
     Verbosity(u32),
-    /// How much DRAM there is to be, in MiB.
+    /// The new DRAM budget, in MiB.
     Memory(u32),
     Time(TimeChange),
-    /// With whether it is to be done in a way that there is not.
+    /// With whether an unsupported mode is requested.
     Shutdown {
         has_mode: bool,
     },
@@ -77,7 +77,7 @@ impl Service {
                 state.set_verbosity(*level);
                 "OK"
             }
-            // What does not fit any more is given back.
+            // Objects that no longer fit are freed.
             Self::Memory(_) if !execution.may_wait => return Progress::Wait,
             Self::Memory(mib) => resize(&state.objects.cache, *mib),
             Self::Time(change) => match &state.options.clock {

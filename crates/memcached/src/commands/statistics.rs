@@ -1,8 +1,8 @@
-//! `stats`: how the server stands, under memcached's names. One flat list for each kind, from
-//! which come the replies and the tables in `docs/reference/memcached.md`.
+//! `stats`: statistics under memcached's names. One flat list for each kind produces the replies
+//! and the tables in `docs/reference/memcached.md`.
 //!
-//! What memcached tells of its slabs, its hash table, its threads' buffers and its crawler has
-//! no like here and is left out; names that begin with `tidekv_` are ours.
+//! memcached's statistics of slabs, hash table, thread buffers and crawler do not apply here and are
+//! omitted; names that begin with `tidekv_` are TideKV's own.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -18,12 +18,12 @@ use crate::state::forecast;
 use crate::state::server_state::State;
 use crate::state::tenants::TENANT_METRICS;
 
-/// The version of memcached whose protocol this is.
+/// The version of memcached whose protocol is implemented.
 pub(crate) const PROTOCOL_VERSION: &str = "1.6.18";
-/// What `stats sizes` counts in.
+/// The step of sizes in `stats sizes`.
 const SIZE_STEP_BYTES: usize = 32;
 
-/// A figure.
+/// A statistic.
 pub(crate) struct Stat {
     pub(crate) name: &'static str,
     #[cfg_attr(not(test), expect(dead_code, reason = "for the documentation, which a test makes"))]
@@ -37,7 +37,7 @@ enum Show {
     Text(fn(&View<'_>) -> String),
 }
 
-/// A server at one moment.
+/// The counters of a server at one moment.
 pub(crate) struct View<'a> {
     state: &'a State,
     counts: Counts,
@@ -79,85 +79,85 @@ const fn text(name: &'static str, show: fn(&View<'_>) -> String, help: &'static 
 /// `stats`.
 #[rustfmt::skip]
 pub(crate) static GENERAL: [Stat; 52] = [
-    number("pid", |_| u64::from(std::process::id()), "The number of the process."),
-    number("uptime", |v| u64::from(v.state.now_s().saturating_sub(v.state.started_s)), "Seconds since the start."),
-    number("time", |v| u64::from(v.state.now_s()), "The present second since 1970."),
-    text("version", |_| PROTOCOL_VERSION.into(), "The version of memcached whose protocol this is."),
-    text("tidekv_version", |_| env!("CARGO_PKG_VERSION").into(), "The version of TideKV."),
-    number("pointer_size", |_| u64::from(usize::BITS), "The bits of a pointer."),
-    number("max_connections", |v| v.state.options.connections_max as u64, "Connections that there may be at once."),
-    number("curr_connections", |v| v.state.clients.len() as u64, "Connections at this moment."),
-    count("total_connections", Count::Connections, "Connections that were accepted."),
-    count("rejected_connections", Count::RejectedConnections, "Connections that were one too many."),
-    number("connection_structures", |v| v.state.clients.len() as u64, "Connections at this moment."),
-    count("cmd_get", Count::Gets, "Keys that were asked for."),
-    count("cmd_set", Count::Sets, "Values that were to be stored."),
-    count("cmd_flush", Count::Flushes, "Times that everything was to be forgotten."),
-    count("cmd_touch", Count::Touches, "Keys of which the time to live was to change."),
-    count("cmd_meta", Count::MetaDebugs, "Uses of `me`."),
-    count("get_hits", Count::GetHits, "Of the keys asked for, those that were there."),
-    count("get_misses", Count::GetMisses, "Those that were not."),
-    number("get_expired", |v| v.cache.expired, "Objects that were found after their time."),
-    number("tidekv_dram_hits", |v| v.cache.dram_hits, "Objects that were found in DRAM, by whatever request."),
-    number("tidekv_flash_hits", |v| v.cache.flash_hits, "Those that were found on flash."),
-    count("delete_misses", Count::DeleteMisses, "Keys that were to be removed and were not there."),
-    count("delete_hits", Count::DeleteHits, "Keys that were removed."),
-    count("incr_misses", Count::IncrMisses, "Numbers to count up that were not there."),
-    count("incr_hits", Count::IncrHits, "Numbers that were counted up."),
-    count("decr_misses", Count::DecrMisses, "Numbers to count down that were not there."),
-    count("decr_hits", Count::DecrHits, "Numbers that were counted down."),
-    count("cas_misses", Count::CasMisses, "Compared keys that were not there."),
-    count("cas_hits", Count::CasHits, "Compared keys that had the version."),
-    count("cas_badval", Count::CasBadval, "Compared keys that had another one."),
-    count("touch_hits", Count::TouchHits, "Keys of which the time to live was changed."),
-    count("touch_misses", Count::TouchMisses, "Those that were not there."),
-    count("store_too_large", Count::TooLarge, "Values that were larger than any may be."),
-    count("store_no_memory", Count::NoMemory, "Values for which there was no room until they were whole."),
-    count("auth_cmds", Count::Authentications, "Times that a client said who it is."),
-    count("auth_errors", Count::AuthenticationErrors, "Times that it was not known."),
-    count("idle_kicks", Count::IdleKicks, "Connections closed for their silence."),
-    count("bytes_read", Count::BytesRead, "Bytes from clients."),
-    count("bytes_written", Count::BytesWritten, "Bytes to clients."),
-    number("limit_maxbytes", |v| v.cache.dram_bytes_max, "DRAM that objects may take."),
-    number("accepting_conns", |_| 1, "Whether connections are accepted: always."),
-    number("listen_disabled_num", |_| 0, "Times that none were: never."),
+    number("pid", |_| u64::from(std::process::id()), "Process ID."),
+    number("uptime", |v| u64::from(v.state.now_s().saturating_sub(v.state.started_s)), "Seconds since the start of the server."),
+    number("time", |v| u64::from(v.state.now_s()), "Current time in seconds since 1970."),
+    text("version", |_| PROTOCOL_VERSION.into(), "Version of memcached whose protocol is implemented."),
+    text("tidekv_version", |_| env!("CARGO_PKG_VERSION").into(), "Version of TideKV."),
+    number("pointer_size", |_| u64::from(usize::BITS), "Bits of a pointer."),
+    number("max_connections", |v| v.state.options.connections_max as u64, "Connection limit."),
+    number("curr_connections", |v| v.state.clients.len() as u64, "Connections open now."),
+    count("total_connections", Count::Connections, "Connections accepted."),
+    count("rejected_connections", Count::RejectedConnections, "Connections rejected: connection limit."),
+    number("connection_structures", |v| v.state.clients.len() as u64, "Connections open now."),
+    count("cmd_get", Count::Gets, "Keys of get commands."),
+    count("cmd_set", Count::Sets, "Set commands received."),
+    count("cmd_flush", Count::Flushes, "Flushes of the whole cache (flush_all)."),
+    count("cmd_touch", Count::Touches, "Changes of a time to live requested."),
+    count("cmd_meta", Count::MetaDebugs, "Meta debug commands (`me`)."),
+    count("get_hits", Count::GetHits, "Keys of get commands that hit."),
+    count("get_misses", Count::GetMisses, "Keys of get commands that missed."),
+    number("get_expired", |v| v.cache.expired, "Objects found expired."),
+    number("tidekv_dram_hits", |v| v.cache.dram_hits, "Lookups of all commands that hit in DRAM."),
+    number("tidekv_flash_hits", |v| v.cache.flash_hits, "Lookups of all commands that hit on flash."),
+    count("delete_misses", Count::DeleteMisses, "Delete commands that missed."),
+    count("delete_hits", Count::DeleteHits, "Delete commands that hit."),
+    count("incr_misses", Count::IncrMisses, "Increments that missed."),
+    count("incr_hits", Count::IncrHits, "Increments that hit."),
+    count("decr_misses", Count::DecrMisses, "Decrements that missed."),
+    count("decr_hits", Count::DecrHits, "Decrements that hit."),
+    count("cas_misses", Count::CasMisses, "Compare-and-swap commands that missed."),
+    count("cas_hits", Count::CasHits, "Compare-and-swap commands whose version matched."),
+    count("cas_badval", Count::CasBadval, "Compare-and-swap commands whose version did not match."),
+    count("touch_hits", Count::TouchHits, "Changes of a time to live that hit."),
+    count("touch_misses", Count::TouchMisses, "Changes of a time to live that missed."),
+    count("store_too_large", Count::TooLarge, "Values rejected: too large."),
+    count("store_no_memory", Count::NoMemory, "Values rejected: no memory to receive them."),
+    count("auth_cmds", Count::Authentications, "Authentication attempts."),
+    count("auth_errors", Count::AuthenticationErrors, "Authentication attempts that failed."),
+    count("idle_kicks", Count::IdleKicks, "Connections closed by idle timeout."),
+    count("bytes_read", Count::BytesRead, "Bytes received from clients."),
+    count("bytes_written", Count::BytesWritten, "Bytes sent to clients."),
+    number("limit_maxbytes", |v| v.cache.dram_bytes_max, "DRAM budget."),
+    number("accepting_conns", |_| 1, "Whether connections are accepted: always 1."),
+    number("listen_disabled_num", |_| 0, "Times that accepting was disabled: always 0."),
     number("threads", |v| v.state.event_loops as u64, "Threads that serve connections."),
-    count("tidekv_requests", Count::Requests, "Requests."),
-    count("tidekv_requests_offloaded", Count::Offloaded, "Of them, those that ran on an I/O thread."),
-    number("bytes", |v| v.cache.dram_bytes, "DRAM that objects take, all told."),
+    count("tidekv_requests", Count::Requests, "Requests received."),
+    count("tidekv_requests_offloaded", Count::Offloaded, "Requests that ran on an I/O thread."),
+    number("bytes", |v| v.cache.dram_bytes, "DRAM of objects, overhead included."),
     number("curr_items", |v| v.cache.dram_objects, "Objects in DRAM."),
-    number("total_items", |v| v.cache.stores, "Objects that were stored, changed ones among them."),
-    number("tidekv_flash_objects", |v| v.state.objects.cache.device_stats().iter().map(|device| device.objects).sum(), "Objects on flash, about: some have been replaced since."),
-    number("evictions", |v| v.cache.evicted, "Objects that left DRAM for want of room."),
-    number("evicted_unfetched", |v| v.cache.evicted_unfetched, "Of them, those that nobody had fetched."),
-    number("reclaimed", |v| v.cache.expired, "Objects removed because their time was over."),
+    number("total_items", |v| v.cache.stores, "Objects stored, new or changed."),
+    number("tidekv_flash_objects", |v| v.state.objects.cache.device_stats().iter().map(|device| device.objects).sum(), "Objects on flash, estimated: some have been replaced since."),
+    number("evictions", |v| v.cache.evicted, "Objects evicted from DRAM."),
+    number("evicted_unfetched", |v| v.cache.evicted_unfetched, "Objects evicted from DRAM that were never read."),
+    number("reclaimed", |v| v.cache.expired, "Expired objects removed."),
 ];
 
 /// `stats settings`.
 #[rustfmt::skip]
 pub(crate) static SETTINGS: [Stat; 23] = [
-    number("maxbytes", |v| v.cache.dram_bytes_max, "DRAM that objects may take."),
-    number("maxconns", |v| v.state.options.connections_max as u64, "Connections that there may be at once."),
-    number("tcpport", |v| tcp(v).map_or(0, |(_, port)| u64::from(port)), "The first TCP port; 0 without one."),
-    number("udpport", |_| 0, "There is no UDP."),
-    text("inter", |v| tcp(v).map_or("NULL".into(), |(host, _)| host), "The first address."),
-    number("verbosity", |v| u64::from(v.state.verbosity()), "What `verbosity` was given last."),
-    text("evictions", |_| "on".into(), "Whether objects leave for others."),
-    text("domain_socket", unix, "The first Unix socket."),
-    text("shutdown_command", |v| yes_or_no(v.state.options.on_shutdown.is_some()), "Whether `shutdown` ends the server."),
+    number("maxbytes", |v| v.cache.dram_bytes_max, "DRAM budget."),
+    number("maxconns", |v| v.state.options.connections_max as u64, "Connection limit."),
+    number("tcpport", |v| tcp(v).map_or(0, |(_, port)| u64::from(port)), "First TCP port; 0 if there is none."),
+    number("udpport", |_| 0, "UDP is not supported."),
+    text("inter", |v| tcp(v).map_or("NULL".into(), |(host, _)| host), "First address."),
+    number("verbosity", |v| u64::from(v.state.verbosity()), "Last argument of `verbosity`."),
+    text("evictions", |_| "on".into(), "Whether objects are evicted: always on."),
+    text("domain_socket", unix, "First Unix socket."),
+    text("shutdown_command", |v| yes_or_no(v.state.options.on_shutdown.is_some()), "Whether `shutdown` stops the server."),
     number("num_threads", |v| v.state.event_loops as u64, "Threads that serve connections."),
-    number("tidekv_io_threads", |v| v.state.options.io_threads as u64, "Threads for requests that take long, and that wait for flash where the system cannot read without."),
+    number("tidekv_io_threads", |v| v.state.options.io_threads as u64, "Threads for long requests, and for flash reads where the system has no asynchronous reads."),
     text("cas_enabled", |_| yes_or_no(true), "Whether objects have versions."),
-    text("binding_protocol", |_| "ascii".into(), "The protocol."),
-    text("auth_enabled_sasl", |_| yes_or_no(false), "There is no SASL."),
-    text("auth_enabled_ascii", |v| yes_or_no(v.state.options.users.is_some()), "Whether clients must say who they are."),
-    number("item_size_max", |v| v.state.objects.cache.object_bytes_max(), "The largest value, in bytes."),
-    text("maxconns_fast", |_| yes_or_no(true), "Whether one connection too many is closed at once."),
-    text("lru_crawler", |_| yes_or_no(false), "There is no crawler that could be told what to do."),
+    text("binding_protocol", |_| "ascii".into(), "Protocol."),
+    text("auth_enabled_sasl", |_| yes_or_no(false), "SASL is not supported."),
+    text("auth_enabled_ascii", |v| yes_or_no(v.state.options.users.is_some()), "Whether clients must authenticate."),
+    number("item_size_max", |v| v.state.objects.cache.object_bytes_max(), "Maximum size of a value in bytes."),
+    text("maxconns_fast", |_| yes_or_no(true), "Whether connections over the limit are closed at once."),
+    text("lru_crawler", |_| yes_or_no(false), "There is no crawler."),
     text("flush_enabled", |_| yes_or_no(true), "Whether `flush_all` is allowed."),
     text("dump_enabled", |_| yes_or_no(true), "Whether keys can be listed."),
-    number("idle_timeout", |v| v.state.options.idle_timeout.map_or(0, |time| time.as_secs().max(1)), "Seconds of silence before a connection is closed; 0 for never."),
-    text("track_sizes", |_| yes_or_no(true), "Whether `stats sizes` has an answer."),
+    number("idle_timeout", |v| v.state.options.idle_timeout.map_or(0, |time| time.as_secs().max(1)), "Idle timeout of connections in seconds; 0 if there is none."),
+    text("track_sizes", |_| yes_or_no(true), "Whether `stats sizes` is supported."),
     text("ssl_enabled", |v| yes_or_no(v.state.options.tls.is_some()), "Whether TCP connections are TLS."),
 ];
 
@@ -165,24 +165,24 @@ pub(crate) static SETTINGS: [Stat; 23] = [
 #[rustfmt::skip]
 pub(crate) static ITEMS: [Stat; 5] = [
     number("number", |v| v.cache.dram_objects, "Objects in DRAM."),
-    number("mem_requested", |v| v.cache.dram_bytes, "DRAM that they take, all told."),
-    number("evicted", |v| v.cache.evicted, "Objects that left DRAM for want of room."),
-    number("evicted_unfetched", |v| v.cache.evicted_unfetched, "Of them, those that nobody had fetched."),
-    number("reclaimed", |v| v.cache.expired, "Objects removed because their time was over."),
+    number("mem_requested", |v| v.cache.dram_bytes, "DRAM of objects, overhead included."),
+    number("evicted", |v| v.cache.evicted, "Objects evicted from DRAM."),
+    number("evicted_unfetched", |v| v.cache.evicted_unfetched, "Objects evicted from DRAM that were never read."),
+    number("reclaimed", |v| v.cache.expired, "Expired objects removed."),
 ];
 
 /// `stats slabs`, of the one class that there is.
 #[rustfmt::skip]
 pub(crate) static SLABS: [Stat; 9] = [
     number("used_chunks", |v| v.cache.dram_objects, "Objects in DRAM."),
-    count("get_hits", Count::GetHits, "Keys that were asked for and there."),
-    count("cmd_set", Count::Sets, "Values that were to be stored."),
-    count("delete_hits", Count::DeleteHits, "Keys that were removed."),
-    count("incr_hits", Count::IncrHits, "Numbers that were counted up."),
-    count("decr_hits", Count::DecrHits, "Numbers that were counted down."),
-    count("cas_hits", Count::CasHits, "Compared keys that had the version."),
-    count("cas_badval", Count::CasBadval, "Compared keys that had another one."),
-    count("touch_hits", Count::TouchHits, "Keys of which the time to live was changed."),
+    count("get_hits", Count::GetHits, "Keys of get commands that hit."),
+    count("cmd_set", Count::Sets, "Set commands received."),
+    count("delete_hits", Count::DeleteHits, "Delete commands that hit."),
+    count("incr_hits", Count::IncrHits, "Increments that hit."),
+    count("decr_hits", Count::DecrHits, "Decrements that hit."),
+    count("cas_hits", Count::CasHits, "Compare-and-swap commands whose version matched."),
+    count("cas_badval", Count::CasBadval, "Compare-and-swap commands whose version did not match."),
+    count("touch_hits", Count::TouchHits, "Changes of a time to live that hit."),
 ];
 
 fn yes_or_no(is_so: bool) -> String {
@@ -214,7 +214,7 @@ impl Stat {
     }
 }
 
-/// What is asked for.
+/// The kind of statistics requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Statistics {
     General,
@@ -229,7 +229,7 @@ pub(crate) enum Statistics {
     Reset,
 }
 
-/// Reads `stats`; `None` for what is no part of it.
+/// Parses `stats`; `None` for an unknown argument.
 pub(crate) fn read(line: &Line) -> Option<Statistics> {
     Some(match line.word(1) {
         b"" => Statistics::General,
@@ -250,23 +250,23 @@ impl Statistics {
         let state = execution.state;
         let is_long = matches!(self, Self::Sizes | Self::Connections | Self::Curves);
         if is_long && !execution.may_wait {
-            // Every object is looked at, every connection, every partition of flash's index.
+            // These visit every object, every connection, or every partition of flash's index.
             return Progress::Wait;
         }
         let view = View::new(state);
         let mut text = String::new();
-        let mut tell = |prefix: &str, stats: &[Stat]| {
+        let mut write_all = |prefix: &str, stats: &[Stat]| {
             for stat in stats {
                 let _ = write!(text, "STAT {prefix}{} {}\r\n", stat.name, stat.value(&view));
             }
         };
         match self {
-            Self::General => tell("", &GENERAL),
-            Self::Settings => tell("", &SETTINGS),
+            Self::General => write_all("", &GENERAL),
+            Self::Settings => write_all("", &SETTINGS),
             Self::Items if view.cache.dram_objects == 0 => {}
-            Self::Items => tell("items:1:", &ITEMS),
+            Self::Items => write_all("items:1:", &ITEMS),
             Self::Slabs => {
-                tell("1:", &SLABS);
+                write_all("1:", &SLABS);
                 let bytes = view.cache.dram_bytes;
                 let _ = write!(text, "STAT active_slabs 1\r\nSTAT total_malloced {bytes}\r\n");
             }
@@ -284,7 +284,7 @@ impl Statistics {
     }
 }
 
-/// How many objects there are of which size, rounded up.
+/// The number of objects by size, rounded up.
 fn sizes(state: &State, text: &mut String) {
     let mut sizes = BTreeMap::new();
     let mut cursor = Some(Cursor::default());
@@ -299,12 +299,12 @@ fn sizes(state: &State, text: &mut String) {
     }
 }
 
-/// Each tenant's part of the cache, since the start.
+/// The counters of each tenant, since the start.
 fn tenants(state: &State, text: &mut String) {
     for tenant in state.objects.cache.tenant_stats() {
         for metric in &TENANT_METRICS {
-            let (name, value) = (metric.short_name(), (metric.read)(&tenant));
-            let _ = write!(text, "STAT {}:{name} {value}\r\n", tenant.name);
+            let (key, value) = (metric.key, (metric.read)(&tenant));
+            let _ = write!(text, "STAT {}:{key} {value}\r\n", tenant.name);
         }
     }
 }

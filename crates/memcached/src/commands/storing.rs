@@ -1,4 +1,4 @@
-//! `set` and its like: a value comes under a key, if what is there allows it.
+//! `set` and related commands: store a value, depending on the existing object.
 
 use bytes::{Bytes, BytesMut};
 use tidekv_tiered::{CachedObject, Change, KEY_BYTES_MAX, Object, WouldBlock};
@@ -10,14 +10,14 @@ use crate::protocol::request::{BAD_FORMAT, Mode, value_len};
 use crate::protocol::words::Line;
 use crate::state::counters::Count;
 
-/// The object is out of date, and is served until a new one comes.
+/// The object is stale, and is served until it is replaced.
 pub(crate) const STALE: u8 = 1;
-/// A client has been told to bring a new one.
+/// A client has won the right to replace the object.
 pub(crate) const WON: u8 = 2;
-/// The key came in base64 and goes back so.
+/// The key was sent in base64 and is returned in base64.
 pub(crate) const BINARY_KEY: u8 = 4;
 
-/// A value that is to be stored.
+/// A value to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Store {
     pub(crate) key: Bytes,
@@ -25,11 +25,11 @@ pub(crate) struct Store {
     pub(crate) mode: Mode,
     pub(crate) flags: u32,
     pub(crate) expiry: Expiry,
-    /// The version that must be there; 0 and `None` are any.
+    /// The version that the existing object must have; 0 and `None` for any.
     pub(crate) compare: Option<u64>,
-    /// The version that it gets.
+    /// The new version.
     pub(crate) explicit: Option<u64>,
-    /// It comes over a newer version as well, and is stale then.
+    /// It may also replace a newer version, and is stale then.
     pub(crate) may_be_stale: bool,
     pub(crate) marks: u8,
 }
@@ -41,19 +41,19 @@ pub(crate) struct Set {
     pub(crate) is_quiet: bool,
 }
 
-/// What became of a value.
+/// The outcome of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It is there, with this version.
+    /// Stored, with this version.
     Stored(u64),
     NotStored,
-    /// Another version is there.
+    /// The object has another version.
     Exists,
     NotFound,
 }
 
-/// Reads `set`, `add`, `replace`, `append`, `prepend` and `cas`, and how long the value is that
-/// comes behind.
+/// Parses `set`, `add`, `replace`, `append`, `prepend` and `cas`, and the length of the value that
+/// follows.
 pub(crate) fn read(line: &Line) -> Result<(Set, u32), &'static str> {
     let mode = match line.word(0) {
         b"add" => Mode::Add,
@@ -102,11 +102,11 @@ impl Set {
 }
 
 impl Store {
-    /// Stores the value, if what is there allows it.
+    /// Stores the value, if the existing object allows it.
     pub(crate) fn run(&mut self, execution: &mut Execution<'_>) -> Result<Outcome, WouldBlock> {
         let now_s = execution.state.now_s();
         let outcome = if self.mode == Mode::Set {
-            // Whatever is there.
+            // Unconditionally.
             let object = self.object(execution, now_s);
             let version = object.version;
             execution.state.objects.cache.store(&self.key, object);
@@ -172,10 +172,10 @@ impl Store {
         }
     }
 
-    /// What was there and the value, in one.
+    /// The existing value and the new one, concatenated.
     fn extend(&self, execution: &Execution<'_>, old: &Object) -> (Change, Outcome) {
         let len = old.value.len() + self.value.len();
-        // Whether there is room for it the cache cannot be asked while it asks us.
+        // The cache cannot check the size itself while it calls `decide`.
         if len as u64 > execution.state.objects.cache.object_bytes_max() {
             return (Change::Keep, Outcome::NotStored);
         }
@@ -201,14 +201,13 @@ fn stored(object: Object) -> (Change, Outcome) {
     (Change::Store(object), Outcome::Stored(version))
 }
 
-/// A value that is not taken: it is larger than any object may be, or there was no room for it
-/// until it was whole.
+/// A rejected value: larger than the maximum, or without memory to receive it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refused {
     pub(crate) key: Bytes,
     pub(crate) message: &'static str,
     pub(crate) count: Count,
-    /// What is there must not survive the value that should have come in its place.
+    /// The existing object must not survive the value that should have replaced it.
     pub(crate) removes: bool,
     pub(crate) is_quiet: bool,
 }

@@ -1,7 +1,7 @@
 //! Walks over all objects in DRAM: `lru_crawler metadump` and `mgdump`, `stats cachedump`.
 //!
-//! Guarantees: a walk holds no lock for long, and no more of its reply in memory than a part;
-//! what is there all along is shown once.
+//! Guarantees: a walk holds no lock for long, and only a part of its reply in memory; an object
+//! that exists all the time is returned once.
 
 use std::fmt::Write;
 
@@ -14,28 +14,28 @@ use crate::protocol::numerals::unsigned_32;
 use crate::protocol::request::{BAD_FORMAT, NO_COMMAND};
 use crate::protocol::words::Line;
 
-/// Places that are looked at under one lock.
+/// Slots visited under one lock.
 pub(crate) const PLACES_AT_ONCE: usize = 256;
-/// Classes of sizes that memcached could have. We have the first only.
+/// Size classes that memcached may have. Only the first exists here.
 const CLASSES: u32 = 64;
-/// Most bytes of what `stats cachedump` shows, as in memcached.
+/// Maximum bytes of `stats cachedump`, as in memcached.
 const CACHEDUMP_BYTES_MAX: usize = 2 << 20;
 
-/// How objects are shown.
+/// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
-    /// What is known of each, in a line.
+    /// A line of metadata for each object.
     Metadata,
-    /// A request for each.
+    /// A request for each object.
     Requests,
-    /// As `stats cachedump` does, so many at most.
+    /// The format of `stats cachedump`, at most this many objects.
     Items(u32),
 }
 
 /// A walk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Walk {
-    /// Where it goes on; `None` at its end.
+    /// The position; `None` at the end.
     cursor: Option<Cursor>,
     format: Format,
     shown_bytes: usize,
@@ -104,7 +104,7 @@ impl Walk {
 impl Format {
     fn show(&mut self, text: &mut String, key: &[u8], found: &CachedObject) {
         let object = &found.object;
-        // A `String` takes everything.
+        // Writing to a `String` cannot fail.
         let _ = match self {
             Self::Metadata => writeln!(
                 text,
@@ -131,7 +131,7 @@ impl Format {
     }
 }
 
-/// A key in the way of addresses on the web.
+/// A percent-encoded key.
 fn percent_encoded(key: &[u8]) -> String {
     let mut text = String::with_capacity(key.len());
     for &byte in key {
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_are_read_as_memcached_does() {
+    fn classes_are_parsed_as_in_memcached() {
         let read = |text: &str| {
             let line = Line::new(Bytes::copy_from_slice(text.as_bytes()));
             read_crawler(&line).map(|walk| walk.cursor.is_some())

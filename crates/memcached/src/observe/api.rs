@@ -1,5 +1,5 @@
-//! `/api/stats` of a cache: all that is counted, and what the page draws, as JSON.
-//! `docs/reference/memcached.md` says what each name means.
+//! `/api/stats` of a cache: all counters and the data of the page, as JSON.
+//! `docs/reference/memcached.md` explains each name.
 
 use serde_json::{Map, Value, json};
 use tidekv_observe::history::Ring;
@@ -13,7 +13,7 @@ use crate::observe::times::CacheTimes;
 use crate::state::forecast;
 use crate::state::tenants::TENANT_METRICS;
 
-/// The present, and the history as far as it was made after the sample `since`.
+/// The current counters, and the samples after the sample `since`.
 pub(crate) fn stats(sampler: &Sampler, since: u64) -> Value {
     let state = sampler.state();
     let numbers = metrics::read(state).into_iter();
@@ -22,7 +22,7 @@ pub(crate) fn stats(sampler: &Sampler, since: u64) -> Value {
     let latency = state.latency.summary();
     let devices: Vec<Value> = state.objects.cache.device_stats().iter().map(device).collect();
     let tenants = state.objects.cache.tenant_stats();
-    // Who has all of it for himself is no tenant.
+    // A single tenant, which has the whole cache, is not listed.
     let tenants: Vec<Value> = tenants.iter().filter(|_| tenants.len() > 1).map(tenant).collect();
     let mut stats = json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -46,7 +46,7 @@ pub(crate) fn stats(sampler: &Sampler, since: u64) -> Value {
     });
     let number = sampler.look(|histories| {
         let number = histories.cache.number;
-        // A reader that knows more than there is has known an earlier life of the server.
+        // A higher number is from a previous run of the server.
         let since = if since > number { 0 } else { since };
         stats["history"] = json!({
             "fine": with_devices(&histories.cache.fine, histories, since, |d| &d.fine),
@@ -79,18 +79,17 @@ fn with_devices(
     shown
 }
 
-/// A tenant, under the names of its metrics.
+/// A tenant, with the keys of its metrics.
 fn tenant(stats: &TenantStats) -> Value {
     let figures = TENANT_METRICS.iter();
-    let figures =
-        figures.map(|metric| (metric.short_name().to_owned(), json!((metric.read)(stats))));
+    let figures = figures.map(|metric| (metric.key.to_owned(), json!((metric.read)(stats))));
     let mut shown: Map<String, Value> = figures.collect();
     shown.insert("name".into(), json!(stats.name));
     shown.insert("prefix".into(), json!(String::from_utf8_lossy(&stats.prefix)));
     Value::Object(shown)
 }
 
-/// A flash device, under the names of its metrics.
+/// A flash device, with the names of its metrics.
 fn device(stats: &DeviceStats) -> Value {
     let figures = DEVICE_METRICS.iter().map(|metric| {
         let name = metric.name.trim_start_matches("tidekv_cache_device_");

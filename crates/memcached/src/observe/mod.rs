@@ -1,4 +1,4 @@
-//! What a server shows over HTTP: the page, `/api/stats` and `/metrics`.
+//! HTTP: the page, `/api/stats`, `/metrics` and `/healthz`.
 
 pub(crate) mod times;
 pub(crate) mod fields;

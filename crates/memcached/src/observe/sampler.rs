@@ -1,9 +1,9 @@
-//! Takes a reading of all that a cache and its devices count once a second, and keeps the history.
+//! Reads all counters of a cache and its devices once a second and keeps the history.
 //!
 //! Guarantees:
-//! 1. The history of a cache and those of its devices are of the same seconds.
-//! 2. A device that went out and came back between two readings is seen to have been out.
-//! 3. Some 190 KiB are kept of a cache, and 100 of each device.
+//! 1. The samples of a cache and of its devices cover the same seconds.
+//! 2. A device that left service and returned between two readings is reported as out.
+//! 3. The history takes some 190 KiB for a cache and 100 KiB for each device.
 //!
 //! A reading takes the lock of each shard and of each partition of flash's index once, so it is
 //! done on an I/O thread. Safe to use from all threads.
@@ -22,7 +22,7 @@ use crate::observe::metrics;
 use crate::observe::times::CacheTimes;
 use crate::state::server_state::State;
 
-/// What was seen of a cache lately.
+/// The history of a cache and of its devices.
 #[derive(Debug)]
 pub(crate) struct Histories {
     pub(crate) cache: CacheHistory,
@@ -30,7 +30,7 @@ pub(crate) struct Histories {
     pub(crate) devices: Vec<DeviceHistory>,
 }
 
-/// What the page shows of a cache.
+/// The counters of a cache, now and in the past.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     state: Arc<State>,
@@ -53,12 +53,12 @@ impl Sampler {
         &self.state
     }
 
-    /// What `look` makes of the histories.
+    /// Calls `look` with the histories.
     pub(crate) fn look<R>(&self, look: impl FnOnce(&Histories) -> R) -> R {
         look(&self.histories.lock())
     }
 
-    /// A second after the last time.
+    /// Adds a sample; to be called once a second.
     pub(crate) fn sample(&self) {
         let (cache, devices) = read(&self.state);
         self.histories.lock().add(cache, devices);
@@ -69,8 +69,8 @@ impl Histories {
     fn add(&mut self, cache: Reading<CacheTimes>, devices: Vec<Reading<CacheTimes>>) {
         self.cache.add(cache);
         for (history, mut reading) in self.devices.iter_mut().zip(devices) {
-            let times_out = reading.counter("flash.times_out");
-            let is_new = times_out > history.now.counter("flash.times_out");
+            let outages = reading.counter("flash.outages");
+            let is_new = outages > history.now.counter("flash.outages");
             let out = state_number(tidekv_tiered::DeviceState::Out);
             let state = reading.counters.iter_mut().find(|(name, _)| *name == STATE);
             if let Some((_, state)) = state.filter(|_| is_new) {
@@ -81,7 +81,7 @@ impl Histories {
     }
 }
 
-/// Of the cache, and of each device.
+/// A reading of the cache, and one of each device.
 fn read(state: &State) -> (Reading<CacheTimes>, Vec<Reading<CacheTimes>>) {
     let devices = state.objects.cache.device_stats();
     let mut counters = metrics::read(state);
@@ -105,7 +105,7 @@ fn read(state: &State) -> (Reading<CacheTimes>, Vec<Reading<CacheTimes>>) {
     (cache, devices)
 }
 
-/// A device at the same moment as the cache.
+/// A reading of a device, at the moment of the reading `cache`.
 fn read_device(device: &DeviceStats, cache: &Reading<CacheTimes>) -> Reading<CacheTimes> {
     let counters = FLASH_COUNTERS.iter().map(|(name, read)| (*name, read(device)));
     Reading {

@@ -1,10 +1,10 @@
-//! How long things take of which a cache keeps quantiles.
+//! Latencies of which a cache samples quantiles.
 
 use tidekv_io::LatencyCounts;
 use tidekv_observe::history::Times;
 use tidekv_tiered::ReadTimes;
 
-/// How long things took, since the start.
+/// Latencies since the start.
 #[derive(Debug, Clone)]
 pub(crate) enum CacheTimes {
     /// Requests.

@@ -1,16 +1,16 @@
-//! How long an object is to live, as clients say it.
+//! Expiry times of the protocol.
 //!
-//! 0 is for ever; a negative number not at all; up to thirty days are seconds from now; more is
-//! a second since 1970.
+//! 0 means never; a negative number has already expired; up to thirty days are seconds from now;
+//! more is a second since 1970.
 
 use tidekv_tiered::Deadline;
 
 use crate::protocol::numerals::signed_32;
 
-/// Up to so many seconds count from now.
+/// Up to this many seconds count from now.
 const RELATIVE_S_MAX: i32 = 60 * 60 * 24 * 30;
 
-/// What a client has said.
+/// An expiry time of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Expiry(i32);
 
@@ -19,7 +19,7 @@ impl Expiry {
         signed_32(text).map(Self)
     }
 
-    /// What it means at `now_s`.
+    /// The deadline, at the time `now_s`.
     pub(crate) fn deadline(self, now_s: u32) -> Deadline {
         match u32::try_from(self.0) {
             Ok(0) => Deadline::NEVER,
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_mean_what_memcached_says() {
+    fn times_mean_the_same_as_in_memcached() {
         let deadline =
             |text: &str, now_s| Expiry::parse(text.as_bytes()).unwrap().deadline(now_s).unix_s();
         let now_s = 1_700_000_000;
@@ -50,7 +50,7 @@ mod tests {
         assert_eq!(deadline(&hundred_days.to_string(), now_s), Some(hundred_days));
         assert_eq!(deadline("2147483647", now_s), Some(2_147_483_647));
         assert!(Expiry::parse(b"-1").unwrap().deadline(now_s).has_passed(now_s));
-        // 32 bits of it count.
+        // Its lower 32 bits count.
         assert!(Expiry::parse(b"4294967295").unwrap().deadline(now_s).has_passed(now_s));
         assert_eq!(Expiry::parse(b"x"), None);
     }

@@ -1,7 +1,7 @@
-//! The flags of the meta commands: their list, and the reading of them.
+//! The flags of the meta commands: their list and their parser.
 //!
-//! Guarantees: what memcached 1.6.18 takes is read as it does, and what it refuses is refused
-//! in its words; flags of later versions are read where they say something new.
+//! Guarantees: accepts and rejects the same flags as memcached 1.6.18, with the same errors; also
+//! accepts flags of later versions that add something new.
 
 use base64::Engine;
 use base64::alphabet;
@@ -15,9 +15,9 @@ use crate::protocol::numerals::{unsigned_32, unsigned_64};
 use crate::protocol::request::{Asked, BAD_FORMAT};
 use crate::protocol::words::Line;
 
-/// Words of a meta command, its name and what ends the line included.
+/// Maximum words of a meta command, its name and the line end included.
 const WORDS_MAX: usize = 20;
-/// Bytes of an opaque token, its letter included.
+/// Maximum bytes of an opaque token, its letter included.
 const OPAQUE_BYTES_MAX: usize = 32;
 
 const OPAQUE_TOO_LONG: &str = "CLIENT_ERROR opaque token too long";
@@ -28,12 +28,12 @@ const BAD_TOKEN: &str = "CLIENT_ERROR bad token in command line format";
 #[cfg_attr(not(test), expect(dead_code, reason = "for the documentation, which a test makes"))]
 pub(crate) struct Flag {
     pub(crate) letter: u8,
-    /// What follows the letter; empty when nothing does.
+    /// The token after the letter; empty if there is none.
     pub(crate) token: &'static str,
-    /// The second letters of the commands that heed it; the others take it and do nothing.
+    /// The second letters of the commands that use it; the others accept and ignore it.
     pub(crate) commands: &'static str,
     pub(crate) summary: &'static str,
-    /// Whether memcached has it only after 1.6.18.
+    /// Whether it came to memcached after 1.6.18.
     pub(crate) is_later: bool,
 }
 
@@ -50,34 +50,34 @@ const fn flag(
 #[cfg_attr(not(test), expect(dead_code, reason = "for the documentation, which a test makes"))]
 #[rustfmt::skip]
 pub(crate) static FLAGS: [Flag; 28] = [
-    flag(b'b', "", "gsdae", "The key is base64, of what may be any bytes."),
+    flag(b'b', "", "gsdae", "The key is base64 and may contain any bytes."),
     flag(b'c', "", "gsa", "Returns the version (CAS) of the object."),
-    flag(b'C', "version", "sda", "Does it only if this is the version of the object."),
-    flag(b'D', "number", "a", "What is added or taken away; 1 without it."),
-    Flag { is_later: true, ..flag(b'E', "version", "gsda", "The version that the object gets.") },
+    flag(b'C', "version", "sda", "Succeeds only if the object has this version."),
+    flag(b'D', "number", "a", "The number to add or subtract; 1 by default."),
+    Flag { is_later: true, ..flag(b'E', "version", "gsda", "The new version of the object.") },
     flag(b'f', "", "g", "Returns the client's flags."),
     flag(b'F', "flags", "s", "The client's flags, 32 bits."),
     flag(b'h', "", "g", "Returns whether the object had been fetched before: 0 or 1."),
     flag(b'I', "", "sd", "With md: marks the object as stale instead of removing it. With ms: stores a value of an older version, marked as stale."),
-    flag(b'J', "number", "a", "What an object begins with that `N` makes; 0 without it."),
+    flag(b'J', "number", "a", "The initial number of an object that `N` creates; 0 by default."),
     flag(b'k', "", "gsda", "Returns the key."),
     flag(b'l', "", "g", "Returns the seconds since the object was last fetched."),
     flag(b'L', "token", "", "For proxies; ignored."),
-    flag(b'M', "mode", "sa", "One letter. ms: E adds, A appends, P prepends, R replaces, S sets. ma: I or + adds, D or - takes away."),
-    flag(b'N', "seconds", "ga", "Makes an object where there is none, which lives so long, and lets the client win."),
-    flag(b'O', "token", "gsda", "Comes back as it is, up to 31 bytes."),
+    flag(b'M', "mode", "sa", "One letter. ms: E adds, A appends, P prepends, R replaces, S sets. ma: I or + adds, D or - subtracts."),
+    flag(b'N', "seconds", "ga", "Creates the object with this time to live if it does not exist, and lets the client win."),
+    flag(b'O', "token", "gsda", "Opaque token of up to 31 bytes, returned unchanged."),
     flag(b'P', "token", "", "For proxies; ignored."),
-    flag(b'q', "", "gsda", "No reply to what is usual: mg that finds nothing, the others that succeed."),
-    flag(b'R', "seconds", "g", "Lets the client win if the object has less than this to live."),
+    flag(b'q', "", "gsda", "No reply in the usual case: a miss of mg, success of the others."),
+    flag(b'R', "seconds", "g", "Lets the client win if the remaining time to live is less than this."),
     flag(b's', "", "g", "Returns the length of the value."),
-    flag(b't', "", "ga", "Returns the seconds that the object has left; -1 for ever."),
-    flag(b'T', "seconds", "gsda", "How long the object is to live from now on; md: only with `I`."),
-    flag(b'u', "", "g", "Does not count as fetching."),
+    flag(b't', "", "ga", "Returns the remaining time to live in seconds; -1 if the object does not expire."),
+    flag(b'T', "seconds", "gsda", "The new time to live of the object; md: only with `I`."),
+    flag(b'u', "", "g", "Does not count as an access."),
     flag(b'v', "", "ga", "Returns the value."),
-    flag(b'W', "", "", "In a reply: the client has won, and is the one to bring a new value."),
-    Flag { is_later: true, ..flag(b'x', "", "d", "Removes the value and the client's flags, and leaves the object.") },
+    flag(b'W', "", "", "In a reply: the client has won and should store a new value."),
+    Flag { is_later: true, ..flag(b'x', "", "d", "Removes the value and the client's flags, but keeps the object.") },
     flag(b'X', "", "", "In a reply: the object is stale."),
-    flag(b'Z', "", "", "In a reply: another client has won before."),
+    flag(b'Z', "", "", "In a reply: another client has already won."),
 ];
 
 /// The flags of a request.
@@ -86,7 +86,7 @@ pub(crate) struct Flags {
     pub(crate) has_binary_key: bool,
     pub(crate) wants_value: bool,
     pub(crate) is_quiet: bool,
-    /// Fetching does not count.
+    /// The access does not count.
     pub(crate) is_unseen: bool,
     pub(crate) invalidates: bool,
     pub(crate) drops_value: bool,
@@ -99,11 +99,11 @@ pub(crate) struct Flags {
     pub(crate) explicit: Option<u64>,
     pub(crate) delta: Option<u64>,
     pub(crate) initial: u64,
-    /// Those that make a part of the reply, or change what the next ones say, in their order.
+    /// The flags that add to the reply, or change later ones, in order.
     pub(crate) asked: SmallVec<[Asked; 4]>,
 }
 
-/// The key and the flags of a line, of which the flags start at the word `first`.
+/// Parses the key and the flags of a line; the flags start at the word `first`.
 pub(crate) fn read(line: &Line, first: usize) -> Result<(Bytes, Flags), &'static str> {
     let mut flags = Flags::default();
     let mut seen = [false; 128];
@@ -114,7 +114,7 @@ pub(crate) fn read(line: &Line, first: usize) -> Result<(Bytes, Flags), &'static
         if letter >= 127 || std::mem::replace(&mut seen[usize::from(letter)], true) {
             return Err("CLIENT_ERROR duplicate flag");
         }
-        // The last one that is wrong is told of.
+        // The error of the last invalid flag is returned.
         match flags.read(letter, word) {
             Ok(()) => {}
             Err(Wrong::Flag) => return Err("CLIENT_ERROR invalid flag"),
@@ -137,7 +137,7 @@ pub(crate) fn read(line: &Line, first: usize) -> Result<(Bytes, Flags), &'static
     }
 }
 
-/// The same for a command that tells no more of what is wrong.
+/// Like [`read`], with the general errors of some commands.
 pub(crate) fn read_simply(line: &Line) -> Result<(Bytes, Flags), &'static str> {
     check(line, "CLIENT_ERROR options flags too long")?;
     read(line, 2).map_err(|message| match message {
@@ -146,7 +146,7 @@ pub(crate) fn read_simply(line: &Line) -> Result<(Bytes, Flags), &'static str> {
     })
 }
 
-/// What all meta commands want of their lines.
+/// The checks of all meta commands.
 pub(crate) fn check(line: &Line, too_many: &'static str) -> Result<(), &'static str> {
     if line.word(1).len() > KEY_BYTES_MAX {
         return Err(BAD_FORMAT);
@@ -193,7 +193,7 @@ impl Flags {
     }
 }
 
-/// What stands in base64; bytes that are no part of it are passed over, as memcached does.
+/// Decodes base64; skips other bytes, as in memcached.
 pub(crate) fn decode(text: &[u8]) -> Option<Bytes> {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=".contains(byte);
     let clean: SmallVec<[u8; KEY_BYTES_MAX]> = text.iter().copied().filter(is_part).collect();
@@ -206,7 +206,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     BASE64.encode(bytes)
 }
 
-/// Bits that are left over at the end may be anything.
+/// Trailing bits may be set.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_read_with_their_tokens() {
+    fn flags_are_parsed_with_their_tokens() {
         let (key, found) = flags("mg YWJj b v q T60 N30 R5 C7 Oabc k t").unwrap();
         assert_eq!(key, "abc");
         assert!(found.has_binary_key && found.wants_value && found.is_quiet);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_in_memcached_words() {
+    fn invalid_flags_get_the_errors_of_memcached() {
         for (text, error) in [
             ("mg a s s", "CLIENT_ERROR duplicate flag"),
             ("mg a \u{fe}", "CLIENT_ERROR duplicate flag"),
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn every_letter_stands_in_the_list_or_is_refused() {
+    fn every_letter_is_in_the_list_or_rejected() {
         for letter in 33..127_u8 {
             let text = format!("mg a {}1", char::from(letter));
             let is_known =

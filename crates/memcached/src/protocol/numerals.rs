@@ -1,24 +1,24 @@
-//! Numbers as memcached reads them, which is how C does.
+//! Numbers parsed as in memcached, which uses C's functions.
 //!
-//! Guarantees: what memcached takes is taken, with the same result, and nothing else: space in
-//! front, a sign, digits, and then the end or a space with anything behind it. A number of 32
-//! bits is cut out of one of 64. A negative number where none should be is refused only if it
-//! is not so negative that it comes round to a small positive one.
+//! Guarantees: accepts exactly the numbers that memcached accepts, with the same result: leading
+//! space, a sign, digits, and then the end or a space followed by anything. A number of 32 bits is
+//! truncated from one of 64. A negative unsigned number is rejected unless it wraps around to a
+//! small positive one.
 
-/// A number that may be negative, of which the lower 32 bits count.
+/// A signed number, truncated to 32 bits.
 pub(crate) fn signed_32(text: &[u8]) -> Option<i32> {
     let (is_negative, magnitude) = scan(text)?;
     let number = if is_negative { -magnitude } else { magnitude };
     i64::try_from(number).ok().map(|number| number as i32)
 }
 
-/// A number that may be negative.
+/// A signed number.
 pub(crate) fn signed_64(text: &[u8]) -> Option<i64> {
     let (is_negative, magnitude) = scan(text)?;
     i64::try_from(if is_negative { -magnitude } else { magnitude }).ok()
 }
 
-/// A number, of which the lower 32 bits count.
+/// An unsigned number, truncated to 32 bits.
 pub(crate) fn unsigned_32(text: &[u8]) -> Option<u32> {
     unsigned_64(text).map(|number| number as u32)
 }
@@ -32,7 +32,7 @@ pub(crate) fn unsigned_64(text: &[u8]) -> Option<u64> {
     (number as i64 >= 0 || !has_minus()).then_some(number)
 }
 
-/// The sign and the digits, as far as 64 bits and one more go.
+/// The sign and the digits, saturating beyond 64 bits.
 fn scan(text: &[u8]) -> Option<(bool, i128)> {
     let start = text.iter().position(|&byte| !is_space(byte))?;
     let (is_negative, digits) = match text[start] {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_as_c_does() {
+    fn numbers_are_parsed_as_in_c() {
         for (text, number) in [
             ("0", Some(0)),
             ("007", Some(7)),
@@ -97,7 +97,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(text: Vec<u8>) {
+        fn any_bytes_are_parsed_or_rejected(text: Vec<u8>) {
             let (signed, unsigned) = (signed_64(&text), unsigned_64(&text));
             if let (Some(signed), Some(unsigned)) = (signed, unsigned) {
                 proptest::prop_assert!(signed as u64 == unsigned);

@@ -1,13 +1,12 @@
 //! A line of a request, and its words.
 //!
-//! Guarantees: words are what stands between spaces, and nothing else is a space; a line ends
-//! before its first zero byte, as C has it; of a line with very many words the first few are
-//! words and the rest is left.
+//! Guarantees: words are separated by spaces, and no other byte is a space; a line ends before its
+//! first zero byte, as in C; of a line with many words only the first ones are split.
 
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-/// Most words of a line that are told apart.
+/// Maximum words that are split.
 pub(crate) const WORDS_MAX: usize = 23;
 
 /// A line without its end.
@@ -37,12 +36,12 @@ impl Line {
         Self { bytes, words }
     }
 
-    /// How many words there are.
+    /// Number of words.
     pub(crate) fn len(&self) -> usize {
         self.words.len()
     }
 
-    /// A word; empty when there are not so many.
+    /// A word; empty if there is none at `index`.
     pub(crate) fn word(&self, index: usize) -> &[u8] {
         match self.words.get(index) {
             Some(&(start, end)) => &self.bytes[start as usize..end as usize],
@@ -50,7 +49,7 @@ impl Line {
         }
     }
 
-    /// The same as bytes that may outlive the line.
+    /// A word as bytes that may outlive the line.
     pub(crate) fn owned_word(&self, index: usize) -> Bytes {
         self.bytes.slice_ref(self.word(index))
     }
@@ -60,7 +59,7 @@ impl Line {
         self.word(self.words.len().saturating_sub(1))
     }
 
-    /// Whether the client wants no reply: its last word says so.
+    /// Whether the last word is `noreply`.
     pub(crate) fn is_quiet(&self) -> bool {
         self.last_word() == b"noreply"
     }
@@ -90,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn words_stand_between_spaces() {
+    fn words_are_separated_by_spaces() {
         assert_eq!(words(b"get  a b "), [&b"get"[..], b"a", b"b"]);
         assert_eq!(words(b"\tget\r a"), [&b"\tget\r"[..], b"a"]);
         assert_eq!(words(b"get a\0b c"), [&b"get"[..], b"a"]);
@@ -100,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_can_be_had() {
+    fn the_rest_of_a_line_is_available() {
         let line = Line::new(Bytes::from("x ".repeat(100)));
         assert_eq!(line.len(), WORDS_MAX);
         assert_eq!(words_of(&line.rest_from(1)).count(), 99);

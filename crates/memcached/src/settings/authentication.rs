@@ -1,24 +1,24 @@
-//! Users and passwords, from a file as memcached's `-Y` has it: a line for each, with a colon
-//! between the two.
+//! Users and passwords, from a file in the format of memcached's `-Y`: one `user:password` per
+//! line.
 //!
-//! Guarantees: every user is compared, and comparing takes the same time whatever the guess
-//! is; nothing of it shows in debug output.
+//! Guarantees: a guess is compared with every user, in the same time for any guess; passwords do
+//! not appear in debug output.
 
 use tidekv_net::error::{Error, Result};
 use tidekv_net::password::{PASSWORD_BYTES_MAX, Password};
 
-/// Everybody who is known.
+/// All users.
 #[derive(Debug, Clone)]
 pub struct Users {
     known: Vec<(Password, Password)>,
 }
 
 impl Users {
-    /// Reads the text of a file.
+    /// Parses the text of a file.
     ///
     /// # Errors
     ///
-    /// When it names nobody, or a line is not `user:password`.
+    /// If it has no user, or a line is not `user:password`.
     pub fn parse(text: &str) -> Result<Self> {
         let mut known = Vec::new();
         for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
@@ -36,14 +36,14 @@ impl Users {
             })?);
         }
         if known.is_empty() {
-            return Err(Error::invalid("there is no user:password"));
+            return Err(Error::invalid("the file contains no user:password line"));
         }
         Ok(Self { known })
     }
 
     /// Whether `password` is that of `user`.
     pub(crate) fn know(&self, user: &[u8], password: &[u8]) -> bool {
-        // All are looked at, so that the time tells nothing.
+        // Compares with all users, so that the time reveals nothing.
         self.known.iter().fold(false, |is_known, (name, secret)| {
             is_known | (name.matches(user) & secret.matches(password))
         })
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_user_with_its_own_password_is_known() {
+    fn a_user_needs_its_own_password() {
         let users = Users::parse("foo:bar\n\nbaz:qu:ux\r\n").unwrap();
         assert!(users.know(b"foo", b"bar"));
         assert!(users.know(b"baz", b"qu:ux"));
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_makes_no_sense_is_refused() {
+    fn an_invalid_file_is_rejected() {
         for text in ["", "\n", "foo", "foo:", ":bar", "foo:bar\nfoo bar:x", "a:b c"] {
             assert!(Users::parse(text).is_err(), "{text:?}");
         }

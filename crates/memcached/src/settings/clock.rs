@@ -1,7 +1,6 @@
-//! A clock that can be stopped and moved, for tests of what expires: the command `debugtime`.
+//! A clock that can be stopped and moved, for tests of expiry: the command `debugtime`.
 //!
-//! Safe to use from all threads. Only the time of day is moved; what measures how long
-//! something took does not notice.
+//! Safe to use from all threads. Only the time of day changes; the monotonic clock does not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -12,35 +11,35 @@ use tidekv_io::Clock;
 /// The clock runs.
 const RUNNING: u64 = u64::MAX;
 
-/// A clock that stands beside another one.
+/// A clock with an offset to another one.
 #[derive(Debug)]
 pub struct OffsetClock {
     inner: Arc<dyn Clock>,
     offset_ms: AtomicI64,
-    /// When it was stopped, by the other clock.
+    /// The time of the other clock when it was stopped.
     stopped_ms: AtomicU64,
 }
 
 impl OffsetClock {
-    /// A clock that agrees with `inner` so far.
+    /// A clock that initially agrees with `inner`.
     pub fn new(inner: Arc<dyn Clock>) -> Self {
         Self { inner, offset_ms: AtomicI64::new(0), stopped_ms: AtomicU64::new(RUNNING) }
     }
 
-    /// Moves it on, or back.
+    /// Moves the clock forwards or backwards.
     pub fn shift_s(&self, seconds: i64) {
         self.offset_ms.fetch_add(seconds.saturating_mul(1000), Ordering::Relaxed);
     }
 
-    /// Lets it stand still.
+    /// Stops the clock.
     pub fn stop(&self) {
         let now_ms = self.inner.unix_ms();
-        // One that stands already keeps its time.
+        // A stopped clock keeps its time.
         let _ =
             self.stopped_ms.compare_exchange(RUNNING, now_ms, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Lets it run again, with the time that it has missed.
+    /// Resumes the clock at the current time.
     pub fn resume(&self) {
         self.stopped_ms.store(RUNNING, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! The settings of a server: its options, its users, its clock and how it changes its sizes.
+//! The settings of a server: options, users, clock, and automatic resizing.
 
 pub(crate) mod authentication;
 pub(crate) mod clock;

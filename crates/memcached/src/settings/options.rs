@@ -1,5 +1,5 @@
-//! The settings of a cache's server: plain data. What is not here is a named constant with a
-//! reason where it is used; what concerns memory and flash is set up with the cache.
+//! The settings of a cache's server: plain data. Everything else is a named constant where it is
+//! used; memory and flash are options of the cache.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,44 +10,44 @@ use crate::settings::authentication::Users;
 use crate::settings::clock::OffsetClock;
 use crate::settings::sizes::ElasticOptions;
 
-/// The port when an address names none.
+/// The default port.
 pub const DEFAULT_CACHE_PORT: u16 = 11211;
 
 /// The settings of a cache's server.
 #[derive(Debug, Clone)]
 pub struct CacheServerOptions {
-    /// Where to listen. With [`CacheServerOptions::tls`] all TCP addresses speak TLS and
-    /// nothing else.
+    /// Listen addresses. With [`CacheServerOptions::tls`] all TCP addresses use TLS only.
     pub listen: Vec<Address>,
-    /// Where to show the page and metrics: a host and a port. `None`: nowhere.
+    /// The HTTP address of the page and the metrics: a host and a port. `None`: no HTTP.
     pub http: Option<Address>,
-    /// Who clients must be one of; `None`: anybody.
+    /// The users as which clients must authenticate; `None`: no authentication.
     pub users: Option<Users>,
-    /// Encrypts connections over TCP.
+    /// TLS for TCP connections; `None`: no TLS.
     pub tls: Option<TlsFiles>,
-    /// Connections at once; one more is told so and closed. Default 10 000.
+    /// Connection limit; a connection over it gets an error and is closed. Default 10 000.
     pub connections_max: usize,
-    /// Closes a connection that has sent nothing for so long. Default: never.
+    /// Idle timeout of connections. Default: none.
     pub idle_timeout: Option<Duration>,
-    /// Closes a connection that takes none of its replies for so long. Default 60 s.
+    /// Closes a connection whose client has read no reply for this long. Default 60 s.
     pub write_timeout: Duration,
-    /// Most bytes of incomplete requests over all connections; default 256 MiB. Requests of
-    /// up to 64 KiB are not counted. Raised to what the largest object needs.
+    /// Maximum bytes of incomplete requests over all connections; default 256 MiB. Requests of up
+    /// to 64 KiB are not counted. At least the size of the largest object.
     pub buffered_bytes_max: usize,
     /// The clock of the cache, if clients may move it (`debugtime`).
     pub clock: Option<Arc<OffsetClock>>,
-    /// What `shutdown` does; `None`: it is refused.
+    /// Called by the command `shutdown`; `None`: the command is rejected.
     pub on_shutdown: Option<fn()>,
-    /// Threads for requests that take long, and that wait for flash where the system cannot read
-    /// without. Default 16.
+    /// I/O threads, for long requests, and for flash reads if the system has no asynchronous reads.
+    /// Default 16.
     pub io_threads: usize,
-    /// Threads that serve connections. Default: as many as processors, for none of them waits.
+    /// Event-loop threads, which serve connections. Default: the number of processors, because none
+    /// of them blocks.
     pub event_loops: Option<usize>,
-    /// How long a window is of which miss-ratio curves are made; `None`: none are. Default 60 s.
+    /// Window of the miss-ratio curves; `None`: no curves. Default 60 s.
     pub profile_window: Option<Duration>,
-    /// Changes the sizes of the cache after each such window; `None`: they stay. Needs windows.
+    /// Automatic resizing after each window; `None`: fixed sizes. Needs curves.
     pub elastic: Option<ElasticOptions>,
-    /// Starts on a public address even if anybody may use it.
+    /// Allows a public address without authentication.
     pub insecure: bool,
 }
 

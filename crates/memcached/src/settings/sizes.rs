@@ -1,39 +1,39 @@
-//! What a cache that changes its sizes by itself is to keep, and what has come of it.
+//! Goals of automatic resizing, and its last results.
 
 use tidekv_plan::{LatencyOverrides, Prices};
 
-/// What a cache that changes its sizes by itself is to keep.
+/// The goal of automatic resizing.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ElasticGoal {
-    /// Mean latencies in microseconds, for as little money as can be: of all tenants, and of some by name.
+    /// Mean latencies in microseconds at the least cost: for all tenants, and for some by name.
     Latency {
-        /// Of those who are not named.
+        /// For tenants that are not named.
         all: Option<f64>,
-        /// Of those who are.
+        /// For named tenants.
         of: Vec<(String, f64)>,
     },
-    /// A cost, and to be as fast as can be for it.
+    /// The lowest latency at this cost.
     Cost(f64),
 }
 
-/// How a cache changes its sizes by itself.
+/// Options of automatic resizing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ElasticOptions {
-    /// What it is to keep.
+    /// The goal.
     pub goal: ElasticGoal,
-    /// What DRAM and flash cost.
+    /// The prices of DRAM and flash.
     pub prices: Prices,
-    /// How long requests take, as far as it is known; what is not is measured.
+    /// Known latencies; the others are measured.
     pub latencies: LatencyOverrides,
 }
 
-/// What has come of it so far.
+/// The results of automatic resizing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Report {
-    /// How often sizes have changed.
+    /// Number of resizes.
     pub(crate) resizes: u64,
-    /// What was decided last, and why.
+    /// The last decision, with its reason.
     pub(crate) last: String,
-    /// When.
+    /// The time of the last decision.
     pub(crate) unix_ms: u64,
 }

@@ -1,8 +1,8 @@
-//! What the server of a cache counts. What the cache itself counts is in its own statistics.
+//! The counters of a cache's server. The cache has statistics of its own.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A thing that is counted.
+/// A counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Count {
     Connections,
@@ -33,15 +33,15 @@ pub(crate) enum Count {
     BytesRead,
     BytesWritten,
     Requests,
-    /// Of the requests, those that went to an I/O thread.
+    /// Requests that went to an I/O thread.
     Offloaded,
     Panics,
 }
 
-/// As many as there are.
+/// Number of counters.
 const COUNTS: usize = Count::Panics as usize + 1;
 
-/// All counts, as they grow.
+/// All counters.
 #[derive(Debug, Default)]
 pub(crate) struct Counters([AtomicU64; COUNTS]);
 
@@ -50,13 +50,13 @@ impl Counters {
         self.0[count as usize].fetch_add(number as u64, Ordering::Relaxed);
     }
 
-    /// All of them now.
+    /// The values of all counters.
     pub(crate) fn all(&self) -> Counts {
         Counts(self.0.each_ref().map(|count| count.load(Ordering::Relaxed)))
     }
 }
 
-/// All counts, at some moment.
+/// The values of all counters at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Counts([u64; COUNTS]);
 
@@ -71,7 +71,7 @@ impl Counts {
         self.0[count as usize]
     }
 
-    /// Takes away what there was before.
+    /// Subtracts earlier values.
     pub(crate) fn subtract(&mut self, before: &Self) {
         for (now, before) in self.0.iter_mut().zip(before.0) {
             *now = now.saturating_sub(before);

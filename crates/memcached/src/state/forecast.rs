@@ -1,8 +1,8 @@
-//! What caches of other sizes would miss, as it is told: in `stats mrc`, in `/metrics` and in
+//! Miss-ratio curves of tenants, and their output: in `stats mrc`, in `/metrics` and in
 //! `/api/stats`.
 //!
-//! Each tenant has a curve of its last window, or of the one that runs where that is the first; none
-//! where nothing was asked for.
+//! Each tenant has a curve of its last window, or of the current one if that is the first; none
+//! without requests.
 
 use std::fmt::Write;
 
@@ -14,13 +14,13 @@ use tidekv_observe::prometheus;
 use crate::state::profiling;
 use crate::state::server_state::State;
 
-/// The metric.
+/// Name and help of the metric.
 pub(crate) const METRIC: (&str, &str) = (
     "tidekv_cache_tenant_predicted_miss_ratio",
-    "What a cache of so many bytes of DRAM and flash together would have missed of the tenant's requests in the last window, by their reuse distances.",
+    "Miss ratio of the tenant's requests in the last window with a cache of this size, DRAM and flash together, estimated from reuse distances.",
 );
 
-/// Those of whom something is known.
+/// The curves of all tenants that have one.
 fn forecasts(state: &State) -> Vec<Shown> {
     let Some(curves) = &state.curves else { return Vec::new() };
     let tenants = state.objects.cache.tenant_stats().into_iter().enumerate();
@@ -35,8 +35,8 @@ fn forecasts(state: &State) -> Vec<Shown> {
     tenants.filter_map(of).collect()
 }
 
-/// The median of all requests, in microseconds, and how long flash takes: lately, where windows of curves have ended.
-/// Each is none where nothing was measured.
+/// The median latency of all requests, in microseconds, and the flash latency: the recent one, if
+/// windows of curves have ended. Each is none if nothing was measured.
 pub(crate) fn latencies(state: &State) -> (Option<f64>, Option<FlashTime>) {
     let requests = state.latency.summary();
     let median_us = (requests.count > 0).then(|| requests.p50_ns as f64 / 1e3);

@@ -1,5 +1,5 @@
-//! What all connections of a server share: the cache, counters, curves of its requests, and what is
-//! read from flash for a connection.
+//! The state shared by all connections of a server: the cache, counters and curves; and the
+//! prefetched flash reads of a connection.
 
 pub(crate) mod counters;
 pub(crate) mod objects;

@@ -1,11 +1,11 @@
-//! The cache, as commands reach it: from memory alone, with what has been read from flash for them,
-//! or from where flash may be waited for.
+//! The cache as commands access it: from memory alone, with prefetched flash reads, or with
+//! permission to wait for flash.
 //!
-//! Tests can make a key cold: memory does not know it then, as if it were on flash.
+//! Tests can make a key cold: memory then misses it, as if it were on flash.
 
 use tidekv_tiered::{Cache, CachedObject, Change, Lookup, PendingRead, WouldBlock};
 
-/// The cache, and how far one may go for an answer.
+/// The cache, with the permission to wait.
 #[derive(Debug)]
 pub(crate) struct Objects {
     pub(crate) cache: Cache,
@@ -13,7 +13,7 @@ pub(crate) struct Objects {
     pub(crate) cold: Cold,
 }
 
-/// Which keys are cold; and what happens when one of them is waited for.
+/// Whether keys are cold, and the effect of waiting for one.
 #[cfg(test)]
 #[derive(Default)]
 pub(crate) struct Cold(pub(crate) Option<fn(key: &[u8], is_waiting: bool) -> bool>);
@@ -34,18 +34,18 @@ impl Objects {
         }
     }
 
-    /// The object under `key`, which counts as fetched. `recall` is what has been read for it, if
-    /// anything has.
+    /// The object of `key`; counts as an access. `pending` is its prefetched flash read, if there is
+    /// one.
     pub(crate) fn get(
         &self,
         key: &[u8],
         may_wait: bool,
-        recall: Option<PendingRead>,
+        pending: Option<PendingRead>,
     ) -> Result<Option<CachedObject>, WouldBlock> {
         self.check(key, may_wait)?;
-        if let Some(recall) = recall {
+        if let Some(pending) = pending {
             let fetch = |found: Option<&CachedObject>| (Change::Fetch, found.cloned());
-            if let Ok(found) = self.cache.finish_update(recall, fetch) {
+            if let Ok(found) = self.cache.finish_update(pending, fetch) {
                 return Ok(found);
             }
         }
@@ -59,18 +59,18 @@ impl Objects {
         }
     }
 
-    /// Shows `decide` what is under `key`, and does what it says, in one step. `recall` as in
-    /// [`Objects::get`].
+    /// Passes the object of `key` to `decide`, and applies the change that it returns, atomically.
+    /// `pending` as in [`Objects::get`].
     pub(crate) fn change<R>(
         &self,
         key: &[u8],
         may_wait: bool,
-        recall: Option<PendingRead>,
+        pending: Option<PendingRead>,
         mut decide: impl FnMut(Option<&CachedObject>) -> (Change, R),
     ) -> Result<R, WouldBlock> {
         self.check(key, may_wait)?;
-        if let Some(recall) = recall
-            && let Ok(result) = self.cache.finish_update(recall, &mut decide)
+        if let Some(pending) = pending
+            && let Ok(result) = self.cache.finish_update(pending, &mut decide)
         {
             return Ok(result);
         }

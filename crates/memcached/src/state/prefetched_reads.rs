@@ -1,15 +1,16 @@
-//! What is read from flash for the requests of a connection before they run.
+//! Flash reads for the requests of a connection, done before the requests are executed.
 //!
-//! Where a request waits for flash, so may those that come behind it, and the other keys that it
-//! asks for: they are read at once, and many keys take hardly longer than one.
+//! If a request waits for flash, so may the following ones, and its other keys: they are read
+//! together, and many keys take hardly longer than one.
 //!
 //! Guarantees:
-//! 1. Requests run in their order, and what happens to a key meanwhile counts: a recall says so
-//!    itself ([`Cache::finish_update`]), and then the key is read again.
-//! 2. As many are read as their replies are about sent together, by the size of those before, and
-//!    at most [`AT_ONCE_MAX`]. Each has a permit, until its request runs or the client is waited for.
-//! 3. Nobody waits for what only comes behind: where there are no permits, it is read in its turn.
-//!    Who waits for a permit holds none.
+//! 1. Requests are executed in order, and concurrent changes of a key are respected: a pending read
+//!    detects them ([`Cache::finish_update`]), and the key is read again.
+//! 2. The number of reads is that of replies sent together, estimated from earlier sizes, and at
+//!    most [`AT_ONCE_MAX`]. Each holds a permit, until its request is executed or the connection
+//!    waits for the client.
+//! 3. No request waits for the read of a later one: without permits, that is read in its turn. A
+//!    connection that waits for a permit holds none.
 
 use std::cell::RefCell;
 
@@ -18,31 +19,31 @@ use tidekv_net::reads::Reads;
 use tidekv_tiered::{Cache, PendingRead};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// Keys that are read at once.
+/// Maximum keys read together.
 const AT_ONCE_MAX: usize = 16;
-/// Before the size of objects is known.
+/// The number before the size of objects is known.
 const DEFAULT_AT_ONCE: usize = 4;
-/// Keys that are looked at for those that flash may have.
+/// Maximum keys checked for being on flash.
 const LOOKED_AT_MAX: usize = 4 * AT_ONCE_MAX;
-/// What is read at once is to fill about so many bytes.
+/// Target size of the values read together.
 const AT_ONCE_BYTES: usize = 256 << 10;
-/// A key of which something is changed so often in a row while it is read is left to a thread, which
-/// tries until it succeeds.
+/// A key that changes this many times in a row while it is read is left to a thread, which retries
+/// until it succeeds.
 const TRIES_MAX: u32 = 8;
 
-/// The recalls of a connection.
+/// The prefetched reads of a connection.
 #[derive(Debug)]
 pub(crate) struct PrefetchedReads {
     ready: RefCell<Vec<Ready>>,
     at_once: usize,
-    /// The key that was waited for last, and how often in a row.
+    /// The last key that was waited for, and how often in a row.
     last: Box<[u8]>,
     tries: u32,
 }
 
 #[derive(Debug)]
 struct Ready {
-    recall: PendingRead,
+    pending: PendingRead,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -53,25 +54,25 @@ impl Default for PrefetchedReads {
 }
 
 impl PrefetchedReads {
-    /// What has been read for `key`, if anything has.
+    /// The prefetched read of `key`, if there is one.
     pub(crate) fn take(&self, key: &[u8]) -> Option<PendingRead> {
         let mut ready = self.ready.borrow_mut();
-        let place = ready.iter().position(|ready| ready.recall.key() == key)?;
-        Some(ready.swap_remove(place).recall)
+        let place = ready.iter().position(|ready| ready.pending.key() == key)?;
+        Some(ready.swap_remove(place).pending)
     }
 
-    /// A request is done.
+    /// Records that a request is done.
     pub(crate) fn has_advanced(&mut self) {
         self.tries = 0;
     }
 
-    /// Lets go of what has been read and not asked for.
+    /// Drops unused reads.
     pub(crate) fn clear(&mut self) {
         *self.ready.get_mut() = Vec::new();
     }
 
-    /// Reads what is under `key`, and what comes `behind` it as far as only flash may have it; false
-    /// where a thread must do that.
+    /// Reads `key`, and those of the keys `behind` it that only flash may have; returns false if a
+    /// thread must do that.
     pub(crate) async fn read<'k>(
         &mut self,
         cache: &Cache,
@@ -85,17 +86,17 @@ impl PrefetchedReads {
         }
         let permit = match reads.try_permit() {
             Some(permit) => permit,
-            // Else all permits could be held by connections that wait for one.
+            // Otherwise connections that wait for a permit could hold all of them.
             None => {
                 self.clear();
                 reads.permit().await
             }
         };
-        let Some(recall) = cache.begin_read(&key) else { return false };
+        let Some(pending) = cache.begin_read(&key) else { return false };
         let ready = self.ready.get_mut();
-        let mut begun = vec![Ready { recall, _permit: permit }];
+        let mut begun = vec![Ready { pending, _permit: permit }];
         for key in behind.take(LOOKED_AT_MAX) {
-            let is_known = |ready: &Ready| ready.recall.key() == key;
+            let is_known = |ready: &Ready| ready.pending.key() == key;
             if ready.len() + begun.len() >= self.at_once {
                 break;
             }
@@ -103,8 +104,8 @@ impl PrefetchedReads {
                 continue;
             }
             let Some(permit) = reads.try_permit() else { break };
-            let Some(recall) = cache.begin_read(key) else { break };
-            begun.push(Ready { recall, _permit: permit });
+            let Some(pending) = cache.begin_read(key) else { break };
+            begun.push(Ready { pending, _permit: permit });
         }
         let ended = join_all(begun.into_iter().map(|begun| bring(reads, begun))).await;
         let bytes: usize = ended.iter().map(|(_, bytes)| bytes).sum();
@@ -116,10 +117,10 @@ impl PrefetchedReads {
     }
 }
 
-/// Brings a recall to its end; how many bytes were read for it.
+/// Completes a pending read; returns the number of bytes read.
 async fn bring(reads: &Reads, mut begun: Ready) -> (Ready, usize) {
     let (mut read, mut bytes) = (None, 0);
-    while let Some(request) = begun.recall.step(read) {
+    while let Some(request) = begun.pending.step(read) {
         bytes += request.len;
         read = Some(reads.read(request).await);
     }

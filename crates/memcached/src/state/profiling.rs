@@ -1,5 +1,5 @@
-//! Curves of what clients ask a cache for: the cache says what is done to its keys, and a thread
-//! makes curves of it.
+//! Miss-ratio curves of a cache: the cache reports accesses to its keys, and a thread computes the
+//! curves.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -10,20 +10,20 @@ use tidekv_observe::curves::{self, AccessKind, Curves, Source, TimeSum};
 use tidekv_tiered::{Access, AccessObserver, Cache, Deadline, ReadTimes};
 use tokio::sync::watch::Receiver;
 
-/// Hands in what a cache says.
+/// Records the accesses that a cache reports.
 #[derive(Debug)]
 struct ProfilingObserver(Arc<Curves>);
 
 impl AccessObserver for ProfilingObserver {
     fn on_access(&self, tenant: usize, hash: u64, now_s: u32, sight: Access) {
         let left_ms = |deadline: Deadline| Some(u64::from(deadline.remaining_s(now_s)?) * 1_000);
-        let deed = match sight {
+        let kind = match sight {
             Access::Hit { bytes, deadline } => AccessKind::Hit(bytes, left_ms(deadline)),
             Access::Miss => AccessKind::Miss,
             Access::Stored { bytes, deadline } => AccessKind::Store(bytes, left_ms(deadline)),
             Access::Removed => AccessKind::Remove,
         };
-        self.0.record(tenant, hash, deed, || u64::from(now_s) * 1_000);
+        self.0.record(tenant, hash, kind, || u64::from(now_s) * 1_000);
     }
 
     fn on_clear(&self, tenant: usize) {
@@ -31,7 +31,7 @@ impl AccessObserver for ProfilingObserver {
     }
 }
 
-/// A cache as curves see it.
+/// A cache as the source of curves.
 struct Profiled(Cache);
 
 impl Source for Profiled {
@@ -53,17 +53,17 @@ impl Source for Profiled {
     }
 }
 
-/// Lookups of a cache that have read flash, and how long that took.
+/// Number and total time of a cache's lookups that read flash.
 pub(crate) fn flash_reads(cache: &Cache) -> TimeSum {
     let mut times = ReadTimes::default();
     cache.device_stats().iter().for_each(|device| times.add(&device.read_times));
     TimeSum { count: times.count(), sum_ns: times.sum_ns() }
 }
 
-/// Begins to make curves of a cache, until `stopped` turns true.
+/// Starts the thread that computes the curves of a cache, until `stopped` becomes true.
 ///
 /// # Errors
-/// When there can be no more threads.
+/// If no thread can be started.
 pub(crate) fn start(
     cache: &Cache,
     window: Duration,

@@ -1,5 +1,4 @@
-//! What all connections of a cache's server share. Everything in it may be used from any
-//! thread.
+//! The state shared by all connections of a cache's server. All of it may be used from any thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,7 +18,7 @@ use crate::settings::sizes::Report;
 use crate::state::counters::{Counters, Counts};
 use crate::state::objects::Objects;
 
-/// What there was when `stats reset` was said last.
+/// The counters at the last `stats reset`.
 #[derive(Debug, Default)]
 pub(crate) struct Baseline {
     pub(crate) counts: Counts,
@@ -31,27 +30,27 @@ pub(crate) struct Baseline {
 pub(crate) struct State {
     pub(crate) objects: Objects,
     pub(crate) options: CacheServerOptions,
-    /// Where it really listens.
+    /// The bound addresses.
     pub(crate) addresses: Vec<Address>,
     pub(crate) clients: Arc<Clients>,
     pub(crate) budget: Budget,
     pub(crate) counters: Counters,
-    /// From the moment when requests were complete until their replies were made; those that
-    /// came in one piece are measured together.
+    /// Time from complete requests to their replies; requests received together are measured
+    /// together.
     pub(crate) latency: Histogram,
     pub(crate) started_s: u32,
-    /// What `stats` counts from.
+    /// The baseline of `stats`.
     pub(crate) baseline: Mutex<Baseline>,
-    /// Threads that serve connections.
+    /// Number of event-loop threads.
     pub(crate) event_loops: usize,
-    /// How flash is read.
+    /// Asynchronous flash reads.
     pub(crate) reads: Reads,
-    /// What caches of other sizes would miss, if that is looked at.
+    /// Miss-ratio curves, if they are on.
     pub(crate) curves: Option<Arc<Curves>>,
-    /// What has come of changing sizes, if they do.
+    /// The results of automatic resizing, if it is on.
     pub(crate) sizes: Option<Mutex<Report>>,
     clock: SystemClock,
-    /// What clients have set it to; nothing follows from it.
+    /// Set by clients; has no effect.
     verbosity: AtomicU32,
 }
 
@@ -64,7 +63,7 @@ impl State {
         curves: Option<Arc<Curves>>,
     ) -> Self {
         let largest = usize::try_from(cache.object_bytes_max()).unwrap_or(usize::MAX);
-        // A request that is within its own bound must fit.
+        // A request within its own limit must fit.
         let least = largest.saturating_add(KEY_BYTES_MAX + FREE_BYTES);
         Self {
             clients: Arc::default(),
@@ -88,7 +87,7 @@ impl State {
         }
     }
 
-    /// The present second, by the cache's clock.
+    /// The current second, by the cache's clock.
     pub(crate) fn now_s(&self) -> u32 {
         self.objects.cache.now_s()
     }
@@ -98,7 +97,7 @@ impl State {
         self.clock.sleep(time);
     }
 
-    /// Nanoseconds since some moment, by the machine's clock.
+    /// Nanoseconds of the machine's monotonic clock.
     pub(crate) fn monotonic_ns(&self) -> u64 {
         self.clock.monotonic_ns()
     }
@@ -108,7 +107,7 @@ impl State {
         self.clock.unix_ms()
     }
 
-    /// From now on, `stats` counts from what there is now.
+    /// Sets the baseline of `stats` to the current counters.
     pub(crate) fn reset(&self) {
         let (counts, cache) = (self.counters.all(), self.objects.cache.stats());
         *self.baseline.lock() = Baseline { counts, cache };

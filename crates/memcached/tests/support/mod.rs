@@ -1,4 +1,4 @@
-//! A server of a cache, and a client that knows just enough of memcached's protocol.
+//! A server of a cache, and a minimal client of memcached's protocol.
 #![allow(dead_code, reason = "each test uses its part")]
 
 #[path = "../../../net/tests/support/tls.rs"]
@@ -26,13 +26,18 @@ pub fn open() -> Cache {
     open_with(&Options::default(), Arc::new(SystemClock::new()))
 }
 
-/// Several event loops, so that they meet, also where there are few processors.
+/// Several event loops, also on machines with few processors.
 pub fn options() -> CacheServerOptions {
     CacheServerOptions {
         listen: vec!["127.0.0.1:0".parse().unwrap()],
         event_loops: Some(3),
         ..CacheServerOptions::default()
     }
+}
+
+/// The request that stores `value` under `key`.
+pub fn set(key: &str, value: &str) -> String {
+    format!("set {key} 0 0 {}\r\n{value}\r\n", value.len())
 }
 
 pub fn start_with(options: CacheServerOptions) -> CacheServer {
@@ -66,7 +71,7 @@ impl CacheClient {
         self.wire.flush().unwrap();
     }
 
-    /// What is answered to `requests`, all of them.
+    /// The replies to all of `requests`.
     pub fn ask(&mut self, requests: impl AsRef<[u8]>) -> String {
         self.send(requests);
         self.send("mn\r\n");
@@ -79,8 +84,7 @@ impl CacheClient {
         let mut answer = Vec::new();
         while !answer.ends_with(end.as_bytes()) {
             let mut part = [0; 1 << 16];
-            // One byte at a time near the end would be slower than it is worth: nothing is sent
-            // behind what is waited for.
+            // Reading past `end` is safe: nothing is sent after it.
             let count = self.wire.read(&mut part).unwrap();
             assert!(count > 0, "cut off after {:?}", String::from_utf8_lossy(&answer));
             answer.extend_from_slice(&part[..count]);
@@ -91,7 +95,7 @@ impl CacheClient {
     /// Everything up to the end of the connection.
     pub fn rest(&mut self) -> String {
         let mut bytes = Vec::new();
-        // It may have closed on us while we were still sending.
+        // The server may have closed while the client was sending.
         let _ = self.wire.read_to_end(&mut bytes);
         String::from_utf8(bytes).unwrap()
     }
@@ -104,7 +108,7 @@ pub fn socket(server: &CacheServer) -> TcpStream {
     stream
 }
 
-/// What the address of the page answers to a path.
+/// The response of the HTTP address to a path.
 pub fn ask_page(server: &CacheServer, path: &str, headers: &str) -> String {
     let url = server.page_url().unwrap();
     let address = url.trim_start_matches("http://").split('/').next().unwrap();

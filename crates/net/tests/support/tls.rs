@@ -1,11 +1,11 @@
-//! A certificate that a server can show, and what a client needs to know of it.
+//! A self-signed certificate for a server, and the matching configuration of a client.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use tidekv_net::TlsFiles;
 
-/// A certificate of its own making, and its files.
+/// Creates a self-signed certificate and its files.
 pub fn certificate(directory: &Path) -> (TlsFiles, rustls::ClientConfig) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_string()]).unwrap();
     let files = TlsFiles {

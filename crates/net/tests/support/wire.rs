@@ -1,12 +1,11 @@
-//! Either side of a connection, and how long tests wait for what must come. Tests of servers include
-//! this file.
+//! Connections of test clients, and timeouts. Tests of servers include this file.
 
 use std::io::{Read, Write};
 use std::time::Duration;
 
 use tidekv_io::{Clock, SystemClock};
 
-/// What tests wait for at most.
+/// The timeout of tests.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Waits until `condition` holds.
@@ -21,7 +20,7 @@ pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     panic!("never: {what}");
 }
 
-/// Both directions of a connection.
+/// A bidirectional connection.
 pub trait Wire: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Wire for T {}

@@ -1,40 +1,44 @@
-//! How long it takes from a miss until the object is stored, on average.
+//! The mean time from a miss to the store of the object: the latency of the backend.
 //!
-//! Each time of the window that runs counts as one; those before count as so many of their mean as are missing to
-//! [`ENOUGH`], and less with each window that measures something. So a few misses in a stall make no slow database, many
-//! speak for themselves, and a database that has become slow is known after some windows. One in which nothing was missed
-//! forgets nothing, unlike in [`super::flash`]: a cache that has all it needs misses nothing for hours, and if its
-//! database were then taken for faster than it is, a plan would take away what keeps clients from it.
+//! Each time of the current window counts once; earlier times count as copies of their mean, as
+//! many as are missing to [`ENOUGH`], and fewer with each window that measures something. So a few
+//! misses during a stall do not make the database slow, many do, and a database that has become
+//! slow is recognised after some windows. A window without misses forgets nothing, unlike in
+//! [`super::flash`]: a cache that holds its whole working set misses nothing for hours, and if its
+//! database were then assumed to be faster than it is, a plan would take away the memory that keeps
+//! clients from it.
 //!
-//! Nothing is told by a handful of misses: a lock that is taken is no database.
+//! A handful of misses gives no result: they may be locks rather than reads of a database.
 //!
 //! Pure.
 
-/// So many times are a mean that needs no help from earlier ones.
+/// This many times give a mean without earlier ones.
 const ENOUGH: f64 = 256.0;
-/// Of what was known before, so much counts in the next window that measures something.
+/// The weight of earlier times in the next window that measures something.
 const FADED: f64 = 0.75;
-/// Before so many have been measured, nothing is known.
+/// Fewer measured times give no result.
 const KNOWN_MIN: u64 = 32;
-/// No client answers so soon, in microseconds: the request that missed has stored something itself.
+/// No client stores this soon after a miss, in microseconds: the request that missed has stored the
+/// object itself.
 const SOONEST_US: u64 = 5;
-/// So long nobody waits for an answer, in microseconds.
+/// No client waits this long for an answer, in microseconds.
 pub(super) const LONGEST_US: u64 = 10_000_000;
 
-/// What the misses of a tenant have taken.
+/// The times of a tenant's misses.
 #[derive(Debug, Default)]
 pub(super) struct BackendTimes {
-    /// In the window that runs: how many, and their sum in microseconds.
+    /// Number and sum in microseconds of the current window.
     count: u64,
     sum_us: u64,
-    /// The mean before, in microseconds, and how many times it stands for.
+    /// Mean of earlier windows in microseconds, and its weight as a number of times.
     before: (f64, f64),
-    /// How many have ever been measured before.
+    /// Number measured in all earlier windows.
     measured: u64,
 }
 
 impl BackendTimes {
-    /// That an object was stored so long after it had been missed. Whether that was the answer.
+    /// Records that an object was stored `us` microseconds after its miss. Returns whether that
+    /// counts as an answer of the backend.
     pub(super) fn took(&mut self, us: u64) -> bool {
         if (SOONEST_US..=LONGEST_US).contains(&us) {
             (self.count, self.sum_us) = (self.count + 1, self.sum_us + us);
@@ -42,13 +46,13 @@ impl BackendTimes {
         us >= SOONEST_US
     }
 
-    /// How many were measured in the window that runs.
+    /// Number measured in the current window.
     #[cfg(test)]
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// The mean as far as it is known, in microseconds; none where too little has ever been measured.
+    /// The mean in microseconds; none if too few times have been measured.
     pub(super) fn mean_us(&self) -> Option<f64> {
         (self.measured + self.count >= KNOWN_MIN).then(|| self.together().0)
     }
@@ -58,7 +62,7 @@ impl BackendTimes {
         *self = Self { before: self.together(), measured, ..Self::default() };
     }
 
-    /// The mean of the window's times with what was before, in microseconds, and how many it stands for.
+    /// The mean of the window's times and the earlier ones in microseconds, and its weight.
     fn together(&self) -> (f64, f64) {
         let (before_us, of_before) = self.before;
         if self.count == 0 {
@@ -84,26 +88,27 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_is_known_until_something_else_is() {
+    fn a_mean_holds_until_other_times_are_measured() {
         let mut times = BackendTimes::default();
         assert_eq!(window(&mut times, 0, 0), None);
         assert_eq!(window(&mut times, 256, 10_000), Some(10_000.0));
         for _ in 0..100 {
             assert_eq!(window(&mut times, 0, 0), Some(10_000.0), "nothing was missed");
         }
-        // A stall in which a few were missed is no slow database: 192 of before count, and 8.
+        // A stall with few misses does not make the database slow: 192 earlier times count, and 8
+        // new ones.
         assert_eq!(window(&mut times, 8, 110_000), Some(14_000.0));
-        // Nor is what nobody waits for.
+        // Nor do times that no client waits for.
         assert_eq!(window(&mut times, 256, LONGEST_US + 1), Some(14_000.0));
-        // Many speak for themselves.
+        // Many new times replace the earlier mean.
         assert_eq!(window(&mut times, 300, 2_000), Some(2_000.0));
-        // Of a database that has become slow few misses tell by and by.
+        // Few misses show gradually that a database has become slow.
         let last = (0..25).map(|_| window(&mut times, 2, 50_000)).last().flatten();
         assert!(last.is_some_and(|us| us > 45_000.0), "{last:?}");
     }
 
     #[test]
-    fn a_handful_says_nothing() {
+    fn a_handful_gives_no_mean() {
         let mut times = BackendTimes::default();
         assert_eq!(window(&mut times, 16, 500), None);
         assert_eq!(window(&mut times, 15, 500), None);
@@ -111,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_stores_that_missed_is_no_answer() {
+    fn a_store_by_the_request_that_missed_does_not_count() {
         let mut times = BackendTimes::default();
         assert!(!times.took(SOONEST_US - 1) && times.took(SOONEST_US) && times.took(u64::MAX));
         assert_eq!(times.count(), 1);

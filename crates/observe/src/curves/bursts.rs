@@ -1,42 +1,43 @@
-//! When a tenant is looked at, and when not, so that looking is not felt.
+//! Decides when a tenant is profiled, so that the cost of profiling is negligible.
 //!
 //! ```text
-//!          ┌── a burst of sightings came, or the queue is full, ──► closed ──┐
+//!          ┌── a burst of accesses came, or the queue is full, ──► closed ───┐
 //!          │   and they were more than [`RATE`] a second                      │
 //!        open ◄── they were not: the next burst begins                        │
 //!          ▲                                                                  │
 //!          └──── they are that many again, since the burst began ─────────────┘
 //! ```
 //!
-//! Who has few sightings is always looked at. Fewer keys, as SHARDS would have it, do not help against many:
-//! a small hot set, of which a part says little, has the most. So time is what is left out. What
-//! a burst sees after a gap goes on from what the one before saw, as if there had been no gap. Where requests are
-//! independent of each other the distances that are seen are as frequent as all. Where they are not, those
-//! that reach over a gap are wrong, which are few: a burst has as many sightings as a sample has objects, or some
-//! times as many. Of a burst nothing is left out, but for what a full queue ends.
+//! A tenant with few accesses is always profiled. Sampling fewer keys, as in SHARDS, does not help
+//! with many: most accesses go to a small hot set, a part of which says little. So bursts leave out
+//! time instead. A burst after a gap continues the sequence of the previous one, as if there had
+//! been no gap. If requests are independent, the observed distances have the same distribution as
+//! all. If not, the distances that span a gap are wrong, which are few: a burst has as many
+//! accesses as a sample has objects, or several times as many. A burst is complete unless a full
+//! queue ends it.
 //!
-//! Not guaranteed: tenants who each have a little less than their part are all looked at all the time. And a
-//! burst ends when somebody looks, by when the queue may be full: in windows of a second, or with
-//! more than sixty busy tenants in windows of ten, there may be one in which nobody looked.
+//! Not guaranteed: tenants that each have a little less than their share are all profiled all the
+//! time. And a burst ends when the thread runs, by when the queue may be full: in windows of a
+//! second, or with more than sixty busy tenants in windows of ten, a window may contain no burst.
 //!
 //! Pure.
 
 use std::time::Duration;
 
-/// Sightings a second, of all tenants who have too many, on average. One takes half a microsecond, so that
-/// this is a hundredth of a processor.
+/// Mean accesses per second of all busy tenants together. One takes half a microsecond, so this is
+/// a hundredth of a processor.
 const RATE: u64 = 1 << 14;
-/// Sightings of a burst.
+/// Accesses of a burst.
 const BURST: u64 = 1 << 16;
-/// A window has so many bursts at least, where they end in time.
+/// A window has at least this many bursts, if they end in time.
 const BURSTS_MIN: f64 = 8.0;
 
-/// What is to be done.
+/// A decision about a tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// The tenant is looked at no more.
+    /// End the burst.
     Close,
-    /// He is looked at, from now on or still.
+    /// Start or continue a burst.
     Open,
 }
 
@@ -44,29 +45,29 @@ pub(super) enum Turn {
 #[derive(Debug)]
 pub(super) struct Bursts {
     is_closed: bool,
-    /// When the last burst began, and how many sightings there have been since.
+    /// Start of the last burst, and the number of accesses since.
     began_ns: u64,
-    sightings: u64,
-    /// Sightings of this window, and whether those of the last one were more than his part.
+    accesses: u64,
+    /// Accesses of this window, and whether those of the last one exceeded the tenant's share.
     of_window: u64,
     had_much: bool,
-    /// Whether there were gaps in this window, and in the one before.
+    /// Whether this window and the previous one had gaps.
     has_gaps: bool,
     had_gaps: bool,
 }
 
-/// The part of one of so many busy tenants, in sightings a second.
+/// The share of each of `busy` busy tenants, in accesses per second.
 pub(super) fn part_of(busy: usize) -> u64 {
     (RATE / busy.max(1) as u64).max(1)
 }
 
 impl Bursts {
-    /// Those of one who is looked at since then.
+    /// The bursts of a tenant that is profiled since `began_ns`.
     pub(super) fn new(began_ns: u64) -> Self {
         Self {
             is_closed: false,
             began_ns,
-            sightings: 0,
+            accesses: 0,
             of_window: 0,
             had_much: false,
             has_gaps: false,
@@ -74,18 +75,18 @@ impl Bursts {
         }
     }
 
-    /// That there were so many.
-    pub(super) fn record(&mut self, sightings: u64) {
-        self.sightings += sightings;
-        self.of_window += sightings;
+    /// Adds accesses.
+    pub(super) fn record(&mut self, accesses: u64) {
+        self.accesses += accesses;
+        self.of_window += accesses;
     }
 
-    /// That something was not seen.
+    /// Records a gap.
     pub(super) fn has_gap(&mut self) {
         self.has_gaps = true;
     }
 
-    /// That nobody looks for a while, whoever's turn it is.
+    /// Pauses profiling.
     pub(super) fn pause(&mut self) {
         (self.is_closed, self.has_gaps) = (true, true);
     }
@@ -94,22 +95,22 @@ impl Bursts {
         self.is_closed
     }
 
-    /// Whether there were gaps in this window.
+    /// Whether this window has gaps.
     pub(super) fn has_gaps(&self) -> bool {
         self.has_gaps
     }
 
-    /// Whether there were gaps lately.
+    /// Whether this window or the previous one has gaps.
     pub(super) fn has_had_gaps(&self) -> bool {
         self.has_gaps || self.had_gaps
     }
 
-    /// Whether he is one of those who have more than others.
+    /// Whether the tenant exceeded its share in the last window.
     pub(super) fn is_busy(&self) -> bool {
         self.has_had_gaps() || self.had_much
     }
 
-    /// That a window of so many seconds has ended, of one of so many tenants.
+    /// Ends a window of `seconds`, for one of `tenants` tenants.
     pub(super) fn end_window(&mut self, seconds: f64, tenants: usize) {
         self.had_much = self.of_window as f64 > part_of(tenants) as f64 * seconds;
         self.of_window = 0;
@@ -117,11 +118,11 @@ impl Bursts {
         self.has_gaps = self.is_closed;
     }
 
-    /// What is to be done now, if anything.
+    /// The decision at this moment, if there is one.
     ///
-    /// * `part`: sightings a second that he may have ([`part_of`]);
-    /// * `is_full`: whether he is not looked at any more because his queue was full;
-    /// * `window`: how long windows are.
+    /// * `part`: the tenant's share of accesses per second ([`part_of`]);
+    /// * `is_full`: whether its full queue has ended the burst;
+    /// * `window`: the length of windows.
     pub(super) fn turn(
         &mut self,
         now_ns: u64,
@@ -129,11 +130,11 @@ impl Bursts {
         is_full: bool,
         window: Duration,
     ) -> Option<Turn> {
-        let due_ns = self.began_ns + (self.sightings as f64 * 1e9 / part as f64) as u64;
+        let due_ns = self.began_ns + (self.accesses as f64 * 1e9 / part as f64) as u64;
         if !self.is_closed {
             self.has_gaps |= is_full;
             let burst = ((part as f64 * window.as_secs_f64() / BURSTS_MIN) as u64).min(BURST);
-            if !is_full && self.sightings < burst {
+            if !is_full && self.accesses < burst {
                 return None;
             }
             if now_ns < due_ns {
@@ -143,7 +144,7 @@ impl Bursts {
         } else if now_ns < due_ns {
             return None;
         }
-        (self.is_closed, self.began_ns, self.sightings) = (false, now_ns, 0);
+        (self.is_closed, self.began_ns, self.accesses) = (false, now_ns, 0);
         Some(Turn::Open)
     }
 }
@@ -155,7 +156,8 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
     const MINUTE: Duration = Duration::from_secs(60);
 
-    /// How many of so many sightings a second are seen in a minute, and how many bursts there are.
+    /// The number of accesses profiled in a minute of `rate` accesses per second, and the number of
+    /// bursts.
     fn seen(rate: u64, busy: usize) -> (u64, u64) {
         let (mut bursts, mut is_open, mut seen, mut count) = (Bursts::new(0), true, 0, 0);
         for ms in 1..=60_000 {
@@ -173,19 +175,19 @@ mod tests {
     }
 
     #[test]
-    fn few_sightings_are_all_seen() {
+    fn few_accesses_are_all_profiled() {
         for rate in [1_000, RATE / 2, RATE * 9 / 10] {
             assert_eq!(seen(rate, 1), (rate / 1_000 * 60_000, 0));
         }
     }
 
     #[test]
-    fn of_many_as_many_are_seen_as_may_be_in_whole_bursts() {
+    fn many_accesses_are_profiled_up_to_the_rate_in_whole_bursts() {
         for rate in [RATE * 2, RATE * 20] {
             for busy in [1, 3, 50] {
                 let (seen, count) = seen(rate, busy);
                 let most = RATE * 60 / busy as u64;
-                // The last burst may be paid for later.
+                // The last burst may be compensated later.
                 assert!(
                     seen >= most * 4 / 5 && seen <= most + BURST + rate / 1_000,
                     "{seen} {most}"
@@ -201,21 +203,21 @@ mod tests {
         bursts.record(RATE / 8);
         assert_eq!(bursts.turn(1_000, RATE, true, MINUTE), Some(Turn::Close));
         assert!(bursts.is_busy() && bursts.is_closed());
-        // What was in the queue is to be paid for as well: in all a quarter of a second's.
+        // The accesses in the queue must be compensated as well: a quarter of a second in all.
         bursts.record(RATE / 8);
         assert_eq!(bursts.turn(SECOND / 5, RATE, true, MINUTE), None);
         assert_eq!(bursts.turn(SECOND / 4, RATE, true, MINUTE), Some(Turn::Open));
         (0..2).for_each(|_| bursts.end_window(60.0, 1));
         assert!(!bursts.is_busy());
-        // Full only because nobody took anything out for long: that is no reason to close, but something
-        // is missing.
+        // Full only because the queue was not drained for long: no reason to end the burst, but
+        // there is a gap.
         bursts.record(10);
         assert_eq!(bursts.turn(SECOND, RATE, true, MINUTE), Some(Turn::Open));
         assert!(bursts.has_gaps() && !bursts.is_closed());
     }
 
     #[test]
-    fn who_has_more_than_his_part_of_all_is_busy() {
+    fn a_tenant_over_its_share_is_busy() {
         let mut bursts = Bursts::new(0);
         bursts.record(RATE / 2 * 60 + 1);
         bursts.end_window(60.0, 1);

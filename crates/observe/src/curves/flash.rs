@@ -1,62 +1,66 @@
-//! How long flash takes: lately, and not since the server began.
+//! Flash latency: recent, not since the start of the server.
 //!
-//! A window counts if there were at least [`COUNT_MIN`] times in it; else it is added to the next. The last [`WINDOWS`] that
-//! count say how long flash takes, but for stalls, which take more than twice the median: one window of writes that fill a
-//! cache, or of a machine that stood still, does not turn a plan over, and a device that has become slower is known after
-//! four. After [`WAITED_MAX`] windows that do not count these are forgotten, and what is known since the beginning is told:
-//! else flash that a plan has taken away while it was slow would stay as slow.
+//! A window counts if it has at least [`COUNT_MIN`] times; otherwise it is added to the next. The
+//! latency is the mean of the last [`WINDOWS`] windows that count, except for stalls, which take
+//! more than twice the median: one window of writes that fill a cache, or of a machine that paused,
+//! does not change a plan, and a device that has become slower is recognised after four. After
+//! [`WAITED_MAX`] windows that do not count the earlier ones are forgotten, and the latency since
+//! the start is reported: otherwise flash that a plan took away while it was slow would be
+//! considered slow forever.
 //!
-//! **A slow window.** Windows differ, and who has promised a latency has promised it in each of them. So beside the mean it is
-//! told how long flash takes in a slow window: as long as in the slowest of them, and a tenth more. The next window is slower
-//! than `n` before it once in `n + 1` times, whatever the distribution: without the tenth one of nine would be late. Mean
-//! deviations, as for TCP's retransmission time-out (RFC 6298), were tried first: a stall raised them for ten windows, and so
-//! did flash that had become faster.
+//! **A slow window.** Windows differ, and a latency target holds for each of them. So the latency
+//! of a slow window is reported in addition to the mean: that of the slowest window, plus a tenth.
+//! The next window is slower than the `n` before it once in `n + 1` times, for any distribution:
+//! without the tenth, one of nine would be late. Mean deviations, as for TCP's retransmission
+//! time-out (RFC 6298), were tried first: a stall raised them for ten windows, and so did flash
+//! that had become faster.
 //!
-//! **What is timed.** What requests for one key have waited says it best, for it has all that flash adds. Where too few have
-//! waited like that (pipelines read many keys at once), reads say it.
+//! **What is timed.** The waits of single-key requests are the best measure, because they include
+//! everything that flash adds. If too few requests have waited (pipelines read many keys at once),
+//! the latency of reads is used.
 //!
 //! Pure.
 
 use std::collections::VecDeque;
 
-/// Fewer times of a window say nothing of it.
+/// Windows with fewer times do not count.
 const COUNT_MIN: u64 = 256;
-/// So many windows are remembered.
+/// Number of windows that are kept.
 const WINDOWS: usize = 8;
-/// A window that takes so many times the median of all is a stall.
+/// A window of this multiple of the median is a stall.
 const STALL: f64 = 2.0;
-/// A slow window takes so many times as long as the slowest that is remembered.
+/// The latency of a slow window is this multiple of the slowest window.
 const SLOW: f64 = 1.1;
-/// After so many windows that do not count, all of them together, those before are forgotten.
+/// After this many windows that do not count even together, earlier ones are forgotten.
 const WAITED_MAX: u32 = 8;
 
-/// How long flash takes, in microseconds.
+/// Flash latency, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FlashTime {
-    /// On average.
+    /// Mean.
     pub mean_us: f64,
     /// In a slow window.
     pub slow_us: f64,
 }
 
 impl FlashTime {
-    /// Where nothing but a mean is known.
+    /// The latency if only a mean is known.
     pub fn of_mean(us: f64) -> Self {
         Self { mean_us: us, slow_us: us * SLOW }
     }
 }
 
-/// How often something has happened since the server began, and how long that took.
+/// Number and total time of events since the start of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TimeSum {
-    /// How many.
+    /// Number.
     pub count: u64,
-    /// Of all of them, in nanoseconds.
+    /// Sum of their times, in nanoseconds.
     pub sum_ns: u64,
 }
 
 impl TimeSum {
-    /// The mean, in microseconds; none where there was nothing.
+    /// The mean, in microseconds; none without events.
     pub fn mean_us(self) -> Option<f64> {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64 / 1e3)
     }
@@ -70,11 +74,11 @@ impl TimeSum {
 /// Times of one kind.
 #[derive(Debug, Default)]
 struct Times {
-    /// As it was when the windows began that have not been looked at.
+    /// The sums at the start of the windows that have not been evaluated.
     before: TimeSum,
-    /// How many these are.
+    /// Number of these windows.
     waited: u32,
-    /// The means of those that count, the latest last, in microseconds.
+    /// The means of the windows that count, the latest last, in microseconds.
     lately_us: VecDeque<f64>,
 }
 
@@ -109,7 +113,7 @@ impl Times {
     }
 }
 
-/// How long flash takes, window by window.
+/// Flash latency by window.
 #[derive(Debug)]
 pub(super) struct FlashTimes {
     waits: Times,
@@ -117,12 +121,12 @@ pub(super) struct FlashTimes {
 }
 
 impl FlashTimes {
-    /// Of a server whose requests for one key have waited so much by now, and that has read so much.
+    /// Starts with the current sums of waits and of reads.
     pub(super) fn new(waits: TimeSum, reads: TimeSum) -> Self {
         Self { waits: Times::new(waits), reads: Times::new(reads) }
     }
 
-    /// That a window has ended; how long flash takes, if anything is known of it.
+    /// Ends a window; returns the flash latency, if it is known.
     pub(super) fn end_window(&mut self, waits: TimeSum, reads: TimeSum) -> Option<FlashTime> {
         let (of_waits, of_reads) = (self.waits.end_window(waits), self.reads.end_window(reads));
         let ever_us = || waits.mean_us().or(reads.mean_us());
@@ -159,32 +163,32 @@ mod tests {
     }
 
     #[test]
-    fn a_few_times_are_no_window() {
+    fn a_window_with_few_times_does_not_count() {
         let mut recent = Times::new(times(1_000, 1_000_000));
         assert_eq!(recent.end_window(times(1_100, 1_010_000)), None);
-        // With those of the window before.
+        // Together with those of the previous window.
         let told = recent.end_window(times(1_400, 1_040_000));
         assert_eq!(told.map(|told| told.mean_us), Some(100.0));
     }
 
     #[test]
-    fn a_slow_window_takes_a_tenth_more_than_any_before() {
+    fn a_slow_window_takes_a_tenth_more_than_the_slowest() {
         let mut server = Server::default();
         assert_eq!(server.slow_us([200, 240, 220]), [220.0, 264.0, 264.0]);
         assert!((server.window(220).mean_us - 220.0).abs() < 1e-9);
-        // Until it is too long ago.
+        // Until the window is too old.
         assert_eq!(server.slow_us([220; 6]), [264.0, 264.0, 264.0, 264.0, 264.0, 242.0]);
     }
 
     #[test]
-    fn a_stall_is_no_slow_device_and_four_are() {
+    fn one_stall_is_ignored_and_four_slow_windows_are_not() {
         let mut server = Server::default();
         server.slow_us([200; 8]);
         assert_eq!(server.slow_us([2_000, 200, 200]), [220.0; 3]);
         server.slow_us([200; 8]);
         assert_eq!(server.slow_us([2_000; 4]), [220.0, 220.0, 220.0, 2_200.0]);
         server.slow_us([2_000; 8]);
-        // Nor is it slower because it has become faster.
+        // Nor does a faster device count as slow.
         assert_eq!(
             server.slow_us([200; 6])[..],
             [2_200.0, 2_200.0, 2_200.0, 2_200.0, 220.0, 220.0]
@@ -197,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_takes_as_long_as_it_ever_did() {
+    fn without_waits_the_latency_since_the_start_is_reported() {
         let nothing = TimeSum::default();
         let mut recent = FlashTimes::new(nothing, nothing);
         assert_eq!(recent.end_window(nothing, nothing), None);
@@ -208,13 +212,13 @@ mod tests {
         assert_eq!(mean_us(&mut recent, fast, nothing), Some(100.0));
         let slow = times(10_000, 970_000 + 300 * 150);
         assert_eq!(mean_us(&mut recent, slow, nothing), Some(125.0), "each window counts once");
-        // In eight windows nobody has waited.
+        // Eight windows without waits.
         let idle: Vec<_> = (0..8).map(|_| mean_us(&mut recent, slow, nothing)).collect();
         assert_eq!(idle, [[Some(125.0); 7].as_slice(), &[Some(101.5)]].concat());
     }
 
     #[test]
-    fn waits_say_it_and_reads_where_nobody_waits_alone() {
+    fn waits_are_preferred_to_reads() {
         let nothing = TimeSum::default();
         let mut recent = FlashTimes::new(nothing, nothing);
         let told = recent.end_window(times(255, 25_500), times(1_000, 80_000));

@@ -1,28 +1,28 @@
-//! Which requests of a tenant are handed in.
+//! The gate that decides which accesses of a tenant are recorded.
 //!
-//! One word: a threshold below which hashes of keys are wanted, and whether the gate is closed. The
-//! thread opens and closes it; whoever finds the queue full closes it as well, and is not overruled by a
-//! threshold that changes meanwhile.
+//! One atomic word: the threshold below which key hashes are in the sample, and whether the gate is
+//! closed. The thread opens and closes it; a recorder that finds the queue full closes it as well,
+//! and a concurrent change of the threshold does not open it again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The threshold of a sample that has all keys.
 pub(super) const ALL_KEYS: u64 = 1 << 32;
-/// A threshold below which there is none.
+/// The threshold of a sample without keys.
 pub(super) const NO_KEYS: u64 = 0;
-/// The bit of a gate that is closed.
+/// The bit of a closed gate.
 const CLOSED: u64 = 1 << 63;
 
 /// A gate.
 #[derive(Debug)]
 pub(super) struct Gate(AtomicU64);
 
-/// What is wanted.
+/// The accesses that are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// All that is done to keys with a hash below.
+    /// All accesses to keys with a smaller hash.
     All(u64),
-    /// Of these only what says how long answers take.
+    /// Of these only the accesses that measure the backend's latency.
     Times(u64),
 }
 
@@ -33,7 +33,7 @@ impl Default for Gate {
 }
 
 impl Gate {
-    /// What is wanted now.
+    /// The accesses that are recorded now.
     #[inline]
     pub(super) fn wanted(&self) -> Wanted {
         let word = self.0.load(Ordering::Relaxed);
@@ -44,27 +44,27 @@ impl Gate {
         matches!(self.wanted(), Wanted::Times(_))
     }
 
-    /// That there is no room for more.
+    /// Closes the gate because the queue is full.
     pub(super) fn shut(&self) {
         self.0.fetch_or(CLOSED, Ordering::Relaxed);
     }
 
-    /// From now on all keys below `threshold` are wanted; whether the gate was closed.
+    /// Opens the gate for all keys below `threshold`; returns whether it was closed.
     pub(super) fn open(&self, threshold: u64) -> bool {
         self.0.swap(threshold, Ordering::Relaxed) & CLOSED != 0
     }
 
-    /// From now on only times of keys below `threshold` are wanted.
+    /// Closes the gate, except for times of keys below `threshold`.
     pub(super) fn close(&self, threshold: u64) {
         self.0.store(threshold | CLOSED, Ordering::Relaxed);
     }
 
-    /// Another threshold, if it is open.
+    /// Changes the threshold of an open gate.
     pub(super) fn set_threshold(&self, threshold: u64) {
         let before = self.0.load(Ordering::Relaxed);
         if before & CLOSED == 0 && before != threshold {
             let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
-            // Else it has been shut right now.
+            // On failure the gate was closed concurrently.
             _ = self.0.compare_exchange(before, threshold, set, fetch);
         }
     }

@@ -1,11 +1,11 @@
-//! Sightings of tenants and stores, and the curves that come of them.
+//! Accesses of tenants and stores, and the resulting curves.
 
 use super::*;
 
 #[derive(Default)]
 struct Fixed {
     lookups: Vec<u64>,
-    /// Whether hits were wanted last.
+    /// The last value of `is_wanted`.
     are_hits_wanted: Mutex<Option<bool>>,
 }
 
@@ -32,13 +32,13 @@ fn profiles(tenants: u64) -> Vec<Profile> {
 }
 
 #[test]
-fn each_tenant_has_a_curve_of_his_own() {
+fn each_tenant_has_a_curve_of_its_own() {
     let curves = Curves::new(2, Duration::from_secs(60));
     let mut profiles = profiles(2);
     for turn in 0..10 {
         for key in 0..40_u64 {
-            let deed = if turn == 0 { AccessKind::Miss } else { AccessKind::Hit(100, None) };
-            curves.record(0, key << 40, deed, || 0);
+            let kind = if turn == 0 { AccessKind::Miss } else { AccessKind::Hit(100, None) };
+            curves.record(0, key << 40, kind, || 0);
         }
         curves.clock.sleep(Duration::from_millis(1));
         for key in 0..40_u64 {
@@ -52,14 +52,14 @@ fn each_tenant_has_a_curve_of_his_own() {
     assert_eq!((told.curve.miss_ratio(4_000), told.curve.miss_ratio(3_999)), (0.1, 1.0));
     assert_eq!((told.seconds, told.window, told.object_bytes), (2.0, 1, Some(100.0)));
     assert!(told.backend_us.is_some_and(|us| (1e3..1e6).contains(&us)));
-    // Never stored, so no cache has it, and nobody knows where it comes from.
+    // Never stored, so no cache has it, and the backend's latency is unknown.
     assert_eq!(curves.told(1).expect("there were requests").backend_us, None);
     assert_eq!(curves.told(1).expect("there were requests").curve.miss_ratio(1 << 20), 1.0);
-    // What nobody asks for is not told anew.
+    // Without lookups there is no new report.
     curves.tell(&mut profiles, &[400, 10], 2.0, 2, true);
     assert_eq!(curves.told(0).expect("it stays").window, 1);
     assert!(curves.told(2).is_none());
-    // After a window in which nothing was missed it is still known what a miss takes.
+    // After a window without misses the backend's latency is still known.
     let before_us = curves.told(0).and_then(|told| told.backend_us);
     for key in 0..10_u64 {
         curves.record(0, key << 40, AccessKind::Hit(100, None), || 0);
@@ -71,7 +71,7 @@ fn each_tenant_has_a_curve_of_his_own() {
 }
 
 #[test]
-fn what_a_full_queue_has_no_room_for_is_counted() {
+fn accesses_dropped_by_a_full_queue_are_counted() {
     let curves = Curves::new(1, Duration::from_secs(60));
     let mut profiles = profiles(1);
     let (more, source) = (1_000, Fixed::default());
@@ -79,7 +79,7 @@ fn what_a_full_queue_has_no_room_for_is_counted() {
         curves.record(0, key, AccessKind::Miss, || 0);
     }
     assert!(curves.take_in(&mut profiles));
-    // There is room again, but so many in a second are too many.
+    // There is room again, but the rate is too high.
     assert!(!curves.turn(&mut profiles, &source, 1_000_000));
     assert_eq!(*source.are_hits_wanted.lock(), Some(false));
     curves.record(0, 7, AccessKind::Hit(100, None), || 0);
@@ -88,7 +88,7 @@ fn what_a_full_queue_has_no_room_for_is_counted() {
     curves.tell(&mut profiles, &[requests], 1.0, 1, true);
     let told = curves.told(0).expect("there were requests");
     assert_eq!((told.unseen, told.curve.miss_ratio(1 << 40)), (more as u64 + 1, 1.0));
-    // In a window in which nobody was looked at nothing is told.
+    // A window without a burst gives no report.
     curves.tell(&mut profiles, &[requests + 9], 1.0, 2, true);
     assert_eq!(curves.told(0).expect("it stays").window, 1);
     assert!(curves.turn(&mut profiles, &source, 2_000_000_000));
@@ -99,7 +99,7 @@ fn what_a_full_queue_has_no_room_for_is_counted() {
     assert_eq!(curves.told(0).map(|told| (told.window, told.unseen)), Some((3, 0)));
 }
 
-/// A key of two thousand; of a tenth of them every second request.
+/// One of two thousand keys; every second request goes to a tenth of them.
 fn skewed(number: u64) -> u64 {
     let random = (number + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29);
     let random = random.wrapping_mul(0xA076_1D64_78BD_642F) >> 20;
@@ -108,7 +108,7 @@ fn skewed(number: u64) -> u64 {
 }
 
 #[test]
-fn while_curves_are_paused_nothing_is_handed_in_and_all_of_it_is_counted() {
+fn paused_curves_record_nothing_and_count_everything() {
     let curves = Curves::new(1, Duration::from_secs(60));
     let (mut profiles, source) = (profiles(1), Fixed::default());
     let ask = |times: u64| {
@@ -123,7 +123,7 @@ fn while_curves_are_paused_nothing_is_handed_in_and_all_of_it_is_counted() {
     assert_eq!(*source.are_hits_wanted.lock(), Some(false));
     ask(1_000);
     assert_eq!(waiting(), 0);
-    // However much time goes by.
+    // After any time.
     assert!(!curves.turn(&mut profiles, &source, 9_000_000_000));
     curves.set_profiling(true);
     assert!(curves.turn(&mut profiles, &source, 9_000_000_000));
@@ -136,14 +136,14 @@ fn while_curves_are_paused_nothing_is_handed_in_and_all_of_it_is_counted() {
 }
 
 #[test]
-fn what_all_caches_have_forgotten_they_all_miss() {
+fn every_cache_misses_cleared_objects() {
     let curves = Curves::new(1, Duration::from_secs(60));
     let mut profiles = profiles(1);
-    // Fetched, and stored where it is not there; of ten keys, again and again.
+    // Ten keys, requested again and again, and stored after a miss.
     let round = |is_there: bool| {
         for key in 0..10_u64 {
-            let deed = if is_there { AccessKind::Hit(100, None) } else { AccessKind::Miss };
-            curves.record(0, key << 40, deed, || 0);
+            let kind = if is_there { AccessKind::Hit(100, None) } else { AccessKind::Miss };
+            curves.record(0, key << 40, kind, || 0);
             if !is_there {
                 curves.record(0, key << 40, AccessKind::Store(100, None), || 0);
             }
@@ -151,12 +151,12 @@ fn what_all_caches_have_forgotten_they_all_miss() {
     };
     round(false);
     round(true);
-    // What waits in the queue is from before.
+    // The queue contains earlier accesses.
     curves.record_clear(0);
     round(false);
     round(true);
     curves.take_in(&mut profiles);
-    // And with nothing behind it.
+    // And with an empty queue.
     curves.record_clear(0);
     curves.take_in(&mut profiles);
     assert_eq!(profiles[0].watch.objects(), 0);
@@ -172,16 +172,16 @@ fn in_bursts_a_curve_is_the_same() {
     let curves = Curves::new(1, Duration::from_secs(8));
     let mut profiles = profiles(1);
     let mut all = Profile::new(1 << 20, 0, 0);
-    // A million a second for so many milliseconds, in one window after another.
+    // A million per second for this many milliseconds, in one window after another.
     let mut number = 0;
     let mut run = |profiles: &mut [Profile], from_ms: u64, to_ms: u64| {
         for ms in from_ms..to_ms {
             for _ in 0..1_000 {
-                let (key, deed) = (skewed(number), AccessKind::Hit(100, None));
-                curves.record(0, key, deed, || 0);
+                let (key, kind) = (skewed(number), AccessKind::Hit(100, None));
+                curves.record(0, key, kind, || 0);
                 all.record(&AccessEvent {
                     key,
-                    deed,
+                    kind,
                     at_ms: 0,
                     monotonic_us: 0,
                     generation: 0,
@@ -198,7 +198,7 @@ fn in_bursts_a_curve_is_the_same() {
     run(&mut profiles, 0, 4_000);
     let exact = run(&mut profiles, 4_000, 8_000);
     let told = curves.told(0).expect("there were requests");
-    // A sixtieth is looked at, and what is told is about all.
+    // A sixtieth is profiled, and the report describes all.
     assert_eq!((told.window, exact.unseen), (2, 0));
     assert!(told.unseen > 3_900_000 && told.unseen < 3_950_000, "{}", told.unseen);
     assert_eq!((told.curve.requests(), exact.curve.requests()), (4e6, 4e6));
@@ -209,11 +209,11 @@ fn in_bursts_a_curve_is_the_same() {
     assert!(exact.curve.miss_ratio(20 * 100) > 0.9 && exact.curve.miss_ratio(2_100 * 100) < 1e-6);
 }
 
-/// An object lives for five to fifteen seconds, is asked for all the time, and stored when it was
-/// missed. Curves of bursts once took what came back after a gap for something that lives forever, and
-/// told a part of the misses.
+/// An object lives for five to fifteen seconds, is requested all the time, and stored after a miss.
+/// Curves of bursts once assumed that an object seen again after a gap lives forever, and reported
+/// a part of the misses.
 #[test]
-fn in_bursts_objects_die_as_well() {
+fn objects_expire_in_bursts_too() {
     let curves = Curves::new(1, Duration::from_secs(60));
     let mut profiles = profiles(1);
     let (mut number, mut missed, mut deadlines) = (0, 0, HashMap::new());
@@ -248,24 +248,25 @@ fn in_bursts_objects_die_as_well() {
     assert!(ratio > real * 0.75 && ratio < real * 1.25, "{ratio} for {real}");
 }
 
-/// Of an object that is made for who asks first (`mg KEY N60`), and filled by him.
+/// For an object that is created for the first client that requests it (`mg KEY N60`), and filled
+/// by this client.
 #[test]
-fn what_a_miss_takes_ends_with_what_a_client_stores() {
+fn the_time_of_a_miss_ends_with_the_clients_store() {
     let mut profile = Profile::new(1 << 20, 0, 0);
-    let see = |profile: &mut Profile, key, deed, monotonic_us| {
+    let see = |profile: &mut Profile, key, kind, monotonic_us| {
         let (at_ms, generation, is_aside) = (0, 0, false);
-        profile.record(&AccessEvent { key, deed, at_ms, monotonic_us, generation, is_aside });
+        profile.record(&AccessEvent { key, kind, at_ms, monotonic_us, generation, is_aside });
     };
     for key in 0..40 {
         see(&mut profile, key, AccessKind::Miss, 1_000);
         see(&mut profile, key, AccessKind::Store(60, None), 1_001);
         see(&mut profile, key, AccessKind::Store(100, None), 11_000);
-        // It was there already, and whoever stored it was not seen.
+        // It exists already, and its store was not recorded.
         see(&mut profile, key, AccessKind::Miss, 20_000);
         see(&mut profile, key, AccessKind::Hit(100, None), 21_000);
         see(&mut profile, key, AccessKind::Store(100, None), 9_000_000);
     }
-    // A window that ends in between does not matter, if it is not too long ago.
+    // A window may end in between, if the miss is not too old.
     see(&mut profile, 50, AccessKind::Miss, 10_000_000);
     see(&mut profile, 51, AccessKind::Miss, 19_000_000);
     profile.tell(Totals { requests: 100, seen: 100 }, 1, 1.0, 1, true);
@@ -276,17 +277,17 @@ fn what_a_miss_takes_ends_with_what_a_client_stores() {
 }
 
 #[test]
-fn what_takes_longer_than_a_burst_is_known_as_well() {
+fn times_longer_than_a_burst_are_measured_too() {
     let curves = Curves::new(1, Duration::from_secs(60));
     let mut profiles = profiles(1);
     let source = Fixed::default();
     let key_of = |number: u64| number.wrapping_mul(0x9FB2_1C65_1E98_DF25);
-    let mut see = |curves: &Curves, deed| {
-        (0..1_000).for_each(|number| curves.record(0, key_of(number), deed, || 0));
+    let mut see = |curves: &Curves, kind| {
+        (0..1_000).for_each(|number| curves.record(0, key_of(number), kind, || 0));
         curves.take_in(&mut profiles);
         _ = curves.turn(&mut profiles, &source, 1_000_000);
     };
-    // Fewer than fill a queue at a time, until it is too much.
+    // Fewer than a queue length at a time, until the burst ends.
     for _ in 0..BURST_AND_MORE / 1_000 {
         see(&curves, AccessKind::Hit(100, None));
     }
@@ -296,20 +297,20 @@ fn what_takes_longer_than_a_burst_is_known_as_well() {
     curves.clock.sleep(Duration::from_millis(3));
     see(&curves, AccessKind::Store(100, None));
     let backend = &profiles[0].backend;
-    // About one key of sixteen.
+    // About one key in sixteen.
     assert!((30..=100).contains(&backend.count()), "{}", backend.count());
     assert!(backend.mean_us().is_some_and(|us| us >= 3_000.0), "{backend:?}");
     assert_eq!(curves.tenants[0].seen.get(), BURST_AND_MORE / 1_000 * 1_000);
 }
 
-/// Too many sightings for a moment.
+/// More accesses than a burst has.
 const BURST_AND_MORE: u64 = 66_000;
 
 #[test]
-fn what_was_there_before_is_learnt_from_its_hits() {
+fn objects_stored_before_profiling_are_learned_from_hits() {
     let curves = Curves::new(1, Duration::from_secs(60));
     let mut profiles = profiles(1);
-    // Ten objects in a circle that nobody has stored since it began to look.
+    // Ten objects in a circle, stored before profiling began.
     for key in (0..10_u64).cycle().take(100) {
         curves.record(0, key << 40, AccessKind::Hit(100, None), || 0);
     }
@@ -321,15 +322,15 @@ fn what_was_there_before_is_learnt_from_its_hits() {
 }
 
 #[test]
-fn what_has_left_the_sample_meanwhile_counts_no_more() {
+fn queued_accesses_to_keys_outside_the_sample_do_not_count() {
     let mut profile = Profile::new(u64::MAX, 0, 0);
-    // More objects than a sample has room for.
+    // More objects than fit into a sample.
     let objects = 3 * OBJECTS_MAX as u64;
     let key = |number: u64| (number + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29);
-    let see = |profile: &mut Profile, key, deed| {
+    let see = |profile: &mut Profile, key, kind| {
         profile.record(&AccessEvent {
             key,
-            deed,
+            kind,
             at_ms: 0,
             monotonic_us: 0,
             generation: 0,
@@ -346,7 +347,7 @@ fn what_has_left_the_sample_meanwhile_counts_no_more() {
 }
 
 #[test]
-fn a_thread_tells_curves_until_it_is_stopped() {
+fn a_thread_reports_curves_until_it_is_stopped() {
     let curves = Arc::new(Curves::new(1, Duration::from_millis(20)));
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let thread = tidekv_io::threads::spawn("curves", {
@@ -354,7 +355,7 @@ fn a_thread_tells_curves_until_it_is_stopped() {
         move || run(&curves, &Fixed { lookups: vec![0], ..Fixed::default() }, &stopped)
     })
     .expect("there can be another thread");
-    // Nobody asks for anything.
+    // No requests.
     curves.clock.sleep(Duration::from_millis(60));
     assert!(curves.told(0).is_none());
     stop.send(true).expect("it runs");

@@ -1,8 +1,9 @@
-//! The names of fields that the scripts of a page ask for. Tests of the lists of fields include this file.
+//! The names of fields that the scripts of a page use. Tests of the lists of fields include this
+//! file.
 
 use tidekv_observe::parts::Part;
 
-/// The names in the scripts of these parts that end as those of fields do.
+/// The names in the scripts of these files that end like those of fields.
 pub fn names_of_fields(own: &[Part]) -> Vec<&'static str> {
     let endings = [
         "_bytes",

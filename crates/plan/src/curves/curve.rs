@@ -53,24 +53,24 @@ impl Curve {
             let Some(before) = curve.last() else { break };
             let no = |what: &str| Err(InvalidCurve(format!("point {number}: {what}")));
             if !(0.0..=1.0).contains(&point.miss_ratio) {
-                return no("a miss ratio is between 0 and 1");
+                return no("the miss ratio is not between 0 and 1");
             }
             if point.miss_ratio > before.miss_ratio {
-                return no("a larger cache does not miss more");
+                return no("the miss ratio rises");
             }
             if point.size == 0 && curve.len() == 1 {
                 curve[0] = point;
                 continue;
             }
             if point.size <= before.size {
-                return no("sizes rise");
+                return no("the size does not rise");
             }
             if point.miss_ratio < before.miss_ratio {
                 curve.push(point);
             }
         }
         if !(requests.is_finite() && requests >= 0.0) {
-            return Err(InvalidCurve(format!("{requests} is no number of requests")));
+            return Err(InvalidCurve(format!("{requests} is not a number of requests")));
         }
         Ok(Self { points: curve, requests })
     }

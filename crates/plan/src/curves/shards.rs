@@ -343,7 +343,7 @@ impl Sampler {
 
     /// The same corrected by counts over all keys: `None` for samples of fixed size, and if a trace
     /// is not stationary, has done more than to load objects, or has sizes for which the correction
-    /// fails ([`crate::curves::calibration`]).
+    /// fails (`crate::curves::calibration`).
     pub fn calibrated_curve(&self) -> Option<Curve> {
         let calibration = self.calibration.as_ref()?;
         calibration.correct(&self.sampled_curve(), self.rate(), self.order.last_accesses())

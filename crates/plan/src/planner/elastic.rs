@@ -299,8 +299,8 @@ impl Elastic {
 
     /// Compares the actual misses with the curves.
     fn learn(&mut self, seen: &[Observation]) {
-        let is_told = |seen: &&Observation| seen.is_full && seen.requests >= REQUESTS_MIN;
-        for (number, seen) in seen.iter().enumerate().filter(|(_, seen)| is_told(seen)) {
+        let has_evidence = |seen: &&Observation| seen.is_full && seen.requests >= REQUESTS_MIN;
+        for (number, seen) in seen.iter().enumerate().filter(|(_, seen)| has_evidence(seen)) {
             let learned = &mut self.learned[number];
             let (memory, all) = (seen.has.0, seen.has.0 + seen.has.1);
             let curve = &seen.tenant.curve;

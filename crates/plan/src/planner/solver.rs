@@ -395,7 +395,7 @@ fn solve(
     let plan = Plan::of(request, &sizes.collect::<Vec<_>>());
     match shape {
         Shape::Points if !keeps(request, &plan) => {
-            Err(microlp::Error::InternalError("its answer breaks a bound".into()))
+            Err(microlp::Error::InternalError("its solution exceeds a bound".into()))
         }
         _ => Ok(plan),
     }

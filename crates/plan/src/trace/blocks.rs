@@ -40,13 +40,14 @@ impl<R: BufRead> Lines<R> {
     }
 
     fn requests(&mut self) -> Result<Requests, String> {
-        let text = std::str::from_utf8(&self.text).map_err(|_| "it is no text".to_owned())?;
+        let text = std::str::from_utf8(&self.text).map_err(|_| "it is not text".to_owned())?;
         let fields: Vec<&str> = text.trim_end().split(',').collect();
         let &[step, host, disk, kind, offset, size, _] = &fields[..] else {
             return Err(format!("{} columns rather than {COLUMNS}", fields.len()));
         };
-        let number = |text: &str| text.parse::<u64>().map_err(|_| format!("{text:?} is no number"));
-        let kind = kind_of(kind).ok_or_else(|| format!("{kind:?} is no operation"))?;
+        let number =
+            |text: &str| text.parse::<u64>().map_err(|_| format!("{text:?} is not a number"));
+        let kind = kind_of(kind).ok_or_else(|| format!("{kind:?} is not an operation"))?;
         let (step, offset, size) = (number(step)?, number(offset)?, number(size)?);
         let end = offset.checked_add(size).filter(|_| size <= SIZE_MAX);
         let end = end.ok_or_else(|| format!("{size} bytes are too many"))?;

@@ -83,7 +83,7 @@ impl<R: BufRead> Lines<R> {
         let names = header.iter().map(|name| std::str::from_utf8(name).unwrap_or_default());
         let columns = columns(names).ok_or_else(|| Fault::Broken {
             line: 1,
-            what: format!("no column is called {}", KEY[0]),
+            what: format!("there is no column {}", KEY[0]),
         })?;
         Ok(Self { reader, record: ByteRecord::new(), columns, rest: None })
     }
@@ -103,7 +103,7 @@ impl<R: BufRead> Lines<R> {
             match text.parse::<f64>() {
                 Ok(number) if number.is_finite() && number >= 0.0 => Ok(Some(number)),
                 _ if text.is_empty() => Ok(None),
-                _ => Err(format!("{text:?} is no {what}")),
+                _ => Err(format!("{text:?} is not a {what}")),
             }
         };
         let Columns { key, operation, value_bytes, seconds, ttl, entries, count } = self.columns;
@@ -114,12 +114,12 @@ impl<R: BufRead> Lines<R> {
                 Some(None) => return Ok(None),
                 None => {
                     let text = String::from_utf8_lossy(field(at)?).into_owned();
-                    return Err(format!("{text:?} is no operation"));
+                    return Err(format!("{text:?} is not an operation"));
                 }
             },
         };
         let whole = |number: Option<f64>| number.map(|number| number as u64);
-        let size = number(value_bytes, "size of a value")?;
+        let size = number(value_bytes, "value size")?;
         if size.is_some_and(|size| size > SIZE_MAX) {
             return Err("it is larger than any object".to_owned());
         }
@@ -185,7 +185,7 @@ impl<R> Bounded<R> {
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.left == 0 {
-            let what = format!("a line goes on for more than {RECORD_BYTES_MAX} bytes");
+            let what = format!("a line is longer than {RECORD_BYTES_MAX} bytes");
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
         let read = self.input.read(buffer)?;

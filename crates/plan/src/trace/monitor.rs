@@ -34,10 +34,10 @@ impl<R: BufRead> Parts for Lines<R> {
         }
         let broken = |what: &str| Fault::Broken { line: self.count, what: what.to_owned() };
         let Some((time, rest)) = parts(text) else {
-            return Some(Err(broken("no time and client stand at its begin")));
+            return Some(Err(broken("it does not begin with a time and a client")));
         };
         let Some(words) = words(rest) else {
-            return Some(Err(broken("a word has no end, or an escape that there is not")));
+            return Some(Err(broken("a word is unterminated or has an unknown escape")));
         };
         let mut found = requests(&words);
         found.iter_mut().for_each(|request| request.seconds = Some(time));

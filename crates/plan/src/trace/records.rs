@@ -100,14 +100,14 @@ pub(super) fn is_lcs(head: &[u8]) -> bool {
 /// The version in this lcs header.
 fn lcs_version(head: &[u8; LCS_HEAD_BYTES]) -> Result<LcsVersion, String> {
     if !is_lcs(head) || !head.ends_with(&LCS_MARK) {
-        return Err("these are not the first 8192 bytes of an lcs".to_owned());
+        return Err("these are not an lcs header of 8192 bytes".to_owned());
     }
     match u64::from_le_bytes(number(head, LCS_MARK.len())) {
         1 => Ok(LcsVersion::Plain),
         2 => Ok(LcsVersion::WithOperation),
         3 => Ok(LcsVersion::WithTtl { features: 0 }),
         version @ 4..=8 => Ok(LcsVersion::WithTtl { features: 1 << (version - 4) }),
-        version => Err(format!("lcs of version {version} is not known, 1 to 8 are")),
+        version => Err(format!("lcs version {version} is unknown, 1 to 8 are supported")),
     }
 }
 
@@ -135,7 +135,7 @@ fn request(layout: Layout, record: &[u8]) -> Result<Request, String> {
     let seconds = Some(f64::from(number_32(record, 0)));
     let object = number::<8>(record, 4);
     let size = number_32(record, 12);
-    let no_operation = |operation: u32| format!("{operation} is no operation");
+    let no_operation = |operation: u32| format!("{operation} is not an operation");
     let (kind, size, ttl) = match layout {
         Layout::Oracle | Layout::Lcs(LcsVersion::Plain) => (Kind::Get, u64::from(size), 0),
         Layout::Twr => {
@@ -150,7 +150,7 @@ fn request(layout: Layout, record: &[u8]) -> Result<Request, String> {
         }
         Layout::Lcs(LcsVersion::WithTtl { .. }) => {
             let size = i64::from_le_bytes(number(record, 12));
-            let size = u64::try_from(size).map_err(|_| format!("{size} bytes are no size"))?;
+            let size = u64::try_from(size).map_err(|_| format!("{size} bytes are not a size"))?;
             let kind = kind_of_lcs(record[20]).ok_or_else(|| no_operation(record[20].into()))?;
             (kind, size, number_32(record, 24))
         }
@@ -177,7 +177,7 @@ impl<R: BufRead> Records<R> {
         let mut head = [0; LCS_HEAD_BYTES];
         input.read_exact(&mut head).map_err(|error| match error.kind() {
             ErrorKind::UnexpectedEof => {
-                Fault::Broken { line: 1, what: "the head of an lcs is cut off".to_owned() }
+                Fault::Broken { line: 1, what: "the lcs header is truncated".to_owned() }
             }
             _ => Fault::Io(error),
         })?;
@@ -209,7 +209,7 @@ impl<R: BufRead> Parts for Records<R> {
         match self.input.read_exact(record) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-                let what = "the record is cut off".to_owned();
+                let what = "the record is truncated".to_owned();
                 return self.end(Fault::Broken { line, what });
             }
             Err(error) => return self.end(Fault::Io(error)),

@@ -41,7 +41,7 @@ impl<R: BufRead> Commands<R> {
         let mark = char::from(mark);
         number
             .map(Some)
-            .ok_or_else(|| Trouble::Broken(format!("a number behind {mark} is missing")))
+            .ok_or_else(|| Trouble::Broken(format!("the number after {mark} is missing")))
     }
 
     fn command(&mut self) -> Result<Option<Vec<Word>>, Trouble> {
@@ -62,7 +62,7 @@ impl<R: BufRead> Commands<R> {
             let mut end = [0; 2];
             self.input.read_exact(&mut end)?;
             if read + skipped < bytes || end != *b"\r\n" {
-                return Err(Trouble::Broken("a word is not as long as it says".to_owned()));
+                return Err(Trouble::Broken("a word does not have its declared length".to_owned()));
             }
             words.push(Word { begin, bytes });
         }
@@ -77,7 +77,7 @@ enum Trouble {
 }
 
 fn truncate() -> Trouble {
-    Trouble::Broken("it is cut off".to_owned())
+    Trouble::Broken("it is truncated".to_owned())
 }
 
 impl From<io::Error> for Trouble {
@@ -100,7 +100,7 @@ impl<R: BufRead> Parts for Commands<R> {
             Ok(words) => return words.map(|words| Ok(requests(&words))),
             Err(Trouble::Io(error)) => Fault::Io(error),
             Err(Trouble::Broken(what)) => {
-                let what = format!("command: {what}; what is behind it is not read");
+                let what = format!("command: {what}; the rest of the trace is not read");
                 Fault::Broken { line, what }
             }
         };

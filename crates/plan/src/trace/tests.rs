@@ -48,8 +48,8 @@ fn columns_are_found_by_name_and_broken_lines_reported() {
     assert_eq!(
         faults,
         [
-            "line 6: \"fly\" is no operation",
-            "line 7: \"many\" is no size of a value",
+            "line 6: \"fly\" is not an operation",
+            "line 7: \"many\" is not a value size",
             "line 9: no column 2",
         ]
     );
@@ -57,7 +57,7 @@ fn columns_are_found_by_name_and_broken_lines_reported() {
     let (requests, ..) = read(Format::Csv, b"id,size,op,key,value_size\n1,9,get,a,20\n");
     assert_eq!(brief(&requests), [(Kind::Get, "a", Some(20))]);
     let (_, faults, _) = read(Format::Csv, b"time,op\n1,get\n");
-    assert_eq!(faults, ["line 1: no column is called key"]);
+    assert_eq!(faults, ["line 1: there is no column key"]);
 }
 
 #[test]
@@ -132,9 +132,9 @@ fn truncated_command_trace_ends_with_a_fault() {
     for (bytes, says) in [
         (&b"*99999999999\r\n"[..], "too many"),
         (b"*1\r\n$99999999999\r\n", "too long"),
-        (b"*1\r\n$3\r\nGETT\r\n", "not as long"),
-        (b"GET a\r\n", "behind *"),
-        (b"*-1\r\n", "behind *"),
+        (b"*1\r\n$3\r\nGETT\r\n", "declared length"),
+        (b"GET a\r\n", "after *"),
+        (b"*-1\r\n", "after *"),
     ] {
         let (requests, faults, _) = read(Format::Resp, bytes);
         assert!(requests.is_empty() && faults.len() == 1, "{faults:?}");
@@ -173,7 +173,7 @@ fn unbalanced_quotes_swallow_no_lines() {
     assert_eq!(requests[2].key, b"\"key2");
     let endless = format!("key\n\"{}", "a,b\n".repeat(5 << 20));
     let (requests, faults, _) = read(Format::Csv, endless.as_bytes());
-    assert!(requests.is_empty() && faults[0].contains("goes on"), "{} faults", faults.len());
+    assert!(requests.is_empty() && faults[0].contains("is longer"), "{} faults", faults.len());
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn oracle(records: &[(u32, u64, u32)]) -> Vec<u8> {
 fn binary_records_are_read_until_one_is_truncated() {
     let bytes = oracle(&[(1, 7, 100), (3, 8, 4)]);
     let (requests, faults, _) = read(Format::Oracle, &bytes[..47]);
-    assert_eq!(faults, ["line 2: the record is cut off"]);
+    assert_eq!(faults, ["line 2: the record is truncated"]);
     let [request] = &requests[..] else { panic!("{requests:?}") };
     assert_eq!(
         (request.kind, request.seconds, request.value_bytes),
@@ -223,7 +223,7 @@ fn binary_records_are_read_until_one_is_truncated() {
     };
     let bytes = [twr(3, 3_600), twr(1, 0), twr(9, 0), twr(12, 0), twr(2, 0)].concat();
     let (requests, faults, _) = read(Format::Twr, &bytes);
-    assert_eq!(faults, ["line 4: 12 is no operation"]);
+    assert_eq!(faults, ["line 4: 12 is not an operation"]);
     let kinds: Vec<Kind> = requests.iter().map(|request| request.kind).collect();
     assert_eq!(kinds, [Kind::Put, Kind::Get, Kind::Delete, Kind::Get]);
     assert_eq!((requests[0].ttl_seconds, requests[0].value_bytes), (Some(3_600), Some(312)));
@@ -279,7 +279,7 @@ fn each_lcs_version_is_read_by_its_header() {
         let (requests, faults, _) = read(Format::Lcs, &bytes[..bytes.len() - 1]);
         assert_eq!(
             (requests.len(), &faults[..]),
-            (1, &["line 2: the record is cut off".into()][..])
+            (1, &["line 2: the record is truncated".into()][..])
         );
     }
     let records = [
@@ -289,7 +289,7 @@ fn each_lcs_version_is_read_by_its_header() {
         later(8, 13, 0, 0),
     ];
     let (requests, faults, _) = read(Format::Lcs, &lcs(3, &records));
-    assert_eq!(faults, ["line 2: -1 bytes are no size", "line 3: 99 is no operation"]);
+    assert_eq!(faults, ["line 2: -1 bytes are not a size", "line 3: 99 is not an operation"]);
     let found = |at: usize| (requests[at].kind, requests[at].value_bytes, requests[at].ttl_seconds);
     assert_eq!(found(0), (Kind::Put, Some(u64::from(large) * 4 - 8), Some(600)));
     assert_eq!(found(1), (Kind::Put, Some(0), None));
@@ -304,12 +304,12 @@ fn invalid_lcs_header_is_refused() {
     };
     let whole = lcs(3, &[]);
     assert_eq!(fault(&whole), "none");
-    assert_eq!(fault(&whole[..8_191]), "line 1: the head of an lcs is cut off");
+    assert_eq!(fault(&whole[..8_191]), "line 1: the lcs header is truncated");
     let mut torn = whole.clone();
     torn[8_190] ^= 1;
-    assert_eq!(fault(&torn), "line 1: these are not the first 8192 bytes of an lcs");
-    assert_eq!(fault(&lcs(9, &[])), "line 1: lcs of version 9 is not known, 1 to 8 are");
-    assert_eq!(fault(&lcs(0, &[])), "line 1: lcs of version 0 is not known, 1 to 8 are");
+    assert_eq!(fault(&torn), "line 1: these are not an lcs header of 8192 bytes");
+    assert_eq!(fault(&lcs(9, &[])), "line 1: lcs version 9 is unknown, 1 to 8 are supported");
+    assert_eq!(fault(&lcs(0, &[])), "line 1: lcs version 0 is unknown, 1 to 8 are supported");
 }
 
 #[test]

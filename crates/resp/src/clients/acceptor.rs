@@ -1,7 +1,7 @@
-//! Where clients of the Redis protocol arrive.
+//! Admits clients of the Redis protocol.
 //!
-//! Guarantees: one more than the settings allow is turned away, and counted; whoever is
-//! admitted is in the list of clients until it has left.
+//! Guarantees: a connection over the limit is rejected and counted; an admitted client is in the
+//! list of clients until it disconnects.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::state::session::Session;
 #[derive(Debug, Clone)]
 pub(crate) struct Acceptor {
     pub(crate) state: Arc<State>,
-    pub(crate) rounds: Arc<GroupCommit>,
+    pub(crate) group_commit: Arc<GroupCommit>,
 }
 
 impl Host for Acceptor {
@@ -43,6 +43,6 @@ impl Host for Acceptor {
         session: Session,
         shutdown: watch::Receiver<bool>,
     ) {
-        Connection::new(self.state, self.rounds, stream, session).serve(shutdown).await;
+        Connection::new(self.state, self.group_commit, stream, session).serve(shutdown).await;
     }
 }

@@ -1,4 +1,4 @@
-//! A connection: reads requests, has them run, writes the replies.
+//! A connection: reads requests, executes them, writes the replies.
 //!
 //! ```text
 //!             read() ─ bytes ─► parse() ─ requests ─► execute() ─┐
@@ -10,13 +10,11 @@
 //!
 //! Guarantees:
 //! 1. Replies come in the order of requests.
-//! 2. Nothing waits for storage on the event loop, but that the operating system
-//!    may let a buffered write wait; see `slow_disk_breaker.rs`.
-//! 3. What waits to be sent is bounded: beyond a few replies, requests are not
-//!    read until the client has taken them, and a client that takes none for
-//!    the write time-out is closed.
-//! 4. What one client sends or a command does, a panic included, ends at most
-//!    its own connection.
+//! 2. The event loop never waits for storage, except that the operating system may delay a buffered
+//!    write; see `slow_disk_breaker.rs`.
+//! 3. Unsent replies are bounded: beyond a few replies, requests are not read until the client has
+//!    received them, and a client that receives none within the write timeout is disconnected.
+//! 4. Invalid input and a failing command, a panic included, end at most their own connection.
 
 use std::collections::VecDeque;
 use std::io;
@@ -42,20 +40,19 @@ use crate::protocol::request::{Arguments, Limits};
 use crate::state::server_state::State;
 use crate::state::session::Session;
 
-/// Requests that are taken from the input before they are run.
+/// Maximum requests parsed from the input before they are executed.
 const REQUESTS_MAX: usize = pipeline::WRITE_CALLS_MAX;
-/// Bytes of these requests, beyond which no more are taken.
+/// Maximum bytes of these requests.
 const REQUEST_BYTES: usize = 1 << 20;
-/// Room that is made for them before any is read.
+/// Initial capacity for them.
 const DEFAULT_REQUESTS: usize = 16;
-/// Replies are sent when they have grown to this, even if more could be made.
+/// Replies are sent when they reach this size, even if more requests are buffered.
 const REPLY_BYTES: usize = 256 << 10;
-/// How long to look again and again whether another writer is done, most of
-/// which need microseconds: about what handing work to a thread and back costs
-/// where processors are short.
+/// The time to poll until another writer is done, which mostly takes microseconds: about the cost
+/// of passing work to a thread and back on a busy machine.
 const BUSY_NS_MAX: u64 = 200_000;
 
-/// What a connection whose session is away relies on.
+/// The reason why the session is present.
 const ONE_PIECE: &str = "one piece of work at a time";
 
 const NO_AUTH: CommandError = CommandError::text("NOAUTH Authentication required.");
@@ -63,32 +60,31 @@ const INTERNAL: CommandError = CommandError::text("ERR internal error");
 const OUT_OF_MEMORY: CommandError =
     CommandError::text("ERR too many bytes of unfinished requests; try again later");
 
-/// A request as it stands in line.
+/// A parsed request.
 enum Request {
     Call(Call),
-    /// It never was one that could run.
+    /// A request that cannot be executed.
     Refused(CommandError),
-    /// The stream makes no sense any more; what came before still counts.
+    /// A protocol error: the stream ends here; earlier requests are still executed.
     End,
 }
 
-/// What becomes of a call.
+/// The outcome of a step.
 enum Step {
-    /// It is answered.
+    /// The call is answered.
     Done,
-    /// It waits for `EXEC`.
+    /// The call is queued until `EXEC`.
     Enqueue(Call),
-    /// It needs an I/O thread, or belongs together with others.
+    /// The call needs an I/O thread, or belongs to a batch.
     Offload(Call),
 }
 
 /// One connection.
 pub(crate) struct Connection {
     state: Arc<State>,
-    rounds: Arc<GroupCommit>,
+    group_commit: Arc<GroupCommit>,
     stream: Box<dyn Stream>,
-    /// Goes with the work to an I/O thread and comes back with its outcome; `None`
-    /// meanwhile.
+    /// Moves with the work to an I/O thread and returns with its outcome; `None` meanwhile.
     session: Option<Box<Session>>,
     input: Input,
     replies: ReplyBuffer,
@@ -101,12 +97,12 @@ pub(crate) struct Connection {
 impl Connection {
     pub(crate) fn new(
         state: Arc<State>,
-        rounds: Arc<GroupCommit>,
+        group_commit: Arc<GroupCommit>,
         stream: Box<dyn Stream>,
         session: Session,
     ) -> Self {
         Self {
-            rounds,
+            group_commit,
             stream,
             session: Some(Box::new(session)),
             input: Input::new(state.budget.reservation()),
@@ -118,13 +114,12 @@ impl Connection {
         }
     }
 
-    /// Serves the client until it leaves, is asked to, or `shutdown` turns
-    /// true.
+    /// Serves the client until it disconnects, is disconnected, or `shutdown` becomes true.
     pub(crate) async fn serve(mut self, shutdown: watch::Receiver<bool>) {
         let mut waiter = shutdown.clone();
         let mut stop = pin!(waiter.wait_for(|stop| *stop));
-        // Nothing else is ever sent. A look at the clock of changes is cheaper
-        // than to wait for one, and a flood of requests leaves no time to wait.
+        // The channel changes only once. Checking for a change is cheaper than waiting for one, and
+        // a flood of requests leaves no time to wait.
         while shutdown.has_changed().is_ok_and(|changed| !changed) {
             tokio::select! {
                 biased;
@@ -134,7 +129,7 @@ impl Connection {
             match self.work().await {
                 Ok(()) if !self.session().is_closing => {}
                 Ok(()) => break,
-                // The client is gone: there is nobody to say goodbye to.
+                // The client has disconnected: no reply can be sent.
                 Err(_) => return,
             }
         }
@@ -145,7 +140,7 @@ impl Connection {
         self.session.as_mut().expect("it is away only while its work is waited for")
     }
 
-    /// Waits for input; false when there will be none.
+    /// Waits for input; returns false at the end of the stream.
     async fn read(&mut self) -> bool {
         let fill = self.input.fill(&mut *self.stream);
         let filled = match self.state.settings.idle_timeout() {
@@ -165,7 +160,7 @@ impl Connection {
         }
     }
 
-    /// Runs everything that is complete, and sends the replies.
+    /// Executes all complete requests and sends the replies.
     async fn work(&mut self) -> io::Result<()> {
         loop {
             let requests = self.parse();
@@ -186,7 +181,7 @@ impl Connection {
         }
     }
 
-    /// Takes complete requests from the input, not too many at a time.
+    /// Parses complete requests from the input, up to the limits.
     fn parse(&mut self) -> VecDeque<Request> {
         let mut requests = VecDeque::with_capacity(DEFAULT_REQUESTS);
         let mut bytes = 0;
@@ -194,8 +189,8 @@ impl Connection {
             request_bytes_max: self.state.settings.request_bytes_max,
             authenticated: self.session().is_authenticated,
         };
-        // A stranger's requests are taken one by one: after AUTH it has the
-        // limits of a friend.
+        // An unauthenticated client's requests are parsed one by one: AUTH changes the limits of
+        // the next.
         let requests_max = if limits.authenticated { REQUESTS_MAX } else { 1 };
         let mut last_command: Option<&'static Command> = None;
         while requests.len() < requests_max && bytes < REQUEST_BYTES {
@@ -320,9 +315,8 @@ impl Connection {
         Step::Done
     }
 
-    /// Has the first of `requests`, a call, run together with its followers where
-    /// that is possible: writes on the event loop, if they need not wait, and
-    /// everything else on an I/O thread.
+    /// Executes the first of `requests`, a call, together with the following ones if possible:
+    /// writes on the event loop, if they need not wait, and everything else on an I/O thread.
     async fn offload(&mut self, requests: &mut VecDeque<Request>) {
         let Some(Request::Call(first)) = requests.pop_front() else { return };
         match (first.command.run, first.command.place) {
@@ -343,7 +337,7 @@ impl Connection {
         }
     }
 
-    /// Runs calls that read a few keys or write; returns those that are left.
+    /// Executes calls that read a few keys or write; returns the remaining ones.
     async fn run_batch(&mut self, mut calls: Vec<Call>) -> Vec<Call> {
         self.has_writes |= calls.iter().any(Call::writes);
         let way = pipeline::way_of(&self.state, &calls);
@@ -359,13 +353,13 @@ impl Connection {
         };
         replies.iter().for_each(|reply| self.reply(reply));
         let rest = calls.split_off(replies.len());
-        // What an event loop has left may be for it as well; what a round has left would
-        // mostly meet the same obstacle in the next one.
+        // Calls that an event loop leaves may suit it as well; calls that a group commit leaves
+        // would mostly fail in the next one for the same reason.
         let is_for_loop = way == Way::Loop && !replies.is_empty();
         if rest.is_empty() || is_for_loop { rest } else { self.run_on_thread(rest).await }
     }
 
-    /// Runs calls on an I/O thread; returns those that are left.
+    /// Executes calls on an I/O thread; returns the remaining ones.
     async fn run_on_thread(&mut self, mut calls: Vec<Call>) -> Vec<Call> {
         let writes = calls.iter().any(|call| call.command.place == ExecutionClass::Write);
         let run = move |state: &State, session: &mut Session| {
@@ -382,9 +376,8 @@ impl Connection {
         calls.split_off(replies.len())
     }
 
-    /// Runs calls that write here, if they need not wait; `None` when one has
-    /// panicked. While another writer is at work, other connections have their
-    /// turn.
+    /// Executes writing calls on this event loop, if they need not wait; `None` if one panicked.
+    /// While another writer is active, other connections run.
     async fn try_writes(&mut self, calls: &[Call]) -> Option<Tried> {
         let mut until_ns = None;
         loop {
@@ -401,12 +394,12 @@ impl Connection {
         }
     }
 
-    /// Has calls that write done together with those of other connections, and waits
-    /// until they are durable; `None` when one has panicked.
+    /// Executes writing calls together with those of other connections, and waits until they are
+    /// durable; `None` if one panicked.
     async fn write_together(&mut self, calls: &mut Vec<Call>) -> Option<Tried> {
         let session = self.session.take().expect(ONE_PIECE);
         let part = Part { calls: std::mem::take(calls), session };
-        let (part, outcome) = self.rounds.write(part).await;
+        let (part, outcome) = self.group_commit.write(part).await;
         *calls = part.calls;
         self.session = Some(part.session);
         match outcome {
@@ -467,7 +460,7 @@ impl Connection {
         }
     }
 
-    /// Runs `work`, which does not wait, here; `None` when it has panicked.
+    /// Runs `work`, which does not block, on this event loop; `None` if it panicked.
     fn on_event_loop<T>(&mut self, work: impl FnOnce(&State, &mut Session) -> T) -> Option<T> {
         let Self { state, session, .. } = self;
         let session = session.as_mut().expect("it is away only while its work is waited for");
@@ -475,11 +468,10 @@ impl Connection {
         done.map_err(|_| self.fail()).ok()
     }
 
-    /// Runs `work` where it may wait; `None` when it has panicked.
+    /// Runs `work` on an I/O thread, where it may block; `None` if it panicked.
     ///
-    /// The threads are those of the runtime for blocking work, as many as the
-    /// settings say. Their queue needs no bound: a connection has one piece of
-    /// work at a time.
+    /// The threads are the runtime's blocking threads; the settings give their number. Their queue
+    /// needs no bound: a connection has one piece of work at a time.
     async fn on_io_thread<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&State, &mut Session) -> T + Send + 'static,
@@ -491,7 +483,7 @@ impl Connection {
             (session, done)
         };
         let Ok((session, done)) = tokio::task::spawn_blocking(work).await else {
-            // The runtime ends before the work has begun, and this task with it.
+            // The runtime shuts down before the work has started, and this task with it.
             return std::future::pending().await;
         };
         self.session = Some(session);
@@ -505,7 +497,7 @@ impl Connection {
     }
 
     fn set_watches(&mut self, watches: Vec<Watch>) {
-        // A key is watched in two keyspaces.
+        // Each key is watched in two keyspaces.
         let keys = watches.len() / 2;
         self.session().client.watched.store(keys, Ordering::Relaxed);
         self.watches = watches;
@@ -519,7 +511,7 @@ impl Connection {
         self.replies.push(reply, protocol);
     }
 
-    /// Answers what could not be run; a `MULTI` in progress is spoilt by it.
+    /// Replies with an error to a request that cannot be executed; aborts a `MULTI` in progress.
     fn refuse(&mut self, error: CommandError) {
         if let Some(queue) = &mut self.queue {
             queue.abort();
@@ -527,8 +519,7 @@ impl Connection {
         self.reply(&Reply::from(error));
     }
 
-    /// A command has panicked: the client must not go on as if it knew what
-    /// was done.
+    /// A command panicked: its effects are unknown, so the connection must end.
     fn fail(&mut self) {
         self.state.counters.panics.add(1);
         tracing::error!("a command has panicked; its connection is closed");
@@ -544,7 +535,7 @@ impl Connection {
         stream::send(&mut *self.stream, &mut self.replies, patience, sent).await
     }
 
-    /// Ends the stream so that the last replies arrive.
+    /// Closes the stream so that the last replies arrive.
     async fn close(mut self) {
         if self.flush().await.is_ok() {
             stream::end(&mut *self.stream).await;
@@ -552,8 +543,8 @@ impl Connection {
     }
 }
 
-/// Whether a web page has made a browser talk to us: its body could hold
-/// commands. Redis closes such a connection without a word, and so do we.
+/// Whether it is an HTTP request: a web page may make a browser send commands in its body. Redis
+/// closes such a connection without a reply, and so does TideKV.
 fn is_http(words: &Arguments) -> bool {
     words[0].eq_ignore_ascii_case(b"post") || words[0].eq_ignore_ascii_case(b"host:")
 }

@@ -1,4 +1,4 @@
-//! Connections of clients, from their arrival to their end.
+//! Connections of clients.
 
 pub(crate) mod queue;
 pub(crate) mod connection;

@@ -24,14 +24,14 @@ impl Queue {
         Self { calls: Vec::new(), bytes: 0, bytes_max, reservation, is_aborted: false }
     }
 
-    /// Adds a call; when there is no room for it, `EXEC` will refuse them all.
+    /// Adds a call; if there is no room for it, `EXEC` will reject all of them.
     pub(crate) async fn push(&mut self, mut call: Call) -> Result<(), CommandError> {
         self.bytes += call.bytes_len();
         if self.bytes > self.bytes_max || !self.reservation.grow_to(self.bytes).await {
             self.abort();
-            return Err(CommandError::text("ERR the transaction has grown too large"));
+            return Err(CommandError::text("ERR the transaction is too large"));
         }
-        // The words are slices of whatever was read together with them.
+        // The words are slices of a buffer that contains other requests too.
         for word in &mut call.words {
             *word = Bytes::copy_from_slice(word);
         }
@@ -39,7 +39,7 @@ impl Queue {
         Ok(())
     }
 
-    /// A call was refused: `EXEC` will refuse them all.
+    /// Records that a call was rejected: `EXEC` will reject all of them.
     pub(crate) fn abort(&mut self) {
         self.is_aborted = true;
         self.calls = Vec::new();
@@ -49,7 +49,7 @@ impl Queue {
         self.calls.len()
     }
 
-    /// The calls, unless one of them was refused.
+    /// The calls, unless one of them was rejected.
     pub(crate) fn into_calls(self) -> Option<Vec<Call>> {
         (!self.is_aborted).then_some(self.calls)
     }

@@ -1,9 +1,8 @@
-//! The commands: one flat list of records, one record per command, in the
-//! order of groups and names within them. Lookup, arity errors, `COMMAND`,
-//! `COMMAND DOCS` and `docs/reference/commands.md` all come from it.
+//! The commands: one flat list of records, ordered by group and name. It produces lookup, arity
+//! errors, `COMMAND`, `COMMAND DOCS` and `docs/reference/commands.md`.
 //!
-//! The fields of a record, in this order: name, arity, where it runs, flags,
-//! keys, since; syntax; summary; function. [`Command`] explains them.
+//! The fields of a record, in this order: name, arity, execution class, flags, keys, since; syntax;
+//! summary; function. [`Command`] explains them.
 
 use std::sync::LazyLock;
 
@@ -42,44 +41,44 @@ macro_rules! catalogue {
 pub(crate) static COMMANDS: &[Command] = catalogue! {
     String {
         "append" 3 Write [Write DenyOom Fast] ONE "2.0.0" "key value"
-            "Appends to the string of a key, which is made if there is none." Data(strings::append);
+            "Appends to the string of a key; creates the key if it does not exist." Data(strings::append);
         "decr" 2 Write [Write DenyOom Fast] ONE "1.0.0" "key"
-            "Takes one from the integer of a key, 0 if there is none." Data(counters::decr);
+            "Subtracts one from the integer of a key; a missing key counts as 0." Data(counters::decr);
         "decrby" 3 Write [Write DenyOom Fast] ONE "1.0.0" "key decrement"
-            "Takes a number from the integer of a key." Data(counters::decrby);
+            "Subtracts a number from the integer of a key." Data(counters::decrby);
         "get" 2 Point [ReadOnly Fast] ONE "1.0.0" "key"
             "Returns the string of a key." Data(strings::get);
         "getdel" 2 Write [Write Fast] ONE "6.2.0" "key"
             "Returns the string of a key and removes the key." Data(strings::getdel);
         "getex" -2 Write [Write Fast] ONE "6.2.0"
             "key [EX seconds | PX milliseconds | EXAT unix-seconds | PXAT unix-milliseconds | PERSIST]"
-            "Returns the string of a key and changes its deadline." Data(strings::getex);
+            "Returns the string of a key and changes its expiry." Data(strings::getex);
         "getrange" 4 Point [ReadOnly] ONE "2.4.0" "key start end"
-            "Returns a part of the string of a key; negative places count from the end."
+            "Returns a part of the string of a key; negative offsets count from the end."
             Data(strings::getrange);
         "getset" 3 Write [Write DenyOom Fast] ONE "1.0.0" "key value"
-            "Sets the string of a key and returns the one before." Data(strings::getset);
+            "Sets the string of a key and returns the previous one." Data(strings::getset);
         "incr" 2 Write [Write DenyOom Fast] ONE "1.0.0" "key"
-            "Adds one to the integer of a key, 0 if there is none." Data(counters::incr);
+            "Adds one to the integer of a key; a missing key counts as 0." Data(counters::incr);
         "incrby" 3 Write [Write DenyOom Fast] ONE "1.0.0" "key increment"
             "Adds a number to the integer of a key." Data(counters::incrby);
         "incrbyfloat" 3 Write [Write DenyOom Fast] ONE "2.6.0" "key increment"
-            "Adds a decimal number to the one of a key." Data(counters::incrbyfloat);
+            "Adds a decimal number to the number of a key." Data(counters::incrbyfloat);
         "mget" -2 Point [ReadOnly Fast] ALL "1.0.0" "key [key ...]"
-            "Returns the strings of several keys, as they are at one moment." Data(strings::mget);
+            "Returns the strings of several keys at one point in time." Data(strings::mget);
         "mset" -3 Write [Write DenyOom] PAIRS "1.0.1" "key value [key value ...]"
-            "Sets the strings of several keys at once." Data(strings::mset);
+            "Sets the strings of several keys atomically." Data(strings::mset);
         "msetnx" -3 Write [Write DenyOom] PAIRS "1.0.1" "key value [key value ...]"
             "Sets the strings of several keys if none of them exists." Data(strings::msetnx);
         "psetex" 4 Write [Write DenyOom] ONE "2.6.0" "key milliseconds value"
-            "Sets the string of a key for a time in milliseconds." Data(strings::psetex);
+            "Sets the string of a key with a time to live in milliseconds." Data(strings::psetex);
         "set" -3 Write [Write DenyOom] ONE "1.0.0"
             "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-seconds | PXAT unix-milliseconds | KEEPTTL]"
-            "Makes a key hold a string, whatever it has held." Data(strings::set);
+            "Sets a key to a string, whatever its previous type." Data(strings::set);
         "setex" 4 Write [Write DenyOom] ONE "2.0.0" "key seconds value"
-            "Sets the string of a key for a time in seconds." Data(strings::setex);
+            "Sets the string of a key with a time to live in seconds." Data(strings::setex);
         "setnx" 3 Write [Write DenyOom Fast] ONE "1.0.0" "key value"
-            "Sets the string of a key that does not exist." Data(strings::setnx);
+            "Sets the string of a key if it does not exist." Data(strings::setnx);
         "setrange" 4 Write [Write DenyOom] ONE "2.2.0" "key offset value"
             "Overwrites a part of the string of a key." Data(strings::setrange);
         "strlen" 2 Point [ReadOnly Fast] ONE "2.2.0" "key"
@@ -87,56 +86,56 @@ pub(crate) static COMMANDS: &[Command] = catalogue! {
     }
     Generic {
         "copy" -3 Write [Write DenyOom] TWO "6.2.0" "source destination [DB 0] [REPLACE]"
-            "Copies what a key holds to another key." Data(keys::copy);
+            "Copies the value of a key to another key." Data(keys::copy);
         "del" -2 Write [Write] ALL "1.0.0" "key [key ...]"
-            "Removes keys and returns how many there were." Data(keys::del);
+            "Removes keys and returns the number removed." Data(keys::del);
         "exists" -2 Point [ReadOnly Fast] ALL "1.0.0" "key [key ...]"
-            "Returns how many of the keys exist." Data(keys::exists);
+            "Returns the number of the keys that exist." Data(keys::exists);
         "expire" -3 Write [Write Fast] ONE "1.0.0" "key seconds [NX | XX | GT | LT]"
-            "Gives a key a deadline, in seconds from now." Data(deadlines::expire);
+            "Sets the expiry of a key, in seconds from now." Data(deadlines::expire);
         "expireat" -3 Write [Write Fast] ONE "1.2.0" "key unix-seconds [NX | XX | GT | LT]"
-            "Gives a key a deadline, in seconds since 1970." Data(deadlines::expireat);
+            "Sets the expiry of a key, in seconds since 1970." Data(deadlines::expireat);
         "expiretime" 2 Point [ReadOnly Fast] ONE "7.0.0" "key"
-            "Returns the deadline of a key in seconds since 1970; -1 without one, -2 without the key."
+            "Returns the expiry of a key in seconds since 1970; -1 if it has none, -2 if the key does not exist."
             Data(deadlines::expiretime);
         "keys" 2 Walk [ReadOnly] NONE "1.0.0" "pattern"
             "Returns all keys that match a pattern, in order." Data(walks::keys);
         "persist" 2 Write [Write Fast] ONE "2.2.0" "key"
-            "Takes the deadline from a key." Data(deadlines::persist);
+            "Removes the expiry of a key." Data(deadlines::persist);
         "pexpire" -3 Write [Write Fast] ONE "2.6.0" "key milliseconds [NX | XX | GT | LT]"
-            "Gives a key a deadline, in milliseconds from now." Data(deadlines::pexpire);
+            "Sets the expiry of a key, in milliseconds from now." Data(deadlines::pexpire);
         "pexpireat" -3 Write [Write Fast] ONE "2.6.0" "key unix-milliseconds [NX | XX | GT | LT]"
-            "Gives a key a deadline, in milliseconds since 1970." Data(deadlines::pexpireat);
+            "Sets the expiry of a key, in milliseconds since 1970." Data(deadlines::pexpireat);
         "pexpiretime" 2 Point [ReadOnly Fast] ONE "7.0.0" "key"
-            "Returns the deadline of a key in milliseconds since 1970; -1 without one, -2 without the key."
+            "Returns the expiry of a key in milliseconds since 1970; -1 if it has none, -2 if the key does not exist."
             Data(deadlines::pexpiretime);
         "pttl" 2 Point [ReadOnly Fast] ONE "2.6.0" "key"
-            "Returns the milliseconds that a key has left; -1 without a deadline, -2 without the key."
+            "Returns the time to live of a key in milliseconds; -1 if it has no expiry, -2 if the key does not exist."
             Data(deadlines::pttl);
         "randomkey" 1 Alone [ReadOnly] NONE "1.0.0" ""
-            "Returns a key at a random place; keys behind wide gaps come more often."
+            "Returns a random key; keys after wide gaps are returned more often."
             Data(walks::randomkey);
         "rename" 3 Write [Write] TWO "1.0.0" "key new-key"
-            "Renames a key, over any other of the new name." Data(keys::rename);
+            "Renames a key and replaces any key with the new name." Data(keys::rename);
         "renamenx" 3 Write [Write Fast] TWO "1.0.0" "key new-key"
             "Renames a key unless the new name exists." Data(keys::renamenx);
         "scan" -2 Walk [ReadOnly] NONE "2.8.0" "cursor [MATCH pattern] [COUNT count] [TYPE type]"
-            "Returns some keys, in order, and a cursor for more; 0 at the end." Data(walks::scan);
+            "Returns some keys in order, and a cursor for the next ones; 0 at the end." Data(walks::scan);
         "tide.range" -3 Walk [ReadOnly] NONE "0.1.0"
             "start end [LIMIT count] [REVERSE] [KEYSONLY]"
-            "Returns the keys from start to end that hold strings, in order, each followed by its string. Bounds: `key` or `[key` with the key, `(key` without, `-` and `+` for the ends; start comes before end in reverse, too."
+            "Returns the string keys from start to end, in order, each followed by its string. Bounds: `key` or `[key` is inclusive, `(key` exclusive, `-` and `+` are the first and the last key; start is the smaller bound in reverse, too."
             Data(walks::tide_range);
         "ttl" 2 Point [ReadOnly Fast] ONE "1.0.0" "key"
-            "Returns the seconds that a key has left; -1 without a deadline, -2 without the key."
+            "Returns the time to live of a key in seconds; -1 if it has no expiry, -2 if the key does not exist."
             Data(deadlines::ttl);
         "type" 2 Point [ReadOnly Fast] ONE "1.0.0" "key"
-            "Returns what a key holds: string, hash or none." Data(keys::type_of);
+            "Returns the type of a key: string, hash or none." Data(keys::type_of);
         "unlink" -2 Write [Write Fast] ALL "4.0.0" "key [key ...]"
             "Removes keys, the same as DEL." Data(keys::del);
     }
     Hash {
         "hdel" -3 Write [Write Fast] ONE "2.0.0" "key field [field ...]"
-            "Removes fields and returns how many there were." Data(hashes::hdel);
+            "Removes fields and returns the number removed." Data(hashes::hdel);
         "hexists" 3 Point [ReadOnly Fast] ONE "2.0.0" "key field"
             "Returns whether a field exists." Data(hashes::hexists);
         "hget" 3 Point [ReadOnly Fast] ONE "2.0.0" "key field"
@@ -146,7 +145,7 @@ pub(crate) static COMMANDS: &[Command] = catalogue! {
         "hincrby" 4 Write [Write DenyOom Fast] ONE "2.0.0" "key field increment"
             "Adds a number to the integer of a field." Data(hashes::hincrby);
         "hincrbyfloat" 4 Write [Write DenyOom Fast] ONE "2.6.0" "key field increment"
-            "Adds a decimal number to the one of a field." Data(hashes::hincrbyfloat);
+            "Adds a decimal number to the number of a field." Data(hashes::hincrbyfloat);
         "hkeys" 2 Point [ReadOnly] ONE "2.0.0" "key"
             "Returns all fields in order." Data(hashes::hkeys);
         "hlen" 2 Point [ReadOnly Fast] ONE "2.0.0" "key"
@@ -156,12 +155,12 @@ pub(crate) static COMMANDS: &[Command] = catalogue! {
         "hmset" -4 Write [Write DenyOom Fast] ONE "2.0.0" "key field value [field value ...]"
             "Sets several fields." Data(hashes::hmset);
         "hscan" -3 Alone [ReadOnly] ONE "2.8.0" "key cursor [MATCH pattern] [COUNT count]"
-            "Returns some fields with their values, in order, and a cursor for more; 0 at the end."
+            "Returns some fields with their values in order, and a cursor for the next ones; 0 at the end."
             Data(walks::hscan);
         "hset" -4 Write [Write DenyOom Fast] ONE "2.0.0" "key field value [field value ...]"
-            "Sets fields and returns how many are new." Data(hashes::hset);
+            "Sets fields and returns the number of new ones." Data(hashes::hset);
         "hsetnx" 4 Write [Write DenyOom Fast] ONE "2.0.0" "key field value"
-            "Sets a field that does not exist." Data(hashes::hsetnx);
+            "Sets a field if it does not exist." Data(hashes::hsetnx);
         "hstrlen" 3 Point [ReadOnly Fast] ONE "3.2.0" "key field"
             "Returns the length of the value of a field in bytes." Data(hashes::hstrlen);
         "hvals" 2 Point [ReadOnly] ONE "2.0.0" "key"
@@ -169,46 +168,46 @@ pub(crate) static COMMANDS: &[Command] = catalogue! {
     }
     Transactions {
         "discard" 1 Loop [NoScript Loading Stale Fast AllowBusy] NONE "2.0.0" ""
-            "Forgets the commands since MULTI." Transaction(Verb::Discard);
+            "Discards the commands since MULTI." Transaction(Verb::Discard);
         "exec" 1 Alone [NoScript Loading Stale] NONE "1.2.0" ""
-            "Runs the commands since MULTI at once, unless a watched key has changed."
+            "Executes the commands since MULTI atomically, unless a watched key has changed."
             Transaction(Verb::Exec);
         "multi" 1 Loop [NoScript Loading Stale Fast AllowBusy] NONE "1.2.0" ""
-            "Begins to gather commands for EXEC." Transaction(Verb::Multi);
+            "Starts a transaction: the next commands are queued until EXEC." Transaction(Verb::Multi);
         "unwatch" 1 Loop [NoScript Loading Stale Fast AllowBusy] NONE "2.2.0" ""
-            "Forgets the watched keys." Transaction(Verb::Unwatch);
+            "Clears the watched keys." Transaction(Verb::Unwatch);
         "watch" -2 Alone [NoScript Loading Stale Fast AllowBusy] ALL "2.2.0" "key [key ...]"
             "Makes the next EXEC fail if one of the keys changes before it." Transaction(Verb::Watch);
     }
     Connection {
         "auth" -2 Loop [NoScript Loading Stale Fast NoAuth AllowBusy] NONE "1.0.0"
-            "[username] password" "Tells the password." Data(session::auth);
-        "client" -2 Loop [] NONE "2.4.0" "" "Commands on connections." Container(());
+            "[username] password" "Authenticates the connection." Data(session::auth);
+        "client" -2 Loop [] NONE "2.4.0" "" "Commands for connections." Container(());
         "client|getname" 2 Loop [NoScript Loading Stale] NONE "2.6.9" ""
             "Returns the name of the connection." Data(session::client_getname);
         "client|id" 2 Loop [NoScript Loading Stale] NONE "5.0.0" ""
             "Returns the number of the connection." Data(session::client_id);
         "client|info" 2 Loop [NoScript Loading Stale] NONE "6.2.0" ""
-            "Returns what is known of the connection." Data(session::client_info);
+            "Returns information about the connection." Data(session::client_info);
         "client|list" -2 Loop [Admin NoScript Loading Stale] NONE "2.4.0"
-            "[TYPE normal | ID id [id ...]]" "Returns what is known of all connections."
+            "[TYPE normal | ID id [id ...]]" "Returns information about all connections."
             Data(session::client_list);
         "client|setinfo" 4 Loop [NoScript Loading Stale] NONE "7.2.0"
-            "LIB-NAME name | LIB-VER version" "Tells which library the client uses."
+            "LIB-NAME name | LIB-VER version" "Sets the name or version of the client library."
             Data(session::client_setinfo);
         "client|setname" 3 Loop [NoScript Loading Stale] NONE "2.6.9" "name"
-            "Gives the connection a name." Data(session::client_setname);
+            "Sets the name of the connection." Data(session::client_setname);
         "echo" 2 Loop [Loading Stale Fast] NONE "1.0.0" "message" "Returns the message."
             Data(session::echo);
         "hello" -1 Loop [NoScript Loading Stale Fast NoAuth AllowBusy] NONE "6.0.0"
             "[version [AUTH username password] [SETNAME name]]"
-            "Chooses the protocol: 2 or 3." Data(session::hello);
+            "Selects the protocol version: 2 or 3." Data(session::hello);
         "ping" -1 Loop [Fast] NONE "1.0.0" "[message]" "Returns PONG, or the message."
             Data(session::ping);
         "quit" -1 Loop [NoScript Loading Stale Fast NoAuth AllowBusy] NONE "1.0.0" ""
             "Closes the connection." Data(session::quit);
         "select" 2 Loop [Loading Stale Fast] NONE "1.0.0" "0"
-            "Chooses the database; there is one." Data(session::select);
+            "Selects the database; only 0 exists." Data(session::select);
     }
     Server {
         "command" -1 Loop [Loading Stale] NONE "2.8.13" ""
@@ -216,30 +215,30 @@ pub(crate) static COMMANDS: &[Command] = catalogue! {
         "command|count" 2 Loop [Loading Stale] NONE "2.8.13" ""
             "Returns the number of commands." Catalogue(introspection::count);
         "command|docs" -2 Loop [Loading Stale] NONE "7.0.0" "[name ...]"
-            "Documents commands." Catalogue(introspection::docs);
+            "Returns the documentation of commands." Catalogue(introspection::docs);
         "command|info" -2 Loop [Loading Stale] NONE "2.8.13" "[name ...]"
-            "Describes some commands." Catalogue(introspection::info);
+            "Describes the named commands." Catalogue(introspection::info);
         "command|list" -2 Loop [Loading Stale] NONE "7.0.0"
             "[FILTERBY ACLCAT category | FILTERBY PATTERN pattern]"
             "Returns the names of commands." Catalogue(introspection::list);
-        "config" -2 Loop [] NONE "2.0.0" "" "Commands on settings." Container(());
+        "config" -2 Loop [] NONE "2.0.0" "" "Commands for settings." Container(());
         "config|get" -3 Loop [Admin NoScript Loading Stale] NONE "2.0.0" "pattern [pattern ...]"
-            "Returns the settings whose names match." Data(configuration::get);
+            "Returns the settings whose names match a pattern." Data(configuration::get);
         "config|set" -4 Alone [Admin NoScript Loading Stale] NONE "2.0.0"
-            "name value [name value ...]" "Changes settings until the server ends."
+            "name value [name value ...]" "Changes settings until the server stops."
             Data(configuration::set);
         "dbsize" 1 Walk [ReadOnly Fast] NONE "1.0.0" ""
-            "Counts the keys, one by one." Data(walks::dbsize);
+            "Returns the exact number of keys; scans all of them." Data(walks::dbsize);
         "flushall" -1 Alone [Write] NONE "1.0.0" "[ASYNC | SYNC]" "Removes all keys."
             Data(keys::flushall);
         "flushdb" -1 Alone [Write] NONE "1.0.0" "[ASYNC | SYNC]" "Removes all keys."
             Data(keys::flushdb);
         "info" -1 Alone [Loading Stale] NONE "1.0.0" "[section ...]"
-            "Returns what the server knows of itself." Data(information::info);
+            "Returns statistics and information about the server." Data(information::info);
     }
 };
 
-/// How much of an unknown command its error shows.
+/// Bytes of an unknown command that its error contains.
 const SHOWN_BYTES_MAX: usize = 128;
 
 static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> =
@@ -253,7 +252,7 @@ fn find(name: &[u8]) -> Option<&'static Command> {
     let small = small.get_mut(..name.len())?;
     small.copy_from_slice(name);
     small.make_ascii_lowercase();
-    // The separator is ours: a client writes a space.
+    // Only this list uses `|` as a separator; a client sends a space.
     if small.contains(&b'|') {
         return None;
     }
@@ -265,13 +264,13 @@ fn find_subcommand(container: &str, name: &[u8]) -> Option<&'static Command> {
     BY_NAME.get(&full[..]).copied()
 }
 
-/// The command that `words` (at least one) call, with the right number of
-/// arguments. It often is that of the call before, the `likely` one.
+/// Resolves `words` (at least one) to a command and checks the number of arguments. `likely`, the
+/// command of the previous call, is tried first.
 pub(crate) fn resolve(
     words: Vec<Bytes>,
     likely: Option<&'static Command>,
 ) -> Result<Call, CommandError> {
-    // The separator of a subcommand is ours, as in `find`.
+    // `|` is no separator of clients, as in `find`.
     let is_likely = |command: &&Command| {
         words[0].eq_ignore_ascii_case(command.name.as_bytes()) && !words[0].contains(&b'|')
     };

@@ -1,6 +1,5 @@
-//! The record of a command, from which come its lookup, its arity errors,
-//! `COMMAND`, `COMMAND DOCS` and `docs/reference/commands.md`. The records themselves
-//! stand in [`catalogue`](crate::commands::catalogue).
+//! The record of a command, which produces its lookup, its arity errors, `COMMAND`, `COMMAND DOCS`
+//! and `docs/reference/commands.md`. The records are in [`catalogue`](crate::commands::catalogue).
 
 use bytes::Bytes;
 
@@ -8,25 +7,24 @@ use crate::data::execution::Execution;
 use crate::protocol::reply::CommandResult;
 use crate::state::stripes::KeySet;
 
-/// Where a command runs.
+/// The execution class of a command: where it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExecutionClass {
     /// On the event loop: it never touches the store.
     Loop,
-    /// Reads a few keys: on the event loop when they are in memory, else on an
-    /// I/O thread with its neighbours.
+    /// Reads a few keys: on the event loop if they are in memory, otherwise on an I/O thread in a
+    /// batch.
     Point,
-    /// Writes, in one transaction with its neighbours: on the event loop when
-    /// nothing has to be waited for, else on an I/O thread.
+    /// Writes, in a transaction with other calls: on the event loop if it need not wait, otherwise
+    /// on an I/O thread.
     Write,
-    /// On an I/O thread, by itself.
+    /// Alone, on an I/O thread.
     Alone,
-    /// On an I/O thread, by itself, and not on the last free one: it may visit
-    /// every key.
+    /// Alone, on an I/O thread, but not on the last free one: it may visit every key.
     Walk,
 }
 
-/// What `COMMAND` says of a command; names are Redis's.
+/// The flags of a command in `COMMAND`, with the names of Redis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flag {
     Write,
@@ -58,7 +56,7 @@ impl Flag {
     }
 }
 
-/// What a command is about.
+/// The group of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Group {
     String,
@@ -82,8 +80,8 @@ impl Group {
     }
 }
 
-/// Which arguments are keys, counted as Redis does: the command's name is 0, a
-/// negative `last` counts from the end, and a `first` of 0 means none.
+/// The positions of keys, as in Redis: the command's name is 0, a negative `last` counts from the
+/// end, and a `first` of 0 means no keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Keys {
     pub(crate) first: i64,
@@ -96,12 +94,11 @@ impl Keys {
     pub(crate) const ONE: Self = Self { first: 1, last: 1, step: 1 };
     pub(crate) const TWO: Self = Self { first: 1, last: 2, step: 1 };
     pub(crate) const ALL: Self = Self { first: 1, last: -1, step: 1 };
-    /// Keys and values in turn.
+    /// Keys and values alternate.
     pub(crate) const PAIRS: Self = Self { first: 1, last: -1, step: 2 };
 }
 
-/// What `MULTI` and its like do; the connection does it, since it keeps the
-/// queue.
+/// A transaction command; the connection executes it, because it holds the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
     Multi,
@@ -111,14 +108,14 @@ pub(crate) enum Verb {
     Unwatch,
 }
 
-/// The function of a command. Arguments come without the command's name.
+/// The function of a command. Its arguments exclude the command's name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Run {
     /// Works on data or on the session.
     Data(fn(&mut Execution<'_>, &[Bytes]) -> CommandResult),
-    /// Tells about the catalogue.
+    /// Describes the catalogue.
     Catalogue(fn(&'static [Command], &[Bytes]) -> CommandResult),
-    /// Belongs to transactions.
+    /// Controls transactions.
     Transaction(Verb),
     /// Has subcommands only.
     Container(()),
@@ -127,15 +124,15 @@ pub(crate) enum Run {
 /// The record of a command.
 #[derive(Debug)]
 pub(crate) struct Command {
-    /// In small letters; of a subcommand `container|name`.
+    /// In lower case; `container|name` for a subcommand.
     pub(crate) name: &'static str,
-    /// How many arguments, the name included; at least so many if negative.
+    /// Number of arguments, the name included; if negative, the minimum.
     pub(crate) arity: i64,
     pub(crate) place: ExecutionClass,
     pub(crate) flags: &'static [Flag],
     pub(crate) keys: Keys,
     pub(crate) group: Group,
-    /// The version of Redis that had it first; of TideKV for our own.
+    /// The first version of Redis that has it; of TideKV for its own commands.
     pub(crate) since: &'static str,
     /// Its arguments, as in Redis's documentation.
     pub(crate) syntax: &'static str,
@@ -148,8 +145,7 @@ impl Command {
         self.flags.contains(&flag)
     }
 
-    /// Whether it takes `arguments`, its name among them (two words for a
-    /// subcommand).
+    /// Whether it accepts `arguments` arguments, its name included (two words for a subcommand).
     pub(crate) fn takes(&self, arguments: usize) -> bool {
         let arguments = i64::try_from(arguments).unwrap_or(i64::MAX);
         if self.arity < 0 { arguments >= -self.arity } else { arguments == self.arity }
@@ -164,7 +160,7 @@ impl Command {
     }
 }
 
-/// A command as a client has sent it.
+/// A command with its arguments, as sent by a client.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) command: &'static Command,
@@ -179,12 +175,12 @@ impl Call {
         &self.words[names..]
     }
 
-    /// Whether it may change something.
+    /// Whether it may write.
     pub(crate) fn writes(&self) -> bool {
         self.command.has(Flag::Write)
     }
 
-    /// The bytes of all its words.
+    /// Total bytes of its words.
     pub(crate) fn bytes_len(&self) -> usize {
         self.words.iter().map(|word| word.len() + size_of::<Bytes>()).sum()
     }

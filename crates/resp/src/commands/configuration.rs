@@ -1,5 +1,5 @@
-//! `CONFIG GET` and `CONFIG SET`: the settings that there are, under Redis's
-//! names. One flat list of records; what may be set says how.
+//! `CONFIG GET` and `CONFIG SET`: the settings under Redis's names, as one flat list of records; a
+//! settable one has a function that sets it.
 
 use std::time::Duration;
 
@@ -13,22 +13,21 @@ use crate::protocol::glob;
 use crate::protocol::reply::{CommandError, CommandResult, Reply};
 use crate::state::server_state::State;
 
-/// A checked value on its way into the settings.
+/// Applies a checked value to the settings.
 type Apply = Box<dyn FnOnce(&State)>;
 
-/// Checks a value; the error says what is wrong with it.
+/// Checks a value; the error is the reason of a rejection.
 type Check = fn(&str) -> Result<Apply, String>;
 
 struct Parameter {
     name: &'static str,
     get: fn(&State) -> String,
-    /// `None`: fixed.
+    /// `None`: read-only.
     set: Option<Check>,
 }
 
-/// The parameters in the order in which they are shown. `save`, `appendonly`
-/// and `databases` say in Redis's terms what cannot be otherwise here: no
-/// dumps, always a log, one database.
+/// The parameters in the order of the output. `save`, `appendonly` and `databases` express fixed
+/// properties in Redis's terms: no dumps, always a log, one database.
 static PARAMETERS: [Parameter; 11] = [
     Parameter { name: "appendfsync", get: |state| sync_word(state).into(), set: Some(set_sync) },
     Parameter { name: "appendonly", get: |_| "yes".into(), set: None },
@@ -50,7 +49,7 @@ static PARAMETERS: [Parameter; 11] = [
         get: |state| state.settings.request_bytes_max.to_string(),
         set: None,
     },
-    // Whoever may ask is let in already, but need not learn it for elsewhere.
+    // The client has authenticated, but must not learn a password that may be used elsewhere.
     Parameter { name: "requirepass", get: |_| String::new(), set: Some(set_password) },
     Parameter { name: "save", get: |_| String::new(), set: None },
     Parameter {
@@ -119,7 +118,7 @@ pub(crate) fn get(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Command
     Ok(Reply::Map(PARAMETERS.iter().filter(is_wanted).map(pair).collect()))
 }
 
-/// Sets all of the parameters or, when one value is refused, none.
+/// Sets all of the parameters, or none if one value is rejected.
 pub(crate) fn set(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
     if !arguments.len().is_multiple_of(2) {
         return Err(wrong_arity("config|set"));
@@ -152,12 +151,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parameters_stand_in_order() {
+    fn parameters_are_sorted() {
         assert!(PARAMETERS.is_sorted_by(|a, b| a.name < b.name));
     }
 
     #[test]
-    fn values_out_of_bounds_are_refused() {
+    fn values_out_of_bounds_are_rejected() {
         for (set, value) in [
             (set_sync as Check, "everysec"),
             (set_connections_max, "0"),

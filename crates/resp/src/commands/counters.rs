@@ -1,4 +1,4 @@
-//! Commands that count in strings.
+//! Commands that increment and decrement numbers in strings.
 
 use bytes::Bytes;
 

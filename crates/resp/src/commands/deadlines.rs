@@ -1,4 +1,4 @@
-//! `EXPIRE` and its like, and how an argument becomes a deadline.
+//! `EXPIRE` and related commands, and the conversion of arguments to deadlines.
 
 use bytes::Bytes;
 
@@ -7,7 +7,7 @@ use crate::data::execution::Execution;
 use crate::data::values;
 use crate::protocol::reply::{CommandError, CommandResult, Reply};
 
-/// What the number of a time argument counts, and from when.
+/// Unit and origin of a time argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clock {
     SecondsFromNow,
@@ -17,7 +17,7 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
-    /// The clock that the option `EX`, `PX`, `EXAT` or `PXAT` names.
+    /// The unit and origin of the option `EX`, `PX`, `EXAT` or `PXAT`.
     pub(crate) fn of_option(argument: &Bytes) -> Option<Self> {
         [
             ("EX", Self::SecondsFromNow),
@@ -29,7 +29,7 @@ impl Clock {
         .find_map(|(word, clock)| is_word(argument, word).then_some(clock))
     }
 
-    /// Milliseconds since 1970; `None` when that is no 64-bit number.
+    /// Milliseconds since 1970; `None` if that overflows 64 bits.
     fn unix_ms(self, number: i64, now_ms: u64) -> Option<i64> {
         let now_ms = i64::try_from(now_ms).ok()?;
         match self {
@@ -45,7 +45,7 @@ fn invalid_time(command: &str) -> CommandError {
     CommandError::from(format!("ERR invalid expire time in '{command}' command"))
 }
 
-/// The deadline that an option of `command` gives, which must be above zero.
+/// The deadline of an option of `command`; its number must be positive.
 pub(crate) fn positive_deadline(
     command: &str,
     clock: Clock,
@@ -62,7 +62,7 @@ pub(crate) fn positive_deadline(
         .ok_or_else(|| invalid_time(command))
 }
 
-/// When `EXPIRE` is to change anything.
+/// The conditions of `EXPIRE`.
 #[derive(Debug, Default)]
 struct Conditions {
     none_yet: bool,
@@ -101,7 +101,7 @@ impl Conditions {
         Ok(conditions)
     }
 
-    /// Whether a deadline may become `new`; no deadline is the latest of all.
+    /// Whether a deadline may change to `new`; no deadline counts as the latest.
     fn admit(&self, current: Option<u64>, new: i64) -> bool {
         let is_later = current.is_some_and(|current| i128::from(new) > i128::from(current));
         let is_earlier = current.is_none_or(|current| i128::from(new) < i128::from(current));
@@ -165,7 +165,7 @@ pub(crate) fn persist(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Com
     }
 }
 
-/// -2 without a key, -1 without a deadline, else what `tell` makes of it.
+/// -2 without a key, -1 without a deadline, otherwise the result of `tell`.
 fn tell_deadline(
     execution: &mut Execution<'_>,
     arguments: &[Bytes],

@@ -1,5 +1,5 @@
-//! Errors that several commands share, in Redis's words, and the readers of
-//! arguments that give them.
+//! Errors shared by several commands, with the messages of Redis, and the argument parsers that
+//! return them.
 
 use bytes::Bytes;
 
@@ -14,22 +14,22 @@ pub(crate) const OVERFLOW: CommandError =
 pub(crate) const NO_SUCH_KEY: CommandError = CommandError::text("ERR no such key");
 pub(crate) const DB_OUT_OF_RANGE: CommandError = CommandError::text("ERR DB index is out of range");
 
-/// The error of too few or too many arguments.
+/// The error for a wrong number of arguments.
 pub(crate) fn wrong_arity(command: &str) -> CommandError {
     CommandError::from(format!("ERR wrong number of arguments for '{command}' command"))
 }
 
-/// An argument that is an integer.
+/// Parses an integer argument.
 pub(crate) fn integer(argument: &[u8]) -> Result<i64, CommandError> {
     parse_i64(argument).ok_or(NOT_AN_INTEGER)
 }
 
-/// Whether an argument is the word `word`, in capitals or not.
+/// Whether an argument is `word`, in any case.
 pub(crate) fn is_word(argument: &Bytes, word: &str) -> bool {
     argument.eq_ignore_ascii_case(word.as_bytes())
 }
 
-/// The argument behind an option.
+/// The argument after an option.
 pub(crate) fn operand<'a>(
     arguments: &mut impl Iterator<Item = &'a Bytes>,
 ) -> Result<&'a Bytes, CommandError> {

@@ -12,7 +12,7 @@ use crate::data::values;
 use crate::protocol::number::{Decimal, integer_text, parse_i64};
 use crate::protocol::reply::{CommandError, CommandResult, Reply};
 
-/// The hash of `key`, a new one when there is none.
+/// The hash of `key`, or a new one.
 fn find_or_new(execution: &mut Execution<'_>, key: &Bytes) -> Result<Hash, CommandError> {
     match values::find_hash(execution, key)? {
         Some(hash) => Ok(hash),
@@ -20,7 +20,7 @@ fn find_or_new(execution: &mut Execution<'_>, key: &Bytes) -> Result<Hash, Comma
     }
 }
 
-/// Sets fields (the last value of each counts) and returns how many are new.
+/// Sets fields (the last value of each counts) and returns the number of new ones.
 fn put_fields(
     execution: &mut Execution<'_>,
     key: &Bytes,
@@ -156,7 +156,7 @@ pub(crate) fn hdel(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comman
     Ok(Reply::count(removed as usize))
 }
 
-/// Replaces the value of one field by what `change` makes of it.
+/// Replaces the value of one field by the result of `change`.
 fn change_field(
     execution: &mut Execution<'_>,
     key: &Bytes,

@@ -1,5 +1,5 @@
-//! `INFO`: sections of lines, under Redis's names where Redis has the thing,
-//! and all counters of the store under `# Tide`.
+//! `INFO`: sections of lines, with Redis's names where Redis has the field, and all counters of the
+//! store under `# TideKV`.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ use crate::state::forecast;
 use crate::state::keyspaces::Space;
 use crate::state::server_state::State;
 
-/// A section: its name and what writes its lines.
+/// A section: its name and the function that writes its lines.
 type Section = (&'static str, fn(&State, &mut Lines));
 
 static SECTIONS: [Section; 8] = [
@@ -25,10 +25,10 @@ static SECTIONS: [Section; 8] = [
     ("Stats", stats),
     ("Replication", replication),
     ("Keyspace", keyspace),
-    ("Tide", tide),
+    ("TideKV", tidekv),
 ];
 
-/// Long, so it is told only to who asks for it by name.
+/// Long, so it is returned only if requested by name.
 const CURVES: Section = ("Mrc", curves);
 
 #[derive(Default)]
@@ -67,7 +67,7 @@ fn server(state: &State, lines: &mut Lines) {
     let uptime_s = state.now_ms().saturating_sub(state.started_ms) / 1000;
     lines.add("redis_version", REDIS_VERSION);
     lines.add("redis_mode", "standalone");
-    lines.add("tide_version", env!("CARGO_PKG_VERSION"));
+    lines.add("tidekv_version", env!("CARGO_PKG_VERSION"));
     lines.add("os", std::env::consts::OS);
     lines.add("arch_bits", usize::BITS);
     lines.add("process_id", std::process::id());
@@ -81,7 +81,7 @@ fn clients(state: &State, lines: &mut Lines) {
     lines.add("connected_clients", state.clients.len());
     lines.add("maxclients", state.settings.connections_max());
     lines.add("blocked_clients", 0);
-    lines.add("tide_request_bytes_buffered", state.budget.used_bytes());
+    lines.add("tidekv_request_buffer_bytes", state.budget.used_bytes());
 }
 
 fn memory(state: &State, lines: &mut Lines) {
@@ -97,7 +97,7 @@ fn persistence(state: &State, lines: &mut Lines) {
     lines.add("aof_enabled", 1);
     lines.add("rdb_bgsave_in_progress", 0);
     lines.add(
-        "tide_durability",
+        "tidekv_durability",
         match state.settings.durability() {
             Durability::Buffered => "buffered",
             Durability::Sync => "sync",
@@ -115,9 +115,9 @@ fn stats(state: &State, lines: &mut Lines) {
     lines.add("keyspace_hits", counters.hits.get());
     lines.add("keyspace_misses", counters.misses.get());
     lines.add("total_error_replies", counters.failed_commands.get());
-    lines.add("tide_commands_from_memory", counters.loop_commands.get());
-    lines.add("tide_transaction_conflicts", counters.conflicts.get());
-    lines.add("tide_panics", counters.panics.get());
+    lines.add("tidekv_commands_from_memory", counters.loop_commands.get());
+    lines.add("tidekv_transaction_retries", counters.conflicts.get());
+    lines.add("tidekv_panics", counters.panics.get());
 }
 
 fn replication(_: &State, lines: &mut Lines) {
@@ -135,7 +135,7 @@ fn keyspace(state: &State, lines: &mut Lines) {
     }
 }
 
-fn tide(state: &State, lines: &mut Lines) {
+fn tidekv(state: &State, lines: &mut Lines) {
     let statistics = state.db.statistics();
     for (name, value) in &statistics.counters {
         lines.add(name, value);

@@ -7,7 +7,7 @@ use crate::commands::errors::{SYNTAX, is_word};
 use crate::protocol::glob;
 use crate::protocol::reply::{CommandResult, Reply};
 
-/// Commands that are none of a container.
+/// Commands that are not subcommands.
 fn top_level(catalogue: &'static [Command]) -> impl Iterator<Item = &'static Command> {
     catalogue.iter().filter(|command| !command.name.contains('|'))
 }
@@ -67,7 +67,7 @@ fn document(catalogue: &'static [Command], command: &'static Command) -> (Reply,
         (Reply::word("group"), Reply::word(command.group.name())),
     ];
     if !command.syntax.is_empty() {
-        // One argument that is called by all of them: help shows it as it is.
+        // One argument named after the whole syntax: clients display it verbatim.
         facts.push((
             Reply::word("arguments"),
             Reply::Array(vec![Reply::Map(vec![

@@ -1,4 +1,4 @@
-//! Commands on keys, whatever they hold.
+//! Commands on keys of any type.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,7 @@ use crate::state::keyspaces::Space;
 
 pub(crate) fn del(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
     let mut removed = 0;
-    // A command does not see its own writes: a key that is named twice must
-    // not count twice.
+    // A command does not see its own writes: a repeated key must not count twice.
     for key in arguments.iter().collect::<BTreeSet<_>>() {
         removed += usize::from(values::remove(execution, key)?);
     }

@@ -1,9 +1,8 @@
-//! The functions of the commands, by what they work on. Each is pure but for
-//! the [`Execution`](crate::data::execution::Execution) that it is given: it checks
-//! its arguments, reads, decides, and writes last.
+//! The functions of the commands, by type of data. Each is pure except for its
+//! [`Execution`](crate::data::execution::Execution): it checks its arguments, reads, decides, and
+//! writes last.
 //!
-//! Errors carry Redis's words; those that several commands share stand in
-//! [`errors`].
+//! Errors have the messages of Redis; those shared by several commands are in [`errors`].
 
 pub(crate) mod command;
 pub(crate) mod errors;

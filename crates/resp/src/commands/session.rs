@@ -1,4 +1,4 @@
-//! Commands on the connection itself.
+//! Commands on the connection.
 
 use bytes::Bytes;
 
@@ -7,8 +7,7 @@ use crate::data::execution::Execution;
 use crate::protocol::number::parse_i64;
 use crate::protocol::reply::{CommandError, CommandResult, Protocol, Reply};
 
-/// The version of Redis whose protocol and words we follow. Clients choose by
-/// it what they may send.
+/// The version of Redis whose protocol and messages are implemented. Clients choose commands by it.
 pub(crate) const REDIS_VERSION: &str = "7.0.0";
 
 const WRONG_PASSWORD: CommandError =
@@ -39,7 +38,7 @@ pub(crate) fn select(_: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResul
     }
 }
 
-/// Lets the client in if it knows the password.
+/// Authenticates the client by its password.
 fn authenticate(
     execution: &mut Execution<'_>,
     user: Option<&[u8]>,
@@ -122,7 +121,7 @@ pub(crate) fn hello(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comma
     let proto = if execution.session.protocol() == Protocol::Two { 2 } else { 3 };
     let id = i64::try_from(execution.session.client.id).unwrap_or(i64::MAX);
     Ok(Reply::Map(vec![
-        // Clients look for this name.
+        // Clients check this name.
         (Reply::word("server"), Reply::word("redis")),
         (Reply::word("version"), Reply::word(REDIS_VERSION)),
         (Reply::word("proto"), Reply::Integer(proto)),
@@ -197,7 +196,7 @@ pub(crate) fn client_list(execution: &mut Execution<'_>, arguments: &[Bytes]) ->
                 let shown = String::from_utf8_lossy(kind);
                 return Err(CommandError::from(format!("ERR Unknown client type '{shown}'")));
             }
-            // All our clients are normal ones.
+            // All clients are of the type normal.
             if is_word(kind, "normal") { None } else { Some(Vec::new()) }
         }
         [option, ids @ ..] if is_word(option, "ID") && !ids.is_empty() => {

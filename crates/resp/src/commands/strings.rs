@@ -136,7 +136,7 @@ pub(crate) fn getdel(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comm
 pub(crate) fn getex(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
     let key = &arguments[0];
     let now_ms = execution.state.now_ms();
-    // The outer option: whether the deadline changes; the inner: to which.
+    // The outer option: whether the deadline changes; the inner one: the new deadline.
     let change = match &arguments[1..] {
         [] => None,
         [option] if is_word(option, "PERSIST") => Some(None),
@@ -165,7 +165,7 @@ pub(crate) fn mget(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comman
     let mut replies = Vec::with_capacity(arguments.len());
     let mut bytes = 0;
     for key in arguments {
-        // A hash is no error here but a null, so it need not be looked for.
+        // A hash gives null, not an error, so it need not be read.
         let entry = execution.get(Space::Strings, key)?;
         bytes += entry.as_ref().map_or(0, |entry| entry.value.len());
         check_reply_bytes(bytes)?;

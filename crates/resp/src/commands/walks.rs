@@ -1,9 +1,8 @@
 //! Commands that walk over many keys or fields, in their order.
 //!
-//! Cursors are those of [`cursors`](crate::state::cursors). `DBSIZE` counts, so it is
-//! exact and takes a while. `RANDOMKEY` jumps to a place between the first and
-//! the last key, all places being equally likely: a key behind a wide gap is
-//! found more often than one behind a narrow gap.
+//! Cursors are those of [`cursors`](crate::state::cursors). `DBSIZE` counts all keys, so it is
+//! exact and slow. `RANDOMKEY` seeks to a uniformly random position between the first and the last
+//! key: a key after a wide gap is returned more often than one after a narrow gap.
 
 use std::iter::Peekable;
 use std::ops::Bound;
@@ -20,16 +19,15 @@ use crate::protocol::reply::{CommandError, CommandResult, Reply};
 use crate::state::cursors::Scope;
 use crate::state::keyspaces::Space;
 
-/// How many elements `SCAN` looks at when it is not told.
+/// The default `COUNT` of `SCAN`.
 const COUNT_DEFAULT: usize = 10;
 
-/// What memory an element of a reply takes beside its bytes.
+/// The memory of an element of a reply in addition to its bytes.
 const ELEMENT_BYTES: usize = size_of::<Reply>();
 
 const EVERYTHING: KeyBounds = (Bound::Unbounded, Bound::Unbounded);
 
-/// All keys of a range in ascending order, each once, with whether it holds a
-/// hash.
+/// All keys of a range in ascending order, each once, with whether it is a hash.
 struct KeyWalk {
     strings: Peekable<Walk>,
     hashes: Peekable<Walk>,
@@ -59,7 +57,7 @@ impl Iterator for KeyWalk {
         let is_hash = match (self.strings.peek(), self.hashes.peek()) {
             (Some(Ok((string, _))), Some(Ok((hash, _)))) => {
                 if string == hash {
-                    // The command line has put a string beside a hash.
+                    // The command line has added a string to a key with a hash.
                     self.hashes.next();
                     false
                 } else {
@@ -74,7 +72,7 @@ impl Iterator for KeyWalk {
     }
 }
 
-/// The range of keys that may match `pattern`, behind `last` if that is given.
+/// The range of keys that may match `pattern`, after `last` if it is given.
 fn bounds_of(pattern: Option<&[u8]>, last: Option<Bytes>) -> KeyBounds {
     let prefix = Bytes::from(pattern.map_or_else(Vec::new, glob::literal_prefix));
     let end = prefix_end(&prefix);
@@ -126,7 +124,7 @@ pub(crate) fn randomkey(execution: &mut Execution<'_>, _: &[Bytes]) -> CommandRe
     }
 }
 
-/// A place between two keys: their common prefix, and eight bytes behind it.
+/// A position between two keys: their common prefix, and eight bytes after it.
 fn between(first: &[u8], last: &[u8], random: u64) -> Bytes {
     let shared = first.iter().zip(last).take_while(|(a, b)| a == b).count();
     let number = |key: &[u8]| {
@@ -230,8 +228,8 @@ pub(crate) fn hscan(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comma
     Ok(scan_reply(cursor, replies.collect()))
 }
 
-/// Reads a bound of `TIDE.RANGE`: `-` and `+` for the ends, `(key` without the
-/// key, `[key` or `key` with it.
+/// Parses a bound of `TIDE.RANGE`: `-` and `+` for the ends, `(key` exclusive, `[key` or `key`
+/// inclusive.
 fn range_bound(argument: &Bytes) -> Bound<Bytes> {
     match argument.first() {
         Some(b'-' | b'+') if argument.len() == 1 => Bound::Unbounded,
@@ -246,7 +244,7 @@ pub(crate) fn tide_range(execution: &mut Execution<'_>, arguments: &[Bytes]) -> 
     let mut options = arguments[2..].iter();
     while let Some(option) = options.next() {
         if is_word(option, "LIMIT") {
-            // As in Redis's ranges, a negative limit is none.
+            // As in Redis's ranges, a negative limit means no limit.
             limit = usize::try_from(integer(operand(&mut options)?)?).unwrap_or(usize::MAX);
         } else if is_word(option, "REVERSE") {
             is_reverse = true;
@@ -257,7 +255,7 @@ pub(crate) fn tide_range(execution: &mut Execution<'_>, arguments: &[Bytes]) -> 
         }
     }
     let bounds = (range_bound(&arguments[0]), range_bound(&arguments[1]));
-    // Nothing lies behind the last key or before the first.
+    // No key is after the last or before the first.
     if &arguments[0][..] == b"+" || &arguments[1][..] == b"-" {
         return Ok(Reply::Array(Vec::new()));
     }
@@ -283,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_random_place_lies_between_the_keys() {
+    fn a_random_position_is_between_the_keys() {
         for (first, last) in [("a", "b"), ("user:001", "user:999"), ("a", "a"), ("ab", "abc")] {
             for random in [0, u64::MAX / 2, u64::MAX] {
                 let place = between(first.as_bytes(), last.as_bytes(), random);

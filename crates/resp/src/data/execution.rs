@@ -1,16 +1,13 @@
-//! What a command reads from and writes to. The functions of the commands know
-//! nothing else of the store, so one function serves the event loop, the I/O
-//! threads, a pipeline and `EXEC`.
+//! The interface of commands to the store. The functions of the commands use nothing else of the
+//! store, so one function serves the event loop, the I/O threads, a pipeline and `EXEC`.
 //!
 //! An [`Execution`] runs commands one after another over one [`Backing`].
 //! Guarantees:
-//! 1. A command that fails writes nothing: its writes are gathered and taken
-//!    over only when it has succeeded ([`Execution::settle`]).
-//! 2. Over a transaction, a command sees the writes of those before it. It does
-//!    not see its own.
-//! 3. Every write is within the bounds of the store, so that one bad command
-//!    cannot spoil the commit of its neighbours. A key outside the bounds reads
-//!    as absent.
+//! 1. A command that fails writes nothing: its writes are buffered and accepted only after it has
+//!    succeeded ([`Execution::settle`]).
+//! 2. Over a transaction, a command sees the writes of earlier commands, but not its own.
+//! 3. Every write is within the bounds of the store, so that one invalid command cannot fail the
+//!    commit of others. A key outside the bounds reads as absent.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -27,36 +24,35 @@ use crate::state::keyspaces::{SPACES, Space};
 use crate::state::server_state::State;
 use crate::state::session::Session;
 
-/// Most bytes that a command may answer. Walks over everything would otherwise
-/// take as much memory as there is data.
+/// Maximum bytes of a reply. Otherwise a walk over all keys could use as much memory as there is
+/// data.
 pub(crate) const REPLY_BYTES_MAX: usize = 512 << 20;
 
-/// Most bytes that the commands of one execution may write together, with room
-/// for the encoding below what the store takes in one batch.
+/// Maximum bytes written by the commands of one execution: below the store's limit of a batch, with
+/// room for the encoding.
 const WRITTEN_BYTES_MAX: usize = BATCH_BYTES_MAX - (64 << 20);
 
-/// What each write costs beside its key and value, generously.
+/// Upper bound of the overhead of each write.
 const WRITE_OVERHEAD_BYTES: usize = 32;
 
 /// A range of keys.
 pub(crate) type KeyBounds = (Bound<Bytes>, Bound<Bytes>);
 
-/// A walk over entries, from both ends.
+/// A double-ended iterator over entries.
 pub(crate) type Walk = Box<dyn DoubleEndedIterator<Item = Result<(Bytes, Entry), CommandError>>>;
 
-/// Where reads come from and writes go to.
+/// The source of reads and the target of writes.
 #[derive(Debug)]
 pub(crate) enum Backing {
-    /// The present, as far as it is in memory; else
-    /// [`CommandError::WouldBlock`].
+    /// The current state, from memory; otherwise [`CommandError::WouldBlock`].
     Memory,
-    /// Entries that were read together, and nothing else.
+    /// Entries that were read together; no other reads.
     Fetched(HashMap<(Space, Bytes), Entry>),
-    /// One moment. Writes are blind.
+    /// A snapshot. Writes are unconditional.
     Snapshot(Snapshot),
-    /// All or nothing.
+    /// A transaction.
     Transaction(Box<Transaction>),
-    /// All or nothing, from memory; else [`CommandError::WouldBlock`].
+    /// A transaction that reads from memory; otherwise [`CommandError::WouldBlock`].
     TransactionInMemory(Box<Transaction>),
 }
 
@@ -78,20 +74,20 @@ enum Write {
     DeleteAll,
 }
 
-/// Runs commands over a backing.
+/// Executes commands over a backing.
 #[derive(Debug)]
 pub(crate) struct Execution<'a> {
     pub(crate) state: &'a State,
     pub(crate) session: &'a mut Session,
     backing: Backing,
-    /// Writes of the command that runs.
+    /// Writes of the current command.
     writes: Vec<Write>,
-    /// What it has read, if somebody wants to know.
+    /// Reads of the current command, if curves are on.
     reads: Vec<Read>,
     /// Bytes of the writes that were settled, and of [`Execution::writes`].
     settled_bytes: usize,
     gathered_bytes: usize,
-    /// Settled writes, unless the backing is a transaction and has them.
+    /// Settled writes, unless the backing is a transaction, which has them.
     batch: WriteBatch,
 }
 
@@ -155,8 +151,7 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// All entries of a range of keys, in order; values are left out if the
-    /// caller has no use for them.
+    /// All entries of a range of keys, in order; without values if the caller does not need them.
     pub(crate) fn range(
         &mut self,
         space: Space,
@@ -177,8 +172,8 @@ impl<'a> Execution<'a> {
                 let walk = snapshot.range::<Bytes>(keyspace, bounds);
                 Ok(walk_of(if keys_only { walk.keys_only() } else { walk }))
             }
-            // The store walks through a transaction's own writes by prefix
-            // only, and gathers the entries, up to a bound.
+            // The store includes a transaction's own writes in prefix walks only, and collects the
+            // entries, up to a bound.
             Backing::Transaction(transaction) => {
                 let entries = transaction.prefix(keyspace, &common_prefix(&bounds))?;
                 let inside = move |(key, _): &(Bytes, Entry)| bounds.contains(key);
@@ -235,12 +230,11 @@ impl<'a> Execution<'a> {
         Ok(())
     }
 
-    /// Takes over what the command has written if `succeeded`, and forgets it
-    /// otherwise.
+    /// Accepts the writes of the command if `succeeded`, otherwise discards them.
     pub(crate) fn settle(&mut self, succeeded: bool) {
         let bytes = std::mem::take(&mut self.gathered_bytes);
         let mut writes = std::mem::take(&mut self.writes);
-        // One that could not go on is run again, and reads again.
+        // A command that would block runs again, and reads again.
         let state = self.state;
         self.reads.drain(..).filter(|_| succeeded).for_each(|read| state.record_read(read));
         if succeeded {
@@ -254,7 +248,7 @@ impl<'a> Execution<'a> {
 
     fn take_over(&mut self, write: Write) {
         debug_assert!(!matches!(self.backing, Backing::Memory), "a read writes nothing");
-        self.witness(&write);
+        self.record_write(&write);
         let keyspaces = &self.state.keyspaces;
         match (self.backing.transaction(), write) {
             (Some(transaction), Write::Put { space, key, value, expires_at_ms }) => {
@@ -283,14 +277,14 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// Tells of a write, but of one of everything.
-    fn witness(&self, write: &Write) {
+    /// Records a write for the curves, except for the removal of everything.
+    fn record_write(&self, write: &Write) {
         match write {
             Write::Put { space, key, value, expires_at_ms } => {
                 self.state.record_write(*space, key, value, *expires_at_ms);
             }
             Write::Delete { space, key } => self.state.record_removal(*space, key),
-            // Curves think for a window that what was there is there still.
+            // For one window, curves assume that the old entries still exist.
             Write::DeleteAll => {}
         }
     }
@@ -300,7 +294,7 @@ impl<'a> Execution<'a> {
         self.settled_bytes
     }
 
-    /// The transaction with the settled writes, for whoever adds more. Only over a
+    /// The transaction with the settled writes, to which more may be added. Only over a
     /// transaction.
     pub(crate) fn into_transaction(self) -> Box<Transaction> {
         debug_assert!(self.writes.is_empty(), "every command has been settled");
@@ -312,7 +306,7 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// Makes the settled writes happen.
+    /// Commits the settled writes.
     pub(crate) fn commit(self, durability: Durability) -> Result<Commit, CommandError> {
         debug_assert!(self.writes.is_empty(), "every command has been settled");
         match self.backing {
@@ -327,8 +321,7 @@ impl<'a> Execution<'a> {
         }
     }
 
-    /// Makes the settled writes happen at once, with no sync, if nothing has to
-    /// be waited for. Only over a transaction.
+    /// Commits the settled writes without a sync, if that need not wait. Only over a transaction.
     pub(crate) fn try_commit(self) -> Result<Attempt, CommandError> {
         debug_assert!(self.writes.is_empty(), "every command has been settled");
         match self.backing {
@@ -340,7 +333,7 @@ impl<'a> Execution<'a> {
     }
 }
 
-/// The answer of a call that does not wait, if it has one.
+/// The result of a non-blocking call, if it has one.
 fn ready<T>(cached: Cached<T>) -> Result<T, CommandError> {
     match cached {
         Cached::Ready(answer) => Ok(answer),
@@ -348,14 +341,14 @@ fn ready<T>(cached: Cached<T>) -> Result<T, CommandError> {
     }
 }
 
-/// The end of a range that holds every key: one byte longer than the longest.
+/// The end of a range of all keys: one byte longer than the longest.
 static BEHIND_ALL_KEYS: [u8; KEY_BYTES_MAX + 1] = [0xff; KEY_BYTES_MAX + 1];
 
 fn walk_of(iter: tidekv::Iter) -> Walk {
     Box::new(iter.map(|item| item.map_err(CommandError::from)))
 }
 
-/// Whether no key lies within the bounds.
+/// Whether the bounds contain no key.
 fn is_crossed(bounds: &KeyBounds) -> bool {
     use Bound::{Excluded, Included, Unbounded};
 
@@ -366,7 +359,7 @@ fn is_crossed(bounds: &KeyBounds) -> bool {
     }
 }
 
-/// What all keys within the bounds begin with.
+/// The common prefix of all keys within the bounds.
 fn common_prefix(bounds: &KeyBounds) -> Bytes {
     use Bound::{Excluded, Included};
 
@@ -379,7 +372,7 @@ fn common_prefix(bounds: &KeyBounds) -> Bytes {
     }
 }
 
-/// The first key behind all that begin with `prefix`.
+/// The first key after all keys with the prefix `prefix`.
 pub(crate) fn prefix_end(prefix: &[u8]) -> Bound<Bytes> {
     let kept = prefix.iter().rposition(|&byte| byte < 0xff);
     kept.map_or(Bound::Unbounded, |last| {
@@ -389,7 +382,7 @@ pub(crate) fn prefix_end(prefix: &[u8]) -> Bound<Bytes> {
     })
 }
 
-/// Refuses a reply that has become too large while it is gathered.
+/// Returns an error if a reply has become too large.
 pub(crate) fn check_reply_bytes(bytes: usize) -> Result<(), CommandError> {
     match bytes > REPLY_BYTES_MAX {
         true => Err(CommandError::from(format!(

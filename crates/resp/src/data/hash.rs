@@ -8,24 +8,21 @@
 //! 16      8     number of fields, at least 1 (little-endian)
 //! ```
 //!
-//! Field, in `hash.fields`: the key is the identity and then the field's name,
-//! the value is the field's value. Garbage, in `hash.garbage`: the key is a
-//! moment (8 bytes, big-endian milliseconds since 1970; 0: already) and an
-//! identity; the value is the key that the hash had. Values on disk: do not
+//! Field, in `hash.fields`: the key is the identity and then the field's name, the value is the
+//! field's value. Garbage, in `hash.garbage`: the key is a time (8 bytes, big-endian milliseconds
+//! since 1970; 0: now) and an identity; the value is the key of the hash. Values on disk: do not
 //! change.
 //!
-//! A hash is gone when its head is, by a deletion or its deadline, whatever
-//! fields are left: a new hash of that key has a new identity. So deleting a
-//! hash costs one write however large it is, renaming it two, and giving it a
-//! deadline two. Each of them leaves a note in `hash.garbage`, by which
+//! A hash is deleted with its head, by a deletion or its deadline, even if fields remain: a new
+//! hash of that key has a new identity. So deleting a hash of any size costs one write, renaming it
+//! two, and setting a deadline two. Each of them writes a note to `hash.garbage`, from which
 //! [`sweep`](crate::data::sweep) removes the fields later.
 //!
-//! Invariants: every command that changes a hash writes its head, even if that
-//! stays the same, so whoever has read the head meets a conflict. A head with a
-//! deadline has a note for that moment; an identity never returns once its head
-//! is gone.
+//! Invariants: every command that changes a hash writes its head, even an unchanged one, so a
+//! transaction that has read the head gets a conflict. A head with a deadline has a note for that
+//! time; an identity is never reused after its head is deleted.
 //!
-//! Nothing here looks at strings; [`values`](crate::data::values) does.
+//! This module does not read strings; [`values`](crate::data::values) does.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use tidekv::{Entry, KEY_BYTES_MAX};
@@ -39,10 +36,10 @@ const IDENTITY_BYTES: usize = 16;
 const HEAD_BYTES: usize = IDENTITY_BYTES + 8;
 const NOTE_BYTES: usize = 8 + IDENTITY_BYTES;
 
-/// Longest name of a field.
+/// Maximum length of a field's name.
 pub(crate) const FIELD_BYTES_MAX: usize = KEY_BYTES_MAX - IDENTITY_BYTES;
 
-/// What no two hashes share, alive or dead.
+/// Unique for each hash, existing or deleted.
 pub(crate) type Identity = [u8; IDENTITY_BYTES];
 
 /// The head of a hash.
@@ -68,7 +65,7 @@ impl Note {
         key.freeze()
     }
 
-    /// `None` when `key` is the key of no note.
+    /// `None` if `key` is not the key of a note.
     pub(crate) fn decode(key: &[u8]) -> Option<Self> {
         let (due, identity) = key.split_first_chunk::<8>()?;
         Some(Self { due_ms: u64::from_be_bytes(*due), identity: identity.try_into().ok()? })
@@ -79,8 +76,8 @@ impl Hash {
     /// An empty hash with an identity of its own; not written yet.
     pub(crate) fn new(execution: &Execution<'_>) -> Self {
         let mut identity = [0; IDENTITY_BYTES];
-        // The time in front keeps hashes that are made together together on
-        // storage; bulk loading then writes in the order of keys.
+        // The time prefix keeps hashes created together adjacent in storage, so bulk loading writes
+        // in the order of keys.
         identity[..6].copy_from_slice(&execution.state.now_ms().to_be_bytes()[2..]);
         identity[6..14].copy_from_slice(&execution.state.random.next_u64().to_be_bytes());
         identity[14..].copy_from_slice(&execution.state.random.next_u64().to_be_bytes()[..2]);
@@ -136,8 +133,7 @@ impl Hash {
         Ok(fields)
     }
 
-    /// Fields behind `last` (or from the first), at most `count`, and whether
-    /// more follow.
+    /// Fields after `last` (or from the first), at most `count`, and whether more follow.
     pub(crate) fn fields_behind(
         &self,
         execution: &mut Execution<'_>,
@@ -189,7 +185,7 @@ impl Hash {
         execution.delete(Space::Fields, self.field_key(field))
     }
 
-    /// Writes the head under `key`; without fields the hash is gone.
+    /// Writes the head under `key`; a hash without fields is deleted.
     pub(crate) fn save(
         &self,
         execution: &mut Execution<'_>,
@@ -201,7 +197,7 @@ impl Hash {
         execution.put(Space::Hashes, key.clone(), self.encode(), self.expires_at_ms)
     }
 
-    /// Removes the hash that `key` holds.
+    /// Removes the hash of `key`.
     pub(crate) fn remove(
         &self,
         execution: &mut Execution<'_>,
@@ -213,7 +209,7 @@ impl Hash {
         execution.put(Space::Garbage, note.key(), key.clone(), None)
     }
 
-    /// Changes when the hash that `key` holds is gone.
+    /// Changes the deadline of the hash of `key`.
     pub(crate) fn set_deadline(
         &self,
         execution: &mut Execution<'_>,
@@ -224,8 +220,7 @@ impl Hash {
         Self { expires_at_ms, ..self.clone() }.save_with_note(execution, key)
     }
 
-    /// Moves the hash from one key to another, which must hold nothing (any
-    /// more).
+    /// Moves the hash from one key to another, which must not exist.
     pub(crate) fn rename(
         &self,
         execution: &mut Execution<'_>,
@@ -236,7 +231,7 @@ impl Hash {
         self.save_with_note(execution, to)
     }
 
-    /// Writes an equal hash with an identity of its own under `to`.
+    /// Writes a copy of the hash, with a new identity, under `to`.
     pub(crate) fn copy(
         &self,
         execution: &mut Execution<'_>,
@@ -275,7 +270,7 @@ impl Hash {
     }
 }
 
-/// The hash that `key` holds, whatever else it may hold.
+/// The hash of `key`, whether or not it also has a string.
 pub(crate) fn find(
     execution: &mut Execution<'_>,
     key: &[u8],
@@ -292,7 +287,7 @@ mod tests {
     use tidekv_testkit::golden::Dump;
 
     #[test]
-    fn records_have_their_bytes() {
+    fn records_have_the_documented_bytes() {
         let hash = Hash { identity: [7; 16], len: 258, expires_at_ms: Some(5) };
         let head = hash.encode();
         assert_eq!(&head[..16], [7; 16]);

@@ -1,4 +1,4 @@
-//! What commands read and write: strings and hashes over the keyspaces of a store.
+//! Data of commands: strings and hashes over the keyspaces of a store.
 
 pub(crate) mod execution;
 pub(crate) mod hash;

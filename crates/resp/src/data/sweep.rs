@@ -1,17 +1,15 @@
-//! Removes the fields of hashes that are gone, by the notes in `hash.garbage`
-//! ([`hash`](crate::data::hash) leaves them).
+//! Removes the fields of deleted hashes, by the notes in `hash.garbage` that
+//! [`hash`](crate::data::hash) writes.
 //!
-//! A note that is due means one of three things: the hash was deleted, its
-//! deadline has passed, or its head lives on with another deadline (the note
-//! is out of date). Only a head that still bears the note's identity is alive.
+//! A note that is due means one of three things: the hash was deleted, its deadline has passed, or
+//! its head still exists with another deadline (the note is out of date). The hash exists only if a
+//! head still has the note's identity.
 //!
-//! Guarantee: fields are removed only when no head can come to bear their
-//! identity again. A transaction that has read the head just before its
-//! deadline might still write it back; so an expired head is deleted first,
-//! which makes that transaction start over.
+//! Guarantee: fields are removed only when no head can get their identity again. A transaction that
+//! has read the head just before its deadline might still write it back; so an expired head is
+//! deleted first, which makes that transaction conflict.
 //!
-//! The note goes together with the fields, so a crash leaves either both or
-//! neither.
+//! The note is removed together with the fields, so a crash leaves either both or neither.
 
 use tidekv::{Commit, Durability, WriteBatch};
 
@@ -21,16 +19,16 @@ use crate::state::keyspaces::Space;
 use crate::state::server_state::State;
 use crate::state::stripes::KeySet;
 
-/// Notes that one sweep takes on.
+/// Maximum notes of one sweep.
 pub(crate) const NOTES_MAX: usize = 1024;
-/// A hash of up to so many fields loses them one by one: a range tombstone
-/// costs every later read more than that.
+/// Up to this many fields are deleted one by one: a range tombstone would cost every later read
+/// more.
 const SINGLE_DELETES_MAX: usize = 64;
-/// A batch of deletions is written when it has grown to this.
+/// A batch of deletions is written when it reaches this size.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Takes on the notes that are due and returns how many there were; if
-/// [`NOTES_MAX`], more may wait.
+/// Processes the notes that are due and returns their number; if it is [`NOTES_MAX`], there may be
+/// more.
 pub(crate) fn sweep(state: &State) -> Result<usize, CommandError> {
     let garbage = state.keyspaces.get(Space::Garbage);
     let end = Note { due_ms: state.now_ms(), identity: [0; 16] }.key();
@@ -61,18 +59,18 @@ pub(crate) fn sweep(state: &State) -> Result<usize, CommandError> {
     Ok(swept)
 }
 
-/// What a sweep finds out about the identity of a note.
+/// The state of the identity of a note.
 enum Fate {
-    /// No head bears it, now and for ever.
+    /// No head has it, now or later.
     Dead,
-    /// A head bears it; the note is out of date.
+    /// A head has it; the note is out of date.
     Alive,
-    /// The note was changed after the sweep had read it: another writer has
-    /// moved the head, and the note that counts is elsewhere.
+    /// The note was changed after the sweep had read it: another writer has moved the head, and
+    /// another note applies.
     Moved,
 }
 
-/// Judges the note at `note_key`, which named `key` when it was read.
+/// Determines the state of the note at `note_key`, which had the value `key` when it was read.
 fn fate_of(state: &State, note: &Note, note_key: &[u8], key: &[u8]) -> Result<Fate, CommandError> {
     let hashes = state.keyspaces.get(Space::Hashes);
     let mut transaction = state.db.transaction();
@@ -85,7 +83,7 @@ fn fate_of(state: &State, note: &Note, note_key: &[u8], key: &[u8]) -> Result<Fa
             let is_same = Hash::decode(&entry)?.identity == note.identity;
             return Ok(if is_same { Fate::Alive } else { Fate::Dead });
         }
-        // A writer that saw the head before its deadline must not bring it back.
+        // A writer that read the head before its deadline must not write it back.
         None => transaction.delete(hashes, key),
     }
     let mut keys = KeySet::default();
@@ -95,7 +93,7 @@ fn fate_of(state: &State, note: &Note, note_key: &[u8], key: &[u8]) -> Result<Fa
     drop(mark);
     match commit {
         Commit::Done => Ok(Fate::Dead),
-        // Somebody has written the head or the note meanwhile: look again.
+        // Another writer has changed the head or the note: check again.
         Commit::Conflict => fate_of(state, note, note_key, key),
     }
 }
@@ -111,7 +109,7 @@ fn delete_fields(state: &State, note: &Note, batch: &mut WriteBatch) -> Result<(
         first.iter().for_each(|(key, _)| batch.delete(fields, key));
         return Ok(());
     }
-    // Identities have one length, so nothing else begins with this one.
+    // Identities have the same length, so no other begins with this one.
     let mut end = note.identity.to_vec();
     while end.last() == Some(&0xff) {
         end.pop();

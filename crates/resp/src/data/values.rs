@@ -1,7 +1,7 @@
-//! What a key holds: nothing, a string or a hash.
+//! The value of a key: none, a string or a hash.
 //!
-//! Each function looks first where its caller expects the value, and at the
-//! other type only when there is nothing, so the usual case costs one read.
+//! Each function first reads the type that its caller expects, and the other type only if that is
+//! absent, so the usual case costs one read.
 
 use bytes::Bytes;
 use tidekv::Entry;
@@ -41,7 +41,7 @@ pub(crate) fn find(
     }
 }
 
-/// The string of `key`; an error when it holds something else.
+/// The string of `key`; an error if it has another type.
 pub(crate) fn find_string(
     execution: &mut Execution<'_>,
     key: &[u8],
@@ -53,7 +53,7 @@ pub(crate) fn find_string(
     }
 }
 
-/// The hash of `key`; an error when it holds something else.
+/// The hash of `key`; an error if it has another type.
 pub(crate) fn find_hash(
     execution: &mut Execution<'_>,
     key: &[u8],
@@ -67,7 +67,7 @@ pub(crate) fn find_hash(
     }
 }
 
-/// Makes `key` hold a string, whatever it has held.
+/// Sets `key` to a string, whatever its previous type.
 pub(crate) fn put_string(
     execution: &mut Execution<'_>,
     key: &Bytes,
@@ -80,7 +80,7 @@ pub(crate) fn put_string(
     execution.put(Space::Strings, key.clone(), value, expires_at_ms)
 }
 
-/// Removes `key`; whether it held anything.
+/// Removes `key`; returns whether it existed.
 pub(crate) fn remove(execution: &mut Execution<'_>, key: &Bytes) -> Result<bool, CommandError> {
     let string = execution.get(Space::Strings, key)?;
     if string.is_some() {
@@ -93,7 +93,7 @@ pub(crate) fn remove(execution: &mut Execution<'_>, key: &Bytes) -> Result<bool,
     Ok(string.is_some() || hash.is_some())
 }
 
-/// Changes when `key`, which holds `value`, is gone.
+/// Changes the deadline of `key`, which has the value `value`.
 pub(crate) fn set_deadline(
     execution: &mut Execution<'_>,
     key: &Bytes,

@@ -1,13 +1,13 @@
-//! One round: calls of several connections in one transaction, with one sync.
+//! One group commit: calls of several connections in one transaction, with one sync.
 //!
 //! Guarantees:
-//! 1. Nothing is written, and no reply may be sent, before [`Batch::commit`] has said
-//!    that it is done; then all of it is durable.
-//! 2. Nobody waits for a read from storage, for the first hash or for the large value
-//!    of somebody else: a part that has one is not in the round.
-//! 3. A call that fails has written nothing; one that panics takes nobody with it.
+//! 1. Nothing is written, and no reply may be sent, before [`Batch::commit`] has succeeded; then
+//!    all of it is durable.
+//! 2. No part waits for another part's storage read, first hash or large value: a part with one of
+//!    these is not in the batch.
+//! 3. A call that fails has written nothing; a call that panics affects no other connection.
 //!
-//! Both steps belong on an I/O thread: they wait for the store.
+//! Both steps must run on an I/O thread: they wait for the store.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -22,27 +22,27 @@ use crate::state::server_state::State;
 use crate::state::session::Session;
 use crate::state::stripes::KeySet;
 
-/// A part that has written more is not in a round: a command may write much more than
-/// it says, such as `APPEND` to a large value.
+/// A part that writes more is not in a batch: a command may write much more than its arguments, for
+/// example `APPEND` to a large value.
 const PART_BYTES_MAX: usize = 4 * BATCH_BYTES;
 
-/// Calls of one connection, with the session that they run in.
+/// The calls of one connection, with its session.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) calls: Vec<Call>,
     pub(crate) session: Box<Session>,
 }
 
-/// What became of a part.
+/// The outcome of a part.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Outcome {
-    /// The replies to its first calls, or to all.
+    /// The replies to its first calls, or to all of them.
     Done(Vec<Reply>),
-    /// It is not in the round and has written nothing: it is to run by itself.
+    /// The part is not in the batch and has written nothing: it must run alone.
     Alone,
-    /// As above, but it may be in a round that holds the turns of its keys.
+    /// As above, but it may be in a batch that holds the turns of its keys.
     InTurn,
-    /// One of its calls has panicked.
+    /// One of its calls panicked.
     Panicked,
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Batch<'a> {
     state: &'a State,
     transaction: Box<Transaction>,
-    /// Of each part that is in it.
+    /// The keys of each part in the batch.
     keys: Vec<KeySet>,
     written_bytes: usize,
     /// Whether the caller holds the turns of all keys.
@@ -61,7 +61,7 @@ pub(crate) struct Batch<'a> {
 }
 
 impl Part {
-    /// What its calls touch.
+    /// The keys of its calls.
     pub(crate) fn keys(&self) -> KeySet {
         let mut keys = KeySet::default();
         self.calls.iter().for_each(|call| call.collect_keys(&mut keys));
@@ -69,17 +69,17 @@ impl Part {
     }
 }
 
-/// What a part has made of the transaction.
+/// The state of the transaction after a part.
 enum Ran {
-    /// It is in it, or has left it as it was.
+    /// The transaction contains the part, or is unchanged.
     Well(Outcome),
-    /// The transaction holds half of a command, or too much: it is gone.
+    /// The transaction contains a part of a command, or too much: it must be discarded.
     Badly(Outcome),
 }
 
 impl<'a> Batch<'a> {
-    /// Runs the calls of `parts`, one part after the other; what becomes of each once
-    /// the round is committed. `holds_turns`: the caller holds those of all their keys.
+    /// Executes the calls of `parts`, one part after the other; returns the outcome of each once
+    /// the batch is committed. `holds_turns`: the caller holds the turns of all their keys.
     pub(crate) fn run(
         state: &'a State,
         parts: &mut [&mut Part],
@@ -94,7 +94,7 @@ impl<'a> Batch<'a> {
             match round.add(part) {
                 Ran::Well(outcome) => outcomes.push(outcome),
                 Ran::Badly(outcome) => {
-                    // What the others have written went with it: they start over.
+                    // The writes of the other parts are lost with the transaction: they start over.
                     let culprit = outcomes.len();
                     outcomes = vec![Outcome::InTurn; parts.len()];
                     outcomes[culprit] = outcome;
@@ -105,7 +105,7 @@ impl<'a> Batch<'a> {
         (outcomes, round)
     }
 
-    /// Runs the calls of `part`, if none of them has to wait.
+    /// Executes the calls of `part`, if none of them must wait.
     fn add(&mut self, part: &mut Part) -> Ran {
         let state = self.state;
         let keys = part.keys();
@@ -116,7 +116,7 @@ impl<'a> Batch<'a> {
         if !self.holds_turns && state.stripes.has_turn(&keys) {
             return Ran::Well(Outcome::InTurn);
         }
-        // An empty one stays for whoever starts over.
+        // An empty transaction remains, for the parts that start over.
         let empty = Box::new(state.db.transaction());
         let transaction = std::mem::replace(&mut self.transaction, empty);
         let backing = Backing::TransactionInMemory(transaction);
@@ -137,7 +137,7 @@ impl<'a> Batch<'a> {
         Ran::Well(outcome)
     }
 
-    /// Makes all of it durable, unless another writer has come in between.
+    /// Commits the batch durably, unless another writer has changed its keys.
     pub(crate) fn commit(self) -> Result<Commit, CommandError> {
         let stripes = &self.state.stripes;
         let marks: Vec<_> = self.keys.iter().map(|keys| stripes.begin_commit(keys)).collect();

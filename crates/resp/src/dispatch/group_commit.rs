@@ -1,21 +1,20 @@
-//! Gathers the synced writes of connections into rounds.
+//! Group commit: batches the synced writes of connections.
 //!
-//! A write that has to be durable waits for the disk, which takes as long for one
-//! write as for fifty. The store's group commit joins *threads* that wait at once; a
-//! connection would need an I/O thread of its own for the length of a sync, and two
-//! wake-ups. This is group commit for *connections*: they hand their writes in, and a
-//! [`Batch`] on one I/O thread commits all that have come; what comes meanwhile is in
-//! the next one. Before a round begins, the event loop gets to the connections whose
-//! requests have arrived: clients that were answered together mostly come back
-//! together, and rounds of a few and of all the others would take turns otherwise.
-//! (With several event loops, connections of the others may miss a round.)
+//! A durable write waits for the disk, which takes as long for one write as for fifty. The store's
+//! group commit joins *threads* that wait at the same time; a connection would need an I/O thread
+//! of its own for the length of a sync, and two wake-ups. This is group commit for *connections*:
+//! they submit their writes, and a [`Batch`] on one I/O thread commits all of them; later writes
+//! are in the next batch. Before a batch starts, the event loop runs the connections whose requests
+//! have arrived: clients that were answered together mostly return together, and batches of a few
+//! clients would otherwise alternate with batches of all the others. (With several event loops,
+//! connections of the others may miss a batch.)
 //!
-//! Guarantees: every part that is handed in is answered, once, when its writes are
-//! durable or when it is clear that none was made; or the runtime ends before. (After a
-//! panic of the store nobody knows what it has written.)
+//! Guarantees: every submitted part is answered, once, when its writes are durable or when it is
+//! certain that none was made; or the runtime ends before. (After a panic of the store it is
+//! unknown what was written.)
 //!
-//! Relies on: a connection hands in one part at a time. [`GroupCommit::write`] belongs on
-//! an event loop.
+//! Relies on: a connection submits one part at a time. [`GroupCommit::write`] must run on an event
+//! loop.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -29,15 +28,15 @@ use crate::protocol::reply::Reply;
 use crate::state::server_state::State;
 use crate::state::stripes::KeySet;
 
-/// How often the event loop's other tasks run before a round begins: once those that
-/// it knows to be ready, once those that it finds then.
+/// How often the event loop's other tasks run before a batch starts: once the tasks known to be
+/// ready, once the tasks found ready then.
 const YIELDS: usize = 2;
 
-/// How often writes that hold their turns are tried together before each is on its
-/// own: writers that have met nobody yet take no turn, and may still be in the way.
+/// How often writes that hold their turns are tried together before each runs alone: writers
+/// without a conflict take no turn and may still interfere.
 const ATTEMPTS: usize = 3;
 
-/// Writes that wait for the next round.
+/// Writes that wait for the next batch.
 #[derive(Debug)]
 pub(crate) struct GroupCommit {
     state: Arc<State>,
@@ -47,11 +46,11 @@ pub(crate) struct GroupCommit {
 #[derive(Debug, Default)]
 struct Gathering {
     waiting: Vec<Waiting>,
-    /// A round is under way or about to be.
+    /// A batch is running or about to start.
     is_running: bool,
 }
 
-/// A part that waits, and who waits for it.
+/// A waiting part, with the channel for its answer.
 #[derive(Debug)]
 struct Waiting {
     part: Part,
@@ -63,7 +62,7 @@ impl GroupCommit {
         Self { state, gathering: Mutex::default() }
     }
 
-    /// Hands in `part` for the next round and waits for what becomes of it.
+    /// Submits `part` for the next batch and waits for its outcome.
     pub(crate) async fn write(self: &Arc<Self>, part: Part) -> (Part, Outcome) {
         let (answer, answered) = oneshot::channel();
         let was_running = {
@@ -76,13 +75,13 @@ impl GroupCommit {
         }
         match answered.await {
             Ok(answered) => answered,
-            // The runtime ends before the round has begun, and this task with it.
+            // The runtime shuts down before the batch has started, and this task with it.
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// Has rounds run until no more parts wait. Each is a task of its own for the I/O
-    /// threads, whose other work has its turn between two of them.
+    /// Runs batches until no more parts wait. Each is a separate task of the I/O threads, so that
+    /// other work runs between two batches.
     async fn run(self: Arc<Self>) {
         let bail_out = BailOut(&self);
         loop {
@@ -98,15 +97,14 @@ impl GroupCommit {
                 return std::mem::forget(bail_out);
             }
             let state = Arc::clone(&self.state);
-            // It answers by itself. If the runtime ends before it has begun, so does
-            // this task.
+            // It answers by itself. If the runtime shuts down before it starts, this task ends too.
             let _ = tokio::task::spawn_blocking(move || commit(&state, waiting)).await;
         }
     }
 }
 
-/// If the task that runs rounds cannot go on (the system may have no thread for it),
-/// those that wait hear of it, and the next to come begins another.
+/// If the task that runs batches cannot continue (the system may have no thread for it), dropping
+/// this answers the waiting parts, and the next part starts a new task.
 struct BailOut<'a>(&'a GroupCommit);
 
 impl Drop for BailOut<'_> {
@@ -122,19 +120,19 @@ impl Drop for BailOut<'_> {
 
 impl Waiting {
     fn answer(self, outcome: Outcome) {
-        // A connection that has ended meanwhile wants no answer.
+        // The connection may have ended meanwhile.
         let _ = self.answer.send((self.part, outcome));
     }
 }
 
-/// Commits the parts of all that wait, and answers each.
+/// Commits all waiting parts, and answers each.
 fn commit(state: &State, waiting: Vec<Waiting>) {
     let mut later = commit_together(state, waiting, false);
     if later.is_empty() {
         return;
     }
-    // They have met another writer, or a key of theirs is somebody's turn: they take
-    // theirs together.
+    // They conflict with another writer, or another writer holds the turn of a key: take the turns
+    // of all their keys together.
     let keys = KeySet::union(later.iter().map(|waiting| waiting.part.keys()));
     let turns = state.stripes.take_turn(&keys);
     for _ in 0..ATTEMPTS {
@@ -144,12 +142,12 @@ fn commit(state: &State, waiting: Vec<Waiting>) {
     later.into_iter().for_each(|waiting| waiting.answer(Outcome::Alone));
 }
 
-/// One round. Answers those that are done and those that go on alone; the others may be
-/// in a round that holds the turns of their keys.
+/// Runs one batch. Answers the parts that are done and those that continue alone; the others may be
+/// in a batch that holds the turns of their keys.
 fn commit_together(state: &State, mut waiting: Vec<Waiting>, holds_turns: bool) -> Vec<Waiting> {
     let mut parts: Vec<&mut Part> = waiting.iter_mut().map(|w| &mut w.part).collect();
     let run = AssertUnwindSafe(|| Batch::run(state, &mut parts, holds_turns));
-    // What panics here, and below, is the store: nobody knows what it has written.
+    // A panic here, and below, is one of the store: it is unknown what was written.
     let Ok((outcomes, round)) = catch_unwind(run) else {
         waiting.into_iter().for_each(|waiting| waiting.answer(Outcome::Panicked));
         return Vec::new();
@@ -159,7 +157,7 @@ fn commit_together(state: &State, mut waiting: Vec<Waiting>, holds_turns: bool) 
         match outcome {
             Outcome::Done(replies) => partners.push((waiting, replies)),
             Outcome::InTurn => later.push(waiting),
-            // They go on at once.
+            // They continue at once.
             Outcome::Alone | Outcome::Panicked => waiting.answer(outcome),
         }
     }

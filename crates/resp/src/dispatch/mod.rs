@@ -1,4 +1,4 @@
-//! Where calls run: on the event loop, on an I/O thread, or in a round of synced writes.
+//! Dispatch of calls: to the event loop, to an I/O thread, or to a group commit of synced writes.
 
 pub(crate) mod pipeline;
 pub(crate) mod batch;

@@ -1,20 +1,18 @@
-//! Runs the calls of a connection: on the event loop, if nothing has to be waited
-//! for, or on an I/O thread; writes in one transaction. Those of several connections
-//! together: [`round`](crate::dispatch::batch).
+//! Executes the calls of a connection: on the event loop, if they need not wait, or on an I/O
+//! thread; writes in one transaction. Calls of several connections together:
+//! [`batch`](crate::dispatch::batch).
 //!
 //! Guarantees:
 //! 1. Calls of a connection take effect in the order in which they were sent.
-//! 2. A call is whole: none sees half of another, wherever both run. (Points
-//!    from memory by stripes, points from storage by stripes or by one moment for
-//!    all of them, writes by transactions.)
-//! 3. When a function here returns, what it answers is committed as durably as
-//!    the settings ask for; calls that are answered with a store's error have
-//!    written nothing.
-//! 4. A writer that meets a conflict takes a turn on its keys and starts over,
-//!    so it gets through.
+//! 2. Calls are atomic: none sees a part of another, wherever both run. (Point reads from memory by
+//!    stripes, point reads from storage by stripes or by one snapshot for all of them, writes by
+//!    transactions.)
+//! 3. When a function here returns, its answered writes are committed with the durability of the
+//!    settings; calls answered with an error of the store have written nothing.
+//! 4. A writer with a conflict takes a turn on its keys and starts over, so it makes progress.
 //!
-//! Functions that take several calls may answer only the first of them, so that
-//! neither replies nor writes pile up; the caller comes back with the rest.
+//! Functions that take several calls may answer only the first of them, to bound replies and
+//! writes; the caller calls again with the rest.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -30,35 +28,35 @@ use crate::state::server_state::State;
 use crate::state::session::Session;
 use crate::state::stripes::KeySet;
 
-/// After so many bytes of replies or writes, a batch ends.
+/// A batch ends after this many bytes of replies or writes.
 pub(crate) const BATCH_BYTES: usize = 1 << 20;
-/// Most watches of a connection, two for each key.
+/// Maximum watches of a connection, two for each key.
 const WATCHES_MAX: usize = 4096;
-/// Most calls of a batch that writes.
+/// Maximum calls of a writing batch.
 pub(crate) const WRITE_CALLS_MAX: usize = 1024;
-/// Most calls of a batch that writes on the event loop: about a tenth of a
-/// millisecond, which others of the loop wait.
+/// Maximum calls of a writing batch on the event loop: about a tenth of a millisecond, during which
+/// its other connections wait.
 const LOOP_CALLS_MAX: usize = 64;
-/// Most bytes of their words, and of those that share a round with other connections;
-/// of replies or writes on the event loop, after which a batch ends.
+/// Maximum bytes of their words, and of calls that share a group commit with other connections;
+/// also the bytes of replies or writes after which a batch on the event loop ends.
 const SMALL_BYTES_MAX: usize = 64 << 10;
-/// Most calls of a batch that only reads: their values are in memory together
-/// before the first reply is made.
+/// Maximum calls of a batch that only reads: all their values are in memory before the first reply
+/// is made.
 const POINT_CALLS_MAX: usize = 64;
 
-/// More bytes of values than this are not fetched together: calls then read one
-/// key after another, and their replies are counted as they grow.
+/// Maximum bytes of values that are fetched together: beyond this, calls read one key after
+/// another, and their replies are counted as they grow.
 const FETCHED_BYTES_MAX: usize = 16 << 20;
-/// Keys of the first round of a fetch, and of later ones.
+/// Keys of the first step of a fetch, and of later ones.
 const FIRST_FETCH_KEYS: usize = 8;
 const FETCH_KEYS: usize = 64;
 
-/// Runs one call; a failed one has written nothing.
+/// Executes one call; a failed call has written nothing.
 fn run(execution: &mut Execution<'_>, call: &Call) -> CommandResult {
     let result = match call.command.run {
         Run::Data(run) => run(execution, call.arguments()),
         Run::Catalogue(run) => run(COMMANDS, call.arguments()),
-        // In a queue: EXEC has forgotten the watched keys already.
+        // In a queue: EXEC has already cleared the watched keys.
         Run::Transaction(Verb::Unwatch) => Ok(Reply::OK),
         Run::Transaction(_) | Run::Container(()) => {
             Err(CommandError::text("ERR this command cannot run here"))
@@ -68,9 +66,8 @@ fn run(execution: &mut Execution<'_>, call: &Call) -> CommandResult {
     result
 }
 
-/// Runs `calls` until the replies or writes are enough for a batch, or until one
-/// would have to wait. The only error is [`CommandError::WouldBlock`], of the first
-/// call.
+/// Executes `calls` until the replies or writes fill a batch, or until one would block. The only
+/// error is [`CommandError::WouldBlock`], of the first call.
 pub(crate) fn run_batch(
     execution: &mut Execution<'_>,
     calls: &[Call],
@@ -95,7 +92,7 @@ pub(crate) fn run_batch(
     Ok(replies)
 }
 
-/// Runs a call on the event loop; `None` when that would have to wait.
+/// Executes a call on the event loop; `None` if that would block.
 pub(crate) fn run_in_memory(state: &State, session: &mut Session, call: &Call) -> Option<Reply> {
     let mut execution = Execution::new(state, session, Backing::Memory);
     let result = if call.command.place == ExecutionClass::Loop {
@@ -119,9 +116,9 @@ pub(crate) fn run_in_memory(state: &State, session: &mut Session, call: &Call) -
     }
 }
 
-/// Runs calls that read a few keys each: from the present, as long as nobody commits on
-/// their keys, for the store keeps values and pointers in memory of such reads only; else
-/// from a snapshot.
+/// Executes calls that read a few keys each: from the current state, as long as no writer commits
+/// on their keys, because only such reads fill the value and pointer caches; otherwise from a
+/// snapshot.
 pub(crate) fn run_points(state: &State, session: &mut Session, calls: &[Call]) -> Vec<Reply> {
     let calls = &calls[..calls.len().min(POINT_CALLS_MAX)];
     let backing = match fetch_present(state, calls) {
@@ -139,11 +136,11 @@ pub(crate) fn run_points(state: &State, session: &mut Session, calls: &[Call]) -
         .unwrap_or_else(|error| vec![Reply::from(error)])
 }
 
-/// What was read, by where it stands.
+/// The entries read, by keyspace and key.
 type Entries = HashMap<(Space, Bytes), Entry>;
 
-/// As [`fetch`], from the present; `None` as well when somebody has committed on the keys
-/// meanwhile, so that they may not have stood there together.
+/// Like [`fetch`], from the current state; also `None` if a writer has committed on the keys
+/// meanwhile, so that the entries may be from different moments.
 fn fetch_present(state: &State, calls: &[Call]) -> Option<Entries> {
     let mut keys = KeySet::default();
     calls.iter().for_each(|call| call.collect_keys(&mut keys));
@@ -152,8 +149,8 @@ fn fetch_present(state: &State, calls: &[Call]) -> Option<Entries> {
     state.stripes.is_unchanged(&mark).then_some(entries)
 }
 
-/// Reads all keys of `calls` together, so that the disk is waited for once;
-/// `None` when they are not all that the calls will read, or too much.
+/// Reads all keys of `calls` together, to wait for the disk once; `None` if the calls will read
+/// other keys too, or if the values are too large.
 fn fetch(
     state: &State,
     calls: &[Call],
@@ -176,11 +173,11 @@ fn fetch(
         }
         let mut missing = Vec::new();
         let mut rest = &keys[..];
-        // Few at first: how large the values are is not known before.
+        // Few at first, because the sizes of the values are unknown.
         let mut count = FIRST_FETCH_KEYS;
         while !rest.is_empty() {
             let (some, later) = rest.split_at(count.min(rest.len()));
-            // An error is met again, by the call that it belongs to.
+            // The call that an error belongs to will meet it again.
             let found = read(state.keyspaces.get(space), some).ok()?;
             for (key, entry) in some.iter().zip(found) {
                 match entry {
@@ -201,20 +198,18 @@ fn fetch(
     Some(entries)
 }
 
-/// The way of calls that an event loop does not answer one by one.
+/// The dispatch of calls that an event loop does not answer one by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// They are tried on the event loop: [`try_writes`].
+    /// Try them on the event loop: [`try_writes`].
     Loop,
-    /// They are written together with those of other connections:
-    /// [`round`](crate::dispatch::batch).
+    /// Write them together with those of other connections: [`batch`](crate::dispatch::batch).
     Batch,
-    /// They go to an I/O thread by themselves: [`run_writes`] if some write, else
-    /// [`run_points`].
+    /// Execute them on an I/O thread: [`run_writes`] if some write, otherwise [`run_points`].
     Thread,
 }
 
-/// The way of `calls`.
+/// The dispatch of `calls`.
 pub(crate) fn way_of(state: &State, calls: &[Call]) -> Way {
     let is_small =
         |calls: &[Call]| calls.iter().map(Call::bytes_len).sum::<usize>() <= SMALL_BYTES_MAX;
@@ -224,34 +219,33 @@ pub(crate) fn way_of(state: &State, calls: &[Call]) -> Way {
     match state.settings.durability() {
         Durability::Sync if is_small(calls) => Way::Batch,
         Durability::Buffered if is_small(on_loop(calls)) => {
-            let is_detoured = state.detour.is_on(|| state.monotonic_ns());
-            if is_detoured { Way::Thread } else { Way::Loop }
+            let is_breaker_open = state.slow_disk_breaker.is_on(|| state.monotonic_ns());
+            if is_breaker_open { Way::Thread } else { Way::Loop }
         }
         _ => Way::Thread,
     }
 }
 
-/// Those of `calls` that an event loop takes at a time.
+/// The first of `calls` that an event loop executes at a time.
 fn on_loop(calls: &[Call]) -> &[Call] {
     &calls[..calls.len().min(LOOP_CALLS_MAX)]
 }
 
-/// What became of writes that were tried on the event loop.
+/// The outcome of writes tried on the event loop.
 #[derive(Debug)]
 pub(crate) enum Tried {
-    /// They are done.
+    /// They succeeded.
     Done(Vec<Reply>),
-    /// Another writer is at work: soon they may be done.
+    /// Another writer is active: try again soon.
     Busy,
-    /// They have to wait for something, or have failed in whatever way: nothing
-    /// was written, and [`run_writes`] knows what to do.
+    /// They must wait, or have failed: nothing was written, and [`run_writes`] must execute them.
     Offload,
 }
 
-/// Runs calls of which some write on the event loop, in one transaction.
+/// Executes calls, some of which write, on the event loop in one transaction.
 pub(crate) fn try_writes(state: &State, session: &mut Session, calls: &[Call]) -> Tried {
     let calls = on_loop(calls);
-    // While another writer was waited for, the setting may have changed.
+    // The setting may have changed while waiting for another writer.
     if state.settings.durability() != Durability::Buffered {
         return Tried::Offload;
     }
@@ -275,7 +269,7 @@ pub(crate) fn try_writes(state: &State, session: &mut Session, calls: &[Call]) -
     let attempt = execution.try_commit();
     drop(mark);
     drop(gate);
-    state.detour.note(began_ns, state.monotonic_ns());
+    state.slow_disk_breaker.note(began_ns, state.monotonic_ns());
     match attempt {
         Ok(Attempt::Done) => {
             state.counters.loop_commands.add(replies.len());
@@ -286,7 +280,7 @@ pub(crate) fn try_writes(state: &State, session: &mut Session, calls: &[Call]) -
     }
 }
 
-/// Runs calls of which some write, in one transaction.
+/// Executes calls, some of which write, in one transaction.
 pub(crate) fn run_writes(state: &State, session: &mut Session, calls: &[Call]) -> Vec<Reply> {
     let calls = &calls[..calls.len().min(WRITE_CALLS_MAX)];
     let outcome =
@@ -298,7 +292,7 @@ pub(crate) fn run_writes(state: &State, session: &mut Session, calls: &[Call]) -
     }
 }
 
-/// Runs one call by itself, reading from one moment.
+/// Executes one call alone, reading from one snapshot.
 pub(crate) fn run_alone(state: &State, session: &mut Session, call: &Call) -> Reply {
     let mut execution = Execution::new(state, session, Backing::Snapshot(state.db.snapshot()));
     let result = run(&mut execution, call);
@@ -312,10 +306,10 @@ pub(crate) fn run_alone(state: &State, session: &mut Session, call: &Call) -> Re
     Reply::from(committed.and(result))
 }
 
-/// Notes the state of the keys behind `WATCH`.
+/// Records the state of the keys of `WATCH`.
 ///
-/// A key that is watched already stays as it is: the older watch is the stricter
-/// one. Each watch holds a snapshot, so there is a bound to them.
+/// A key that is already watched keeps its watch: the older one is stricter. Each watch holds a
+/// snapshot, so their number is bounded.
 pub(crate) fn watch(
     state: &State,
     call: &Call,
@@ -339,7 +333,7 @@ pub(crate) fn watch(
     Ok(watches)
 }
 
-/// Runs the calls of a `MULTI` as one; null when a watched key has changed.
+/// Executes the calls of a `MULTI` atomically; null if a watched key has changed.
 pub(crate) fn run_queue(
     state: &State,
     session: &mut Session,
@@ -362,7 +356,7 @@ pub(crate) fn run_queue(
     } else {
         let backing = Backing::Snapshot(state.db.snapshot());
         let replies = run_all(&mut Execution::new(state, session, backing));
-        // Unchanged until now means unchanged when the snapshot was taken.
+        // If the keys are unchanged now, they were unchanged when the snapshot was taken.
         replies.and_then(|replies| Ok((!have_changed(state, watches)?).then_some(replies)))
     };
     match outcome {
@@ -381,13 +375,13 @@ fn have_changed(state: &State, watches: &[Watch]) -> Result<bool, CommandError> 
     Ok(transaction.commit(Durability::Buffered)? == Commit::Conflict)
 }
 
-/// Whether the call may make a hash where there was none.
+/// Whether the call may create a hash.
 pub(crate) fn makes_hash(call: &Call) -> bool {
     call.command.group == Group::Hash && call.command.has(Flag::Write)
 }
 
-/// Runs `body` in a transaction, again and again until no other writer comes
-/// in between; `None` when a watched key has changed.
+/// Runs `body` in a transaction, and again after each conflict with another writer; `None` if a
+/// watched key has changed.
 fn transact<T>(
     state: &State,
     session: &mut Session,

@@ -1,4 +1,4 @@
-//! `/api/stats`: what the page draws, as JSON. `docs/reference/http.md` says what each name means.
+//! `/api/stats`: the data of the page as JSON. `docs/reference/http.md` explains each name.
 
 use serde_json::{Map, Value, json};
 use tidekv::CachePolicy;
@@ -8,13 +8,13 @@ use tidekv_observe::what_if::{Observed, Unknown, estimate_at_size};
 
 use crate::observe::fields::StoreHistory;
 
-/// The outlook is a mean of so many seconds.
-const OUTLOOK_SECONDS: u64 = 60;
+/// The estimate uses means of this interval.
+const ESTIMATE_SECONDS: u64 = 60;
 
-/// The history as far as it was made after the sample `since`, and the present. By `policy` the
-/// caches shared memory when the last sample was taken.
+/// The present, and the samples after the sample `since`. `policy` is the cache policy at the time
+/// of the last sample.
 pub(crate) fn stats(history: &StoreHistory, policy: CachePolicy, since: u64) -> Value {
-    // A reader that knows more than there is has known an earlier life of the server.
+    // A higher number is from a previous run of the server.
     let since = if since > history.number { 0 } else { since };
     let now = &history.now;
     let mut stats = json!({
@@ -25,7 +25,7 @@ pub(crate) fn stats(history: &StoreHistory, policy: CachePolicy, since: u64) -> 
         "memory_bytes_max": now.counter("memory.budget_bytes"),
         "number": history.number,
         "now": present(now),
-        "outlook": estimate(history, policy),
+        "estimate": estimate(history, policy),
         "history": {
             "fine": ring(&history.fine, history.fields, since),
             "coarse": ring(&history.coarse, history.fields, since),
@@ -65,26 +65,26 @@ fn estimate(history: &StoreHistory, policy: CachePolicy) -> Value {
         Err(Unknown::Unmeasured) => {
             json!({ "unknown": "unmeasured", "reason": reason(policy) })
         }
-        // Reads of an operation are few: of these, digits are not noise.
-        Ok(outlook) => json!({
-            "reads_half": outlook.half,
-            "reads_now": outlook.now,
-            "reads_twice": outlook.twice,
-            "elasticity": number(outlook.elasticity),
+        // Not rounded: reads per operation are small numbers.
+        Ok(found) => json!({
+            "reads_half": found.half,
+            "reads_now": found.now,
+            "reads_twice": found.twice,
+            "elasticity": number(found.elasticity),
             "operations": number(observed.operations),
-            "seconds": OUTLOOK_SECONDS,
+            "seconds": ESTIMATE_SECONDS,
         }),
     }
 }
 
-/// Why nothing is measured under `policy`.
+/// The reason why nothing is measured under `policy`.
 fn reason(policy: CachePolicy) -> &'static str {
     match policy {
         CachePolicy::BlockOnly | CachePolicy::BlockClock | CachePolicy::BlockS3Fifo => {
-            "blocks-alone"
+            "block-cache-only"
         }
-        policy if policy.to_string().starts_with("ac-key-fixed") => "no-ghosts",
-        policy if policy.to_string().starts_with("ac-key") => "other-ghosts",
+        policy if policy.to_string().starts_with("ac-key-fixed") => "ac-key-fixed",
+        policy if policy.to_string().starts_with("ac-key") => "ac-key-ghosts",
         _ => "too-small",
     }
 }
@@ -96,14 +96,14 @@ fn observe(history: &StoreHistory) -> Observed {
         operations: of("operations"),
         reads: of("reads"),
         saved: ["kv_saved", "kp_saved", "block_saved"].map(of),
-        wanted: ["kv_wanted", "kp_wanted", "block_wanted"].map(of),
+        wanted: ["kv_ghost_saved", "kp_ghost_saved", "block_ghost_saved"].map(of),
         window_bytes: history.now.counter("cache.window_bytes") as f64,
         budget_bytes: history.now.counter("cache.bytes_max") as f64,
     }
 }
 
 fn mean(history: &StoreHistory, field: &str) -> f64 {
-    let last = history.fine.since(history.number.saturating_sub(OUTLOOK_SECONDS));
+    let last = history.fine.since(history.number.saturating_sub(ESTIMATE_SECONDS));
     let (count, sum) = last.fold((0, 0.0), |(n, sum), s| (n + 1, sum + history.value(s, field)));
     if count == 0 { 0.0 } else { sum / f64::from(count) }
 }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_new_is_told_to_those_who_know_the_rest() {
+    fn answers_with_since_contain_only_later_samples() {
         let history = history(25);
         let lengths = |since| {
             let stats = stats(&history, CachePolicy::default(), since);
@@ -147,39 +147,39 @@ mod tests {
         assert_eq!(lengths(0), [25, 2]);
         assert_eq!(lengths(19), [6, 1]);
         assert_eq!(lengths(25), [0, 0]);
-        assert_eq!(lengths(26), [25, 2], "another life");
+        assert_eq!(lengths(26), [25, 2], "from a previous run");
     }
 
     #[test]
-    fn the_outlook_is_of_the_last_minute() {
+    fn the_estimate_is_of_the_last_minute() {
         let stats = stats(&history(100), CachePolicy::default(), 0);
-        let outlook = &stats["outlook"];
-        assert_eq!(outlook["reads_now"], 0.5);
-        assert_eq!(outlook["reads_half"], 0.75, "never more than all that is read and saved");
-        assert_eq!(outlook["reads_twice"], 0.25);
-        assert_eq!(outlook["operations"], 200);
+        let estimate = &stats["estimate"];
+        assert_eq!(estimate["reads_now"], 0.5);
+        assert_eq!(estimate["reads_half"], 0.75, "never more than all that is read and saved");
+        assert_eq!(estimate["reads_twice"], 0.25);
+        assert_eq!(estimate["operations"], 200);
         assert_eq!(
-            super::stats(&history(0), CachePolicy::default(), 0)["outlook"]["unknown"],
+            super::stats(&history(0), CachePolicy::default(), 0)["estimate"]["unknown"],
             "idle"
         );
     }
 
     #[test]
-    fn it_is_said_why_nothing_is_measured() {
+    fn the_estimate_has_the_reason_why_nothing_is_measured() {
         for (policy, reason) in [
             ("adaptive", "too-small"),
             ("kv-only", "too-small"),
-            ("ac-key", "other-ghosts"),
-            ("ac-key:7,9", "other-ghosts"),
-            ("ac-key-fixed:30,20,50", "no-ghosts"),
-            ("block-only", "blocks-alone"),
-            ("block-clock", "blocks-alone"),
-            ("block-s3-fifo", "blocks-alone"),
+            ("ac-key", "ac-key-ghosts"),
+            ("ac-key:7,9", "ac-key-ghosts"),
+            ("ac-key-fixed:30,20,50", "ac-key-fixed"),
+            ("block-only", "block-cache-only"),
+            ("block-clock", "block-cache-only"),
+            ("block-s3-fifo", "block-cache-only"),
         ] {
             let history = StoreHistory::new(&FIELDS, Reading::default());
             let stats = stats(&history, policy.parse().unwrap(), 0);
-            let outlook = json!({ "unknown": "unmeasured", "reason": reason });
-            assert_eq!(stats["outlook"], outlook, "{policy}");
+            let estimate = json!({ "unknown": "unmeasured", "reason": reason });
+            assert_eq!(stats["estimate"], estimate, "{policy}");
         }
     }
 }

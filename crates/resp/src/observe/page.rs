@@ -1,6 +1,7 @@
-//! What the HTTP address answers: the page, its parts, `/api/stats` and `/metrics`.
+//! The HTTP address of a store: the page, its parts, `/api/stats`, `/metrics` and `/healthz`.
 //!
-//! Guarantees: those of a [`site`]; answers are made one at a time.
+//! Guarantees: those of a [`site`]; statistics and metrics are rendered one at a time, the health
+//! check does not wait for them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use tidekv_net::http::{Answer, Site};
 use tidekv_observe::parts::{self, STORE_PAGE};
 use tidekv_observe::prometheus::{CONTENT_TYPE, write_curves};
 use tidekv_observe::site::{self, Desk};
+use tokio::sync::watch;
 
 use crate::observe::api;
 use crate::observe::prometheus;
@@ -23,11 +25,22 @@ pub(crate) struct Page {
     /// The host of the address, as the operator has written it.
     host: String,
     desk: Desk,
+    /// True once the server is closing.
+    stopped: watch::Receiver<bool>,
 }
 
 impl Page {
-    pub(crate) fn new(sampler: Arc<Sampler>, host: &str) -> Self {
-        Self { sampler, host: host.to_owned(), desk: Desk::default() }
+    pub(crate) fn new(sampler: Arc<Sampler>, host: &str, stopped: watch::Receiver<bool>) -> Self {
+        Self { sampler, host: host.to_owned(), desk: Desk::default(), stopped }
+    }
+
+    /// Why the server cannot serve, if it cannot.
+    fn ailment(&self) -> Option<&'static str> {
+        if *self.stopped.borrow() {
+            return Some("the server is closing");
+        }
+        let health = self.sampler.state().db.health();
+        health.err().map(|_| "writes are stopped: a flush or compaction failed, see the log")
     }
 
     async fn stats(&self, since: u64) -> Answer {
@@ -55,8 +68,11 @@ impl Page {
 
 impl Site for Page {
     async fn answer(&self, head: Parts, local: IpAddr) -> Answer {
+        if head.uri.path() == site::HEALTH_PATH {
+            return site::health(&head.method, self.ailment());
+        }
         let password = self.sampler.state().settings.password();
-        // Any user will do.
+        // Any user name is accepted.
         let knows = password.map(|password| move |_: &[u8], guess: &[u8]| password.matches(guess));
         if let Err(refusal) = site::admit(&head, local, &self.host, knows) {
             return *refusal;

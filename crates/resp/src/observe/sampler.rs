@@ -1,7 +1,7 @@
-//! Takes a reading of everything that is counted once a second, and keeps the history.
+//! Reads all counters and histograms once a second and keeps the history.
 //!
-//! A reading takes the lock of every shard of the caches, so it is done on an I/O thread.
-//! Safe to use from all threads; the lock is held while a sample is made or shown.
+//! A reading locks every shard of the caches, so it runs on an I/O thread. All threads may use a
+//! sampler; its lock is held while a sample is added or rendered.
 
 use std::sync::Arc;
 
@@ -14,18 +14,19 @@ use tokio::sync::{mpsc, watch};
 use crate::observe::fields::{FIELDS, READ, StoreHistory, WRITE};
 use crate::state::server_state::State;
 
-/// What the page shows of a server.
+/// The counters of a server, now and in the past.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     state: Arc<State>,
-    /// And how the caches shared memory at the end of it.
+    /// With the cache policy at the time of its last sample.
     history: Mutex<(StoreHistory, CachePolicy)>,
 }
 
 impl Sampler {
     pub(crate) fn new(state: Arc<State>) -> Self {
         let (reading, policy) = read(&state);
-        let history = Mutex::new((StoreHistory::new(&FIELDS, reading), policy));
+        let history = StoreHistory::new(&FIELDS, for_history(reading));
+        let history = Mutex::new((history, policy));
         Self { state, history }
     }
 
@@ -33,12 +34,12 @@ impl Sampler {
         &self.state
     }
 
-    /// Everything that is counted, and how the caches share memory, now.
+    /// All counters and histograms, and the cache policy, now.
     pub(crate) fn read(&self) -> (Reading, CachePolicy) {
         read(&self.state)
     }
 
-    /// What `look` makes of the history.
+    /// Calls `look` with the history and the policy at the time of its last sample.
     pub(crate) fn look<R>(&self, look: impl FnOnce(&StoreHistory, CachePolicy) -> R) -> R {
         let (history, policy) = &*self.history.lock();
         look(history, *policy)
@@ -53,11 +54,17 @@ impl Sampler {
         let sample = move || {
             let (reading, policy) = self.read();
             let (history, last_policy) = &mut *self.history.lock();
-            history.add(reading);
+            history.add(for_history(reading));
             *last_policy = policy;
         };
         sampling::every_second(sample, stopped, alive).await;
     }
+}
+
+/// Without the histograms of which samples have no quantiles.
+fn for_history(mut reading: Reading) -> Reading {
+    reading.counts.retain(|(name, _)| [READ, WRITE].contains(name));
+    reading
 }
 
 fn read(state: &State) -> (Reading, CachePolicy) {
@@ -83,7 +90,7 @@ fn read(state: &State) -> (Reading, CachePolicy) {
     let times = [(READ, counted.read_ns.counts()), (WRITE, counted.write_ns.counts())];
     let mut latencies: Vec<(&str, Latency)> = statistics.latencies;
     latencies.extend(times.iter().map(|(name, counts)| (*name, counts.summary())));
-    let counts = times.map(|(name, counts)| (name, counts)).into();
+    let counts = times.into_iter().chain(statistics.histograms).collect();
     let reading = Reading {
         unix_ms: state.now_ms(),
         monotonic_ns: state.monotonic_ns(),

@@ -1,19 +1,18 @@
-//! Glob patterns with exactly the meaning that Redis gives them.
+//! Glob patterns with exactly the semantics of Redis.
 //!
-//! `*` any bytes, `?` one byte, `[abc]` one of, `[a-z]` one between (either
-//! way round), `[^a]` one that is not, `\x` the byte `x` itself. A class that
-//! is not closed ends with the pattern; a lone `\` at the end is itself.
+//! `*` any bytes, `?` one byte, `[abc]` one of these, `[a-z]` one of the range (in either order),
+//! `[^a]` any other, `\x` the byte `x` itself. An unclosed class ends with the pattern; a `\` at
+//! the end is itself.
 //!
-//! Guarantees: [`matches`] takes time at most `pattern × text`, since a failure
-//! goes back to the last `*` only (Redis before 7.0.9 went back to all of them
-//! and could be held up for ever); every text that matches begins with
-//! [`literal_prefix`].
+//! Guarantees: [`matches`] takes time at most `pattern × text`, because a mismatch backtracks to
+//! the last `*` only (Redis before 7.0.9 backtracked to all of them, in exponential time); every
+//! text that matches begins with [`literal_prefix`].
 
 /// Whether `text` as a whole matches `pattern`.
 pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
-    // Where to take up again when the rest fails: behind the last star, one
-    // byte of text further on than the last time.
+    // Where to resume after a mismatch: after the last star, one byte of text later than the last
+    // time.
     let mut retry: Option<(usize, usize)> = None;
     loop {
         if pattern.get(p) == Some(&b'*') {
@@ -42,8 +41,8 @@ pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// Whether `byte` matches the element that starts at `at` and is no star; and
-/// where the next element starts.
+/// Whether `byte` matches the element at `at`, which is not a star; and the start of the next
+/// element.
 fn match_one(pattern: &[u8], at: usize, byte: u8) -> (bool, usize) {
     match pattern[at] {
         b'?' => (true, at + 1),
@@ -76,8 +75,7 @@ fn match_class(pattern: &[u8], mut at: usize, byte: u8) -> (bool, usize) {
     (hit != negated, at)
 }
 
-/// The bytes that every matching text begins with, so that only a range of
-/// keys needs to be looked at.
+/// The common prefix of all matching texts, so that only a range of keys needs to be scanned.
 pub(crate) fn literal_prefix(pattern: &[u8]) -> Vec<u8> {
     let mut prefix = Vec::new();
     let mut at = 0;
@@ -100,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_mean_what_they_mean_in_redis() {
+    fn patterns_match_as_in_redis() {
         for (pattern, text, expected) in [
             ("", "", true),
             ("", "a", false),
@@ -135,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn many_stars_do_not_take_for_ever() {
+    fn many_stars_take_polynomial_time() {
         let pattern = "*a".repeat(60) + "b";
         assert!(!matches(pattern.as_bytes(), "a".repeat(5000).as_bytes()));
     }

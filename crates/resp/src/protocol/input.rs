@@ -1,7 +1,7 @@
-//! The receiving side of a connection: bytes become requests.
+//! The input of a connection: parses requests from received bytes.
 //!
-//! Guarantees: a connection that has nothing half-read holds no buffer at all;
-//! a buffer grows as bytes arrive and within the budget of all connections.
+//! Guarantees: a connection without an incomplete request holds no buffer; a buffer grows as bytes
+//! arrive, within the budget of all connections.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use tokio::io::AsyncReadExt;
 
 use crate::protocol::request::{Arguments, Limits, Parser, ProtocolError};
 
-/// What has been received and not yet run.
+/// Bytes received and not yet parsed.
 #[derive(Debug)]
 pub(crate) struct Input {
     buffer: BytesMut,
@@ -30,14 +30,13 @@ impl Input {
         self.parser.next(&mut self.buffer, limits)
     }
 
-    /// Waits for more bytes and returns how many came, 0 at the end of the
-    /// stream. Nothing is lost when it is cancelled. All requests that were
-    /// taken before must be done with: their memory is no longer reserved.
+    /// Waits for more bytes and returns their number, 0 at the end of the stream. Cancellation
+    /// loses no bytes. All requests returned earlier must have been executed: their memory is no
+    /// longer reserved.
     ///
     /// # Errors
     ///
-    /// Those of the stream, and [`io::ErrorKind::OutOfMemory`] when the budget
-    /// has no room.
+    /// Errors of the stream, and [`io::ErrorKind::OutOfMemory`] if the budget has no room.
     pub(crate) async fn fill(&mut self, stream: &mut dyn Stream) -> io::Result<usize> {
         self.reservation.shrink_to(self.buffer.len());
         if self.buffer.is_empty() {
@@ -48,8 +47,8 @@ impl Input {
             let count = stream::read(stream, |bytes| self.buffer.extend_from_slice(bytes)).await?;
             return self.reserve(self.buffer.len()).await.map(|()| count);
         }
-        // A large value is read where it will stay. Doubling keeps copying
-        // within bounds, and the buffer within twice what has arrived.
+        // A large value is read into its final place. Doubling bounds the copying, and the buffer
+        // to twice the received bytes.
         let step = wanted.min(self.buffer.len().max(SCRATCH_BYTES));
         self.reserve(self.buffer.len() + step).await?;
         if self.buffer.capacity() - self.buffer.len() < SCRATCH_BYTES.min(step) {

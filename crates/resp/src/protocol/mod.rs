@@ -1,4 +1,4 @@
-//! RESP, the protocol of Redis, versions 2 and 3: requests out of bytes, and replies as bytes.
+//! RESP, the protocol of Redis, versions 2 and 3: parses requests and encodes replies.
 
 pub(crate) mod glob;
 pub(crate) mod number;

@@ -1,19 +1,18 @@
-//! Numbers as text, read and written in Redis's manner.
+//! Numbers as text, parsed and formatted as in Redis.
 //!
-//! Guarantees: [`parse_i64`] takes exactly the canonical form (no sign `+`, no
-//! leading zero, no space), so that an integer read and written back is the
-//! same bytes. [`Decimal`] arithmetic is exact for numbers below 10²⁰ with at
-//! most 17 digits behind the point; beyond that it is that of `f64`. (Redis
-//! computes in the 80-bit floats of x86 and prints 17 digits behind the point;
-//! where its result shows the rounding of those, ours is the true one.)
+//! Guarantees: [`parse_i64`] takes exactly the canonical form (no sign `+`, no leading zero, no
+//! space), so that an integer parsed and formatted again is the same bytes. [`Decimal`] arithmetic
+//! is exact for numbers below 10²⁰ with at most 17 decimals; beyond that it is that of `f64`.
+//! (Redis computes with the 80-bit floats of x86 and prints 17 decimals; where its result shows
+//! their rounding, TideKV's is the exact one.)
 
 use bytes::Bytes;
 
-/// Digits behind the point that Redis prints.
+/// Decimals that Redis prints.
 const SCALE_DIGITS: usize = 17;
 const SCALE: i128 = 10_i128.pow(SCALE_DIGITS as u32);
-/// Digits before the point that fit beside [`SCALE_DIGITS`] into 127 bits with
-/// room for a sum.
+/// Digits before the point that fit into 127 bits together with [`SCALE_DIGITS`], with room for a
+/// sum.
 const INTEGER_DIGITS_MAX: usize = 20;
 
 /// A canonical decimal integer.
@@ -46,7 +45,7 @@ pub(crate) fn integer_text(number: i64) -> Bytes {
     Bytes::copy_from_slice(itoa::Buffer::new().format(number).as_bytes())
 }
 
-/// A number that may have digits behind the point.
+/// A decimal number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Decimal {
     /// Exact, in units of 10⁻¹⁷.
@@ -56,7 +55,7 @@ pub(crate) enum Decimal {
 }
 
 impl Decimal {
-    /// Reads a number as C's `strtod` would, without surrounding space.
+    /// Parses a number like C's `strtod`, without surrounding space.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         if let Some(fixed) = parse_fixed(text) {
             return Some(Self::Fixed(fixed));
@@ -65,7 +64,7 @@ impl Decimal {
         (!number.is_nan()).then_some(Self::Float(number))
     }
 
-    /// The sum; `None` when it is not finite.
+    /// The sum; `None` if it is not finite.
     pub(crate) fn checked_add(self, other: Self) -> Option<Self> {
         if let (Self::Fixed(a), Self::Fixed(b)) = (self, other) {
             return a.checked_add(b).map(Self::Fixed);
@@ -136,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn decimal_sums_are_those_of_paper_and_pencil() {
+    fn decimal_sums_are_exact() {
         for (a, b, sum) in [
             ("10.5", "0.1", "10.6"),
             ("0.1", "0.2", "0.3"),
@@ -164,7 +163,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_read_or_refused(text: Vec<u8>) {
+        fn any_bytes_are_parsed_or_rejected(text: Vec<u8>) {
             parse_i64(&text);
             parse_u64(&text);
             Decimal::parse(&text);

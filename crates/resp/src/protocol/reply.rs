@@ -1,11 +1,11 @@
-//! What a command answers, and how it is written in RESP2 and RESP3.
+//! Replies of commands, and their encoding in RESP2 and RESP3.
 //!
-//! A [`Reply`] is a tree that knows no protocol; [`ReplyBuffer`] writes it in
-//! the one that the client speaks. Where RESP2 has no such type, a map or a set
-//! becomes an array and a null the null of its place.
+//! A [`Reply`] is a tree independent of the protocol version; [`ReplyBuffer`] encodes it in the
+//! version of the client. RESP2 lacks some types: a map or a set becomes an array, and a null the
+//! null of its context.
 //!
-//! Guarantees: what is written is well-formed whatever the strings hold (a
-//! message loses its line ends); a large value is not copied.
+//! Guarantees: the encoding is well-formed for any strings (line ends are removed from messages); a
+//! large value is not copied.
 
 use std::borrow::Cow;
 use std::ops::{Deref, DerefMut};
@@ -13,22 +13,22 @@ use std::ops::{Deref, DerefMut};
 use bytes::Bytes;
 use tidekv_net::outgoing::Outgoing;
 
-/// The version of the protocol that a client speaks.
+/// The protocol version of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Protocol {
-    /// RESP2, until the client says otherwise.
+    /// RESP2, the default.
     #[default]
     Two,
-    /// RESP3, from `HELLO 3` on.
+    /// RESP3, after `HELLO 3`.
     Three,
 }
 
-/// Why a command has no answer of the usual kind.
+/// The error of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CommandError {
-    /// Storage would have to be waited for, which the event loop must not.
+    /// The command must wait for storage, which the event loop must not do.
     WouldBlock,
-    /// For the client: an error code in capitals, a space, a sentence.
+    /// An error for the client: an error code in capitals, a space, a sentence.
     Message(Cow<'static, str>),
 }
 
@@ -50,29 +50,29 @@ impl From<tidekv::Error> for CommandError {
     }
 }
 
-/// What the function of a command returns.
+/// The result of a command.
 pub(crate) type CommandResult = Result<Reply, CommandError>;
 
-/// The answer to a command.
+/// The reply to a command.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Reply {
     /// A short text without line ends, like `OK`.
     Simple(&'static str),
-    /// An error, with its code in front.
+    /// An error, starting with its code.
     Error(Cow<'static, str>),
     /// A number.
     Integer(i64),
     /// Bytes.
     Bulk(Bytes),
-    /// Text for a person, in lines.
+    /// Text for people, in lines.
     Verbatim(String),
-    /// Nothing, in the place of bytes.
+    /// A null bulk string.
     Null,
-    /// Nothing, in the place of an array.
+    /// A null array.
     NullArray,
     /// Replies in order.
     Array(Vec<Reply>),
-    /// Replies without order.
+    /// Replies in no particular order.
     Set(Vec<Reply>),
     /// Keys and values.
     Map(Vec<(Reply, Reply)>),
@@ -81,7 +81,7 @@ pub(crate) enum Reply {
 impl Reply {
     pub(crate) const OK: Self = Self::Simple("OK");
 
-    /// A bulk string of text that lives as long as the program.
+    /// A bulk string of static text.
     pub(crate) const fn word(text: &'static str) -> Self {
         Self::Bulk(Bytes::from_static(text.as_bytes()))
     }
@@ -101,12 +101,12 @@ impl Reply {
         Self::Integer(i64::from(on))
     }
 
-    /// A number of things.
+    /// A count.
     pub(crate) fn count(count: usize) -> Self {
         Self::Integer(i64::try_from(count).unwrap_or(i64::MAX))
     }
 
-    /// About what the reply takes in memory and on the wire.
+    /// The approximate size of the reply in memory and on the wire.
     pub(crate) fn bytes_len(&self) -> usize {
         let of_all = |replies: &[Self]| replies.iter().map(Self::bytes_len).sum::<usize>();
         size_of::<Self>()
@@ -125,8 +125,7 @@ impl From<CommandError> for Reply {
     fn from(error: CommandError) -> Self {
         match error {
             CommandError::Message(message) => Self::Error(message),
-            // Only the event loop reads without waiting, and it takes this
-            // error for itself.
+            // Only the event loop reads without blocking, and it handles this error.
             CommandError::WouldBlock => unreachable!("only reads from memory alone would block"),
         }
     }
@@ -138,7 +137,7 @@ impl From<CommandResult> for Reply {
     }
 }
 
-/// Written replies on their way to the socket.
+/// Encoded replies to be sent.
 #[derive(Debug, Default)]
 pub(crate) struct ReplyBuffer(Outgoing);
 
@@ -157,7 +156,7 @@ impl DerefMut for ReplyBuffer {
 }
 
 impl ReplyBuffer {
-    /// Writes `reply` behind what is there.
+    /// Appends the encoding of `reply`.
     pub(crate) fn push(&mut self, reply: &Reply, protocol: Protocol) {
         let resp3 = protocol == Protocol::Three;
         match reply {
@@ -246,7 +245,7 @@ mod tests {
         buffer.push(reply, protocol);
         let mut all = Vec::new();
         while !buffer.is_empty() {
-            // A socket takes as much as it likes.
+            // A socket accepts any number of bytes.
             let mut taken = front(&buffer);
             taken.truncate(3);
             all.extend_from_slice(&taken);
@@ -258,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn each_type_is_written_in_both_versions() {
+    fn each_type_is_encoded_in_both_versions() {
         let map = Reply::Map(vec![(Reply::word("a"), Reply::Integer(-1))]);
         for (reply, two, three) in [
             (Reply::OK, "+OK\r\n", "+OK\r\n"),
@@ -287,7 +286,7 @@ mod tests {
         let sent = front(&buffer).len();
         buffer.advance(sent);
         assert_eq!(front(&buffer), b"\r\n+OK\r\n");
-        // What comes while a part of the tail is sent goes behind it.
+        // Bytes added while a part of the tail is sent follow it.
         buffer.advance(2);
         buffer.push(&Reply::Bulk(value.clone()), Protocol::Two);
         assert_eq!(buffer.len(), "+OK\r\n$16384\r\n\r\n".len() + value.len());

@@ -1,44 +1,42 @@
-//! Reads requests out of a stream of bytes that arrives in pieces: RESP arrays
-//! of bulk strings, and inline commands as a person types them.
+//! Parses requests from a stream of bytes that arrives in pieces: RESP arrays of bulk strings, and
+//! inline commands.
 //!
-//! Guarantees, whatever the bytes are:
-//! 1. How the stream is cut into pieces does not change what is read.
-//! 2. Memory is asked for as bytes arrive, never on the word of a length; a
-//!    length beyond the limits is refused when it is read.
-//! 3. What is known of an incomplete request is kept, so a value in a thousand
-//!    pieces costs no more than in one. (Only the headers of a request of a few words
-//!    are read twice at most.)
+//! Guarantees, for any bytes:
+//! 1. The division of the stream into pieces does not change the result.
+//! 2. Memory is allocated as bytes arrive, never by an announced length; a length beyond the limits
+//!    is rejected at once.
+//! 3. The state of an incomplete request is kept, so a value in a thousand pieces costs no more
+//!    than in one. (Only the headers of a short request are parsed at most twice.)
 //! 4. Arguments are slices of the buffer, not copies.
 //!
-//! After an error the stream is of no use any more and the connection ends.
-//! Errors carry Redis's words. Unlike Redis, which skips two bytes after each
-//! length and value, we want them to be `\r\n`.
+//! After an error the stream is unusable and the connection ends. Errors have the messages of
+//! Redis. Redis skips two bytes after each length and value; this parser requires them to be
+//! `\r\n`.
 
 use bytes::{Bytes, BytesMut};
 
 use crate::protocol::number::parse_i64;
 
-/// Most arguments of one command.
+/// Maximum arguments of one command.
 const ARGUMENTS_MAX: usize = 1 << 20;
-/// Most bytes of a line: an inline command, or a length.
+/// Maximum bytes of a line: an inline command, or a length.
 const LINE_BYTES_MAX: usize = 64 << 10;
-/// Most words of a request that is read at one go.
+/// Maximum words of a request parsed in one pass.
 const SHORT_WORDS_MAX: usize = 4;
-/// Before they have authenticated, clients get no more than these.
+/// Limits of unauthenticated clients.
 const UNAUTHENTICATED_ARGUMENTS_MAX: usize = 10;
 const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 << 10;
 
-/// How large a request may be.
+/// Limits of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Most bytes of one request, everything counted.
+    /// Maximum bytes of one request, overhead included.
     pub(crate) request_bytes_max: usize,
-    /// Whether the client may send more than it needs for `AUTH`.
+    /// Whether the client may send more than `AUTH` needs.
     pub(crate) authenticated: bool,
 }
 
-/// What is wrong with a stream; the client is told with `ERR Protocol error: `
-/// in front.
+/// A protocol error; the client gets it after `ERR Protocol error: `.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Protocol error: {0}")]
 pub(crate) struct ProtocolError(String);
@@ -52,25 +50,24 @@ impl ProtocolError {
 /// The arguments of a command, its name first; never empty.
 pub(crate) type Arguments = Vec<Bytes>;
 
-/// What is known of the request at the front of the buffer. Positions count
-/// from its first byte.
+/// The state of the request at the front of the buffer. Positions count from its first byte.
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
-    /// Arguments that are still to come; `None` before the array's length.
+    /// Arguments still missing; `None` before the array's length.
     missing: Option<usize>,
-    /// The length of the argument that is being read.
+    /// The length of the current argument.
     bulk: Option<usize>,
-    /// Where each complete argument lies.
+    /// The range of each complete argument.
     found: Vec<(usize, usize)>,
-    /// Everything before this has been understood.
+    /// Everything before this position has been parsed.
     at: usize,
-    /// No line end lies between `at` and this.
+    /// There is no line end between `at` and this position.
     searched: usize,
 }
 
 impl Parser {
-    /// Takes the next complete request off the front of `buffer`; `None` when
-    /// more bytes are needed.
+    /// Removes the next complete request from the front of `buffer`; `None` if more bytes are
+    /// needed.
     pub(crate) fn next(
         &mut self,
         buffer: &mut BytesMut,
@@ -103,8 +100,7 @@ impl Parser {
         }
     }
 
-    /// How many more bytes the argument that is being read needs at least, as
-    /// far as that is known; 0 otherwise.
+    /// The number of bytes that the current argument still needs at least, if known; otherwise 0.
     pub(crate) fn wanted_bytes(&self, buffered: usize) -> usize {
         self.bulk.map_or(0, |bulk| (self.at + bulk + 2).saturating_sub(buffered))
     }
@@ -121,7 +117,7 @@ impl Parser {
             .filter(|&count| count <= ARGUMENTS_MAX as i64)
             .ok_or_else(|| ProtocolError::new("invalid multibulk length"))?;
         match usize::try_from(count) {
-            // Redis passes over arrays that are empty or null.
+            // Redis skips empty and null arrays.
             Err(_) | Ok(0) => self.skip(buffer),
             Ok(count) if count > UNAUTHENTICATED_ARGUMENTS_MAX && !limits.authenticated => {
                 return Err(ProtocolError::new("unauthenticated multibulk length"));
@@ -131,8 +127,7 @@ impl Parser {
         Ok(true)
     }
 
-    /// Reads the length of an argument, or its bytes; false when more of them
-    /// are needed.
+    /// Parses the length of an argument, or its bytes; false if more bytes are needed.
     fn bulk(&mut self, buffer: &BytesMut, limits: Limits) -> Result<bool, ProtocolError> {
         let Some(length) = self.bulk else {
             return self.bulk_header(buffer, limits);
@@ -148,7 +143,7 @@ impl Parser {
                 self.searched = self.at;
                 Ok(true)
             }
-            Some(_) => Err(ProtocolError::new("expected '\\r\\n' behind a bulk string")),
+            Some(_) => Err(ProtocolError::new("expected '\\r\\n' after a bulk string")),
         }
     }
 
@@ -173,7 +168,7 @@ impl Parser {
         Ok(true)
     }
 
-    /// The line that starts at `at`, without its `\r\n`; moves behind it.
+    /// The line at `at`, without its `\r\n`; moves past it.
     fn line(
         &mut self,
         buffer: &BytesMut,
@@ -197,11 +192,11 @@ impl Parser {
                 self.searched = self.at;
                 Ok(Some(line))
             }
-            Some(_) => Err(ProtocolError::new("expected '\\n' behind '\\r'")),
+            Some(_) => Err(ProtocolError::new("expected '\\n' after '\\r'")),
         }
     }
 
-    /// Takes an inline command; an empty one for a blank line.
+    /// Removes an inline command; an empty one for a blank line.
     fn inline(&mut self, buffer: &mut BytesMut) -> Result<Option<Arguments>, ProtocolError> {
         let end = buffer[self.searched..].iter().position(|&byte| byte == b'\n');
         let Some(end) = end.map(|found| self.searched + found) else {
@@ -233,16 +228,14 @@ impl Parser {
 
     fn reset(&mut self) {
         self.found.clear();
-        // A command of a million arguments must not be paid for by the client
-        // that idles after it.
+        // The memory for a command of a million arguments must not stay with an idle client.
         self.found.shrink_to(64);
         (self.missing, self.bulk, self.at, self.searched) = (None, None, 0, 0);
     }
 }
 
-/// Takes a request of a few words off the front of `buffer` if it is whole and
-/// plainly right, as most are. Everything else, errors included, is left to the
-/// steps of [`Parser`], which read it from its beginning.
+/// Removes a short request from the front of `buffer` if it is complete and valid, as most are. The
+/// steps of [`Parser`] parse everything else, errors included, from the beginning.
 fn whole_short_request(buffer: &mut BytesMut, limits: Limits) -> Option<Arguments> {
     if !limits.authenticated {
         return None;
@@ -263,8 +256,8 @@ fn whole_short_request(buffer: &mut BytesMut, limits: Limits) -> Option<Argument
     Some(spans.iter().map(|&(start, end)| request.slice(start..end)).collect())
 }
 
-/// The number behind `kind` at `at`, canonical and of at most seven digits, and
-/// what follows its line end.
+/// The number after `kind` at `at`, canonical and of at most seven digits, and the position after
+/// its line end.
 #[inline]
 fn short_header(bytes: &[u8], at: usize, kind: u8) -> Option<(usize, usize)> {
     let rest = bytes.get(at..)?;
@@ -284,9 +277,8 @@ fn short_header(bytes: &[u8], at: usize, kind: u8) -> Option<(usize, usize)> {
     (rest.get(end..end + 2)? == b"\r\n").then_some((number, at + end + 2))
 }
 
-/// Splits a line at spaces, with quotes as in a shell: `"..."` knows `\n`,
-/// `\xff` and the like, `'...'` only `\'`. `None` when a quote is not closed or
-/// something else than a space follows it.
+/// Splits a line at spaces, with quotes as in a shell: `"..."` may contain `\n`, `\xff` and similar
+/// escapes, `'...'` only `\'`. `None` if a quote is not closed or not followed by a space.
 fn split_line(line: &[u8]) -> Option<Arguments> {
     let mut arguments = Vec::new();
     let mut rest = line;
@@ -327,7 +319,7 @@ fn split_word(mut rest: &[u8]) -> Option<(Bytes, &[u8])> {
     Some((Bytes::from(word), rest))
 }
 
-/// Reads up to the closing `quote`; what follows it.
+/// Parses up to the closing `quote`; returns the rest.
 fn unquote<'a>(quote: u8, mut rest: &'a [u8], word: &mut Vec<u8>) -> Option<&'a [u8]> {
     let hex = |digit: u8| (digit as char).to_digit(16).map(|value| value as u8);
     loop {

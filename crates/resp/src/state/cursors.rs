@@ -1,17 +1,15 @@
-//! The positions of `SCAN` and `HSCAN`: a number for the client, a key for us.
+//! The positions of `SCAN` and `HSCAN`: a number for the client, a key for the server.
 //!
-//! A walk goes in the order of keys, so where it stands is the last key seen,
-//! which does not fit into the number that clients hold. A bounded ring keeps
-//! the keys of the latest cursors; cursors are counted up, so the ring's index
-//! follows from the number.
+//! A walk follows the order of keys, so its position is the last key returned, which does not fit
+//! into the number that clients hold. A bounded ring keeps the keys of the latest cursors; cursors
+//! are sequential, so the ring's index follows from the number.
 //!
-//! Guarantees: an element that is there from the first call of a walk to the
-//! last is returned. A cursor that the ring has forgotten (65 536 newer ones or
-//! 16 MiB of keys later, or after a restart of the server) starts again from
-//! the beginning: elements come twice, which `SCAN` may do, and none is missed.
-//! A number of an earlier run of the server is not taken for one of this run:
-//! counting starts at a random number. Numbers stay below 2⁵³, since some
-//! clients keep them as floating-point numbers.
+//! Guarantees: an element that exists from the first call of a walk to the last is returned. A
+//! cursor dropped from the ring (after 65 536 newer ones or 16 MiB of keys, or a restart of the
+//! server) starts again from the beginning: elements are returned twice, which `SCAN` allows, and
+//! none is missed. A number of a previous run of the server is not valid in this run: numbers start
+//! at a random one. Numbers stay below 2⁵³, because some clients store them as floating-point
+//! numbers.
 
 use std::collections::VecDeque;
 
@@ -20,15 +18,14 @@ use parking_lot::Mutex;
 
 const CURSORS_MAX: usize = 1 << 16;
 const KEY_BYTES_MAX: usize = 16 << 20;
-/// The first cursor lies below this; half of 2⁵³, so that counting never gets
-/// there.
+/// Bound of the first cursor; half of 2⁵³, so that counting never reaches 2⁵³.
 const FIRST_MAX: u64 = 1 << 52;
 
-/// What a cursor belongs to: a walk over all keys, or over one hash. A cursor
-/// that is used for another walk starts it from the beginning.
+/// The scope of a cursor: a walk over all keys, or over one hash. A cursor used for another walk
+/// starts from the beginning.
 pub(crate) type Scope = u64;
 
-/// The cursors that are known.
+/// The cursors.
 #[derive(Debug)]
 pub(crate) struct Cursors {
     ring: Mutex<Ring>,
@@ -43,13 +40,13 @@ struct Ring {
 }
 
 impl Cursors {
-    /// No cursors; `random` makes the numbers those of this run.
+    /// No cursors; `random` gives the first number of this run.
     pub(crate) fn new(random: u64) -> Self {
         let first = random % FIRST_MAX + 1;
         Self { ring: Mutex::new(Ring { first, positions: VecDeque::new(), key_bytes: 0 }) }
     }
 
-    /// A cursor that goes on behind `last`.
+    /// A cursor that continues after `last`.
     pub(crate) fn remember(&self, scope: Scope, last: &[u8]) -> u64 {
         let mut ring = self.ring.lock();
         // A copy: a slice would keep the whole request or block alive.
@@ -63,7 +60,7 @@ impl Cursors {
         ring.first + ring.positions.len() as u64 - 1
     }
 
-    /// The key behind which `cursor` goes on; `None`: from the beginning.
+    /// The key after which `cursor` continues; `None`: from the beginning.
     pub(crate) fn position(&self, scope: Scope, cursor: u64) -> Option<Bytes> {
         let ring = self.ring.lock();
         let index = usize::try_from(cursor.checked_sub(ring.first)?).ok()?;

@@ -1,10 +1,9 @@
-//! What a store with other caches would read, by keyspace: curves of what commands ask for, and how
-//! they are told: in `INFO mrc`, in `/metrics` and in `/api/stats`.
+//! Miss-ratio curves of the reads of commands, by keyspace, and their output: in `INFO mrc`, in
+//! `/metrics` and in `/api/stats`.
 //!
-//! A curve is that of a cache of values by their keys that evicts the least recently used. What a store
-//! keeps in memory are blocks and pointers as well, so that it is about what it reads, not what it
-//! would read. A value that is read comes into the cache; who asks for what there is not, for which filters
-//! suffice, asks for nothing.
+//! A curve is that of an LRU cache of values. A store also caches blocks and pointers, so the curve
+//! describes the requests, not the storage reads that the store would do. A value that is read
+//! enters the cache; lookups of absent keys, which filters answer, are not counted.
 
 use std::sync::Arc;
 
@@ -19,22 +18,22 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::state::keyspaces::{SPACES, Space};
 use crate::state::server_state::State;
 
-/// What an entry takes in memory beside its key and value, about.
+/// The approximate memory of an entry in addition to its key and value.
 const ENTRY_BYTES: usize = 32;
 
-/// The metric.
+/// Name and help of the metric.
 pub(crate) const METRIC: (&str, &str) = (
     "tidekv_keyspace_predicted_miss_ratio",
-    "What a cache of values of so many bytes would have missed of the reads of the keyspace in the last window, by their reuse distances.",
+    "Miss ratio of the keyspace's reads in the last window with a value cache of this size, estimated from reuse distances.",
 );
 
 impl State {
-    /// That an entry was read.
+    /// Records a read of an entry.
     pub(crate) fn record_read(&self, Read { space, hash, bytes }: Read) {
         self.record(space, hash, AccessKind::Load(bytes));
     }
 
-    /// That an entry was written.
+    /// Records a write of an entry.
     pub(crate) fn record_write(
         &self,
         space: Space,
@@ -50,14 +49,14 @@ impl State {
         );
     }
 
-    /// That an entry was removed.
+    /// Records a removal of an entry.
     pub(crate) fn record_removal(&self, space: Space, key: &[u8]) {
         self.record(space, hash_of(space, key), AccessKind::Remove);
     }
 
-    fn record(&self, space: Space, hash: u64, deed: AccessKind) {
+    fn record(&self, space: Space, hash: u64, kind: AccessKind) {
         if let Some(curves) = &self.curves {
-            curves.record(space as usize, hash, deed, || self.now_ms());
+            curves.record(space as usize, hash, kind, || self.now_ms());
         }
     }
 }
@@ -70,7 +69,7 @@ pub(crate) struct Read {
     bytes: u64,
 }
 
-/// What is told of an entry that was read.
+/// The record of an entry that was read.
 pub(crate) fn read(space: Space, key: &[u8], entry: &Entry) -> Read {
     Read { space, hash: hash_of(space, key), bytes: taken_bytes(key, &entry.value) }
 }
@@ -97,7 +96,7 @@ impl Source for Reads {
         self.bytes_max
     }
 
-    /// They are few beside what a command takes.
+    /// The cost is small compared with that of a command, so hits are always recorded.
     fn report_hits(&self, _tenant: usize, _is_wanted: bool) {}
 
     fn flash_reads(&self) -> TimeSum {
@@ -105,10 +104,10 @@ impl Source for Reads {
     }
 }
 
-/// Begins to make the curves that `state` wants, until `stopped` turns true.
+/// Starts the thread that computes the curves of `state`, until `stopped` becomes true.
 ///
 /// # Errors
-/// When there can be no more threads.
+/// If no thread can be started.
 pub(crate) fn start(state: &State, stopped: &Receiver<bool>) -> Result<()> {
     let Some(curves) = &state.curves else { return Ok(()) };
     let source = Reads { curves: Arc::clone(curves), bytes_max: state.db.memory_bytes() };
@@ -120,7 +119,7 @@ pub(crate) fn start(state: &State, stopped: &Receiver<bool>) -> Result<()> {
     Ok(())
 }
 
-/// Keyspaces that were read. Where it is one alone, all caches are its own.
+/// The curves of all keyspaces that were read. If there is only one, it has all the caches.
 pub(crate) fn forecasts(state: &State) -> Vec<Shown> {
     let Some(curves) = &state.curves else { return Vec::new() };
     let of = |(space, name): (Space, &str)| {
@@ -135,7 +134,7 @@ pub(crate) fn forecasts(state: &State) -> Vec<Shown> {
     shown
 }
 
-/// All that is known, by names with points in between.
+/// Calls `tell` for every figure, by its name with `/` between the parts.
 pub(crate) fn each(state: &State, mut tell: impl FnMut(&str, String)) {
     for forecast in forecasts(state) {
         forecast.each(|name, number| tell(&name.join("/"), number));

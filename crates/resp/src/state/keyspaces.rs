@@ -1,13 +1,12 @@
-//! Where the data of the server lies in the store.
+//! The keyspaces of the store that hold the server's data.
 //!
-//! A string is an entry of the keyspace `default`, exactly as the embedded
-//! store and the command line read and write it. A hash is an entry of `hash`,
-//! which names it by a random identity, and its fields lie in `hash.fields`
-//! under that identity ([`hash`](crate::data::hash) has the records).
+//! A string is an entry of the keyspace `default`, exactly as the embedded store and the command
+//! line read and write it. A hash is an entry of `hash`, with a random identity, and its fields are
+//! in `hash.fields` under that identity ([`hash`](crate::data::hash) has the records).
 //!
-//! Guarantee: a key written through the server holds either a string or a hash.
-//! (The command line can put a string beside a hash; the string's commands then
-//! see the string and the hash's commands the hash, and `DEL` removes both.)
+//! Guarantee: a key written through the server is either a string or a hash. (The command line can
+//! add a string to a key with a hash; string commands then see the string and hash commands the
+//! hash, and `DEL` removes both.)
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,15 +18,15 @@ use tidekv::{Db, FilterKind, Keyspace};
 pub(crate) enum Space {
     /// Key to string.
     Strings,
-    /// Key to the head of a hash.
+    /// Key to hash head.
     Hashes,
     /// Identity and field to value.
     Fields,
-    /// Identities of hashes that are gone or will be.
+    /// Identities of hashes that are deleted or will expire.
     Garbage,
 }
 
-/// All of them; names are on disk, do not change.
+/// All keyspaces. The names are on disk: do not change.
 pub(crate) const SPACES: [(Space, &str); 4] = [
     (Space::Strings, "default"),
     (Space::Hashes, "hash"),
@@ -43,7 +42,7 @@ pub(crate) struct Keyspaces {
 }
 
 impl Keyspaces {
-    /// Opens or creates them; their new tables have filters of this kind, if one is named.
+    /// Opens or creates the keyspaces; new tables have filters of `filter_kind`, if it is set.
     pub(crate) fn open(db: &Db, filter_kind: Option<FilterKind>) -> tidekv::Result<Self> {
         let [strings, hashes, fields, garbage] = SPACES.map(|(_, name)| {
             let keyspace = db.keyspace(name)?;
@@ -70,12 +69,11 @@ impl Keyspaces {
     }
 }
 
-/// Whether any key may hold a hash. Where none does, `SET` need not look what
-/// it overwrites, which would make it a read and a write.
+/// Whether any key may hold a hash. If none does, `SET` need not read the key that it overwrites.
 ///
-/// A transaction holds the gate ([`HashPresence::enter`]) from its first
-/// command to its commit, so the answer is the same throughout; the first hash
-/// waits at the gate until every transaction that has seen "no" is over.
+/// A transaction holds the gate ([`HashPresence::enter`]) from its first command to its commit, so
+/// the answer does not change meanwhile; the first hash waits at the gate until every transaction
+/// that has seen "no" has ended.
 #[derive(Debug)]
 pub(crate) struct HashPresence {
     exist: AtomicBool,
@@ -87,7 +85,7 @@ impl HashPresence {
         self.exist.load(Ordering::SeqCst)
     }
 
-    /// Before a transaction that may create a hash.
+    /// To be called before a transaction that may create a hash.
     pub(crate) fn announce(&self) {
         if !self.exist() {
             let _gate = self.gate.write();
@@ -95,13 +93,13 @@ impl HashPresence {
         }
     }
 
-    /// Keeps [`HashPresence::exist`] as it is. Lock order: turns on stripes,
-    /// then this; whoever announces holds neither.
+    /// Prevents changes of [`HashPresence::exist`]. Lock order: turns on stripes, then this; a
+    /// caller of `announce` holds neither.
     pub(crate) fn enter(&self) -> RwLockReadGuard<'_, ()> {
         self.gate.read()
     }
 
-    /// Like [`HashPresence::enter`], unless that has to wait.
+    /// Like [`HashPresence::enter`], but `None` if that must wait.
     pub(crate) fn try_enter(&self) -> Option<RwLockReadGuard<'_, ()>> {
         self.gate.try_read()
     }
@@ -112,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_space_is_found_at_its_place() {
+    fn a_space_has_its_index() {
         for (at, (space, _)) in SPACES.iter().enumerate() {
             assert_eq!(*space as usize, at);
         }

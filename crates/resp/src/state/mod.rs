@@ -1,4 +1,4 @@
-//! What all connections of a server share, and what each remembers between commands.
+//! The state shared by all connections of a server, and the state of each connection.
 
 pub(crate) mod settings;
 pub(crate) mod stripes;

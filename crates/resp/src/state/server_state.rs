@@ -1,5 +1,5 @@
-//! What all connections of a server share. Everything in it may be used from
-//! any thread; what each part guards stands with the part.
+//! The state shared by all connections of a server. All of it may be used from any thread; each
+//! part documents its own locking.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,18 +29,17 @@ pub(crate) struct State {
     pub(crate) budget: Budget,
     pub(crate) cursors: Cursors,
     pub(crate) stripes: Stripes,
-    pub(crate) detour: SlowDiskBreaker,
+    pub(crate) slow_disk_breaker: SlowDiskBreaker,
     clock: SystemClock,
-    /// Walks over many keys that may run at once: one I/O thread always stays
-    /// free for everybody else.
+    /// Permits of walks over many keys: one I/O thread always remains free for other work.
     pub(crate) walks: Arc<Semaphore>,
     pub(crate) counters: Counters,
-    /// What caches of other sizes would miss, if that is looked at.
+    /// Miss-ratio curves, if they are on.
     pub(crate) curves: Option<Arc<Curves>>,
-    /// For choices and identities, not for secrets.
+    /// For random choices and identities, not for secrets.
     pub(crate) random: SeededRandom,
     pub(crate) started_ms: u64,
-    /// The first TCP port that is listened on; 0 without one.
+    /// The first TCP port; 0 if there is none.
     pub(crate) port: u16,
 }
 
@@ -50,11 +49,11 @@ impl State {
         Ok(Self {
             keyspaces: Keyspaces::open(&db, options.filter_kind).map_err(Error::store)?,
             clients: Arc::default(),
-            // A request that is within its own bound must fit.
+            // A request within its own limit must fit.
             budget: Budget::new(options.buffered_bytes_max.max(options.request_bytes_max)),
             cursors: Cursors::new(SystemRandom::new().next_u64()),
             stripes: Stripes::new(),
-            detour: SlowDiskBreaker::default(),
+            slow_disk_breaker: SlowDiskBreaker::default(),
             clock: SystemClock::new(),
             walks: Arc::new(Semaphore::new(settings.io_threads.saturating_sub(1).max(1))),
             counters: Counters::default(),
@@ -69,18 +68,18 @@ impl State {
         })
     }
 
-    /// Milliseconds since 1970 by the store's clock.
+    /// Milliseconds since 1970, by the store's clock.
     pub(crate) fn now_ms(&self) -> u64 {
         self.db.unix_ms()
     }
 
-    /// Nanoseconds since some moment, by the machine's clock.
+    /// Nanoseconds of the machine's monotonic clock.
     pub(crate) fn monotonic_ns(&self) -> u64 {
         self.clock.monotonic_ns()
     }
 }
 
-/// What the server counts; `INFO stats` shows it.
+/// The counters of the server, for `INFO stats`.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) connections: Counter,
@@ -93,12 +92,11 @@ pub(crate) struct Counters {
     pub(crate) output_bytes: Counter,
     pub(crate) hits: Counter,
     pub(crate) misses: Counter,
-    /// Transactions that had to start over because of another writer.
+    /// Transactions retried after a conflict with another writer.
     pub(crate) conflicts: Counter,
     pub(crate) panics: Counter,
-    /// From the moment when requests were complete until their replies were made. Those
-    /// that came in one piece are measured together: as writes if one of them writes, or
-    /// is the `EXEC` of one that does.
+    /// Time from complete requests to their replies. Requests received together are measured
+    /// together: as writes if one of them writes, or is the `EXEC` of a write.
     pub(crate) read_ns: Histogram,
     pub(crate) write_ns: Histogram,
 }

@@ -1,5 +1,5 @@
-//! What a connection remembers between commands, apart from a `MULTI` in
-//! progress, which its [`connection`](crate::clients::connection) keeps.
+//! The state of a connection between commands, except for a `MULTI` in progress, which is in its
+//! [`connection`](crate::clients::connection).
 
 use std::sync::atomic::Ordering;
 
@@ -7,7 +7,7 @@ use tidekv_net::clients::Registration;
 
 use crate::protocol::reply::Protocol;
 
-/// The state of a connection that commands may see and change.
+/// The state of a connection that commands may read and change.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) client: Registration,

@@ -11,12 +11,12 @@ use tidekv_net::password::{PASSWORD_BYTES_MAX, Password};
 
 use crate::options::ServerOptions;
 
-/// The settings as they are now.
+/// The current settings.
 #[derive(Debug)]
 pub(crate) struct Settings {
     password: RwLock<Option<Password>>,
     connections_max: AtomicUsize,
-    /// 0: never.
+    /// 0: no timeout.
     idle_timeout_ms: AtomicU64,
     is_synced: AtomicBool,
     pub(crate) write_timeout: Duration,
@@ -38,14 +38,14 @@ impl Settings {
         settings.set_idle_timeout(options.idle_timeout);
         if let Some(password) = &options.password {
             let password = Password::new(password).ok_or_else(|| {
-                Error::invalid(format!("a password has 1 to {PASSWORD_BYTES_MAX} bytes"))
+                Error::invalid(format!("a password must have 1 to {PASSWORD_BYTES_MAX} bytes"))
             })?;
             settings.set_password(Some(password));
         }
         Ok(settings)
     }
 
-    /// What clients must know; `None`: nothing.
+    /// The password of clients; `None`: no password.
     pub(crate) fn password(&self) -> Option<Password> {
         self.password.read().clone()
     }

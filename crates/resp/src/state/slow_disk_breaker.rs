@@ -1,48 +1,45 @@
-//! Whether writes may be done on the event loop: not for a while after one of
-//! them was slow.
+//! A circuit breaker that keeps writes off the event loop for a while after a slow one.
 //!
-//! A write on the event loop hands bytes to the operating system, which takes
-//! them into memory. When it is short of memory, or its journal is busy, it lets
-//! the writer wait for the disk all the same, and nothing says so beforehand. So
-//! the event loop takes the time: after a slow write all writes make a detour
-//! over the I/O threads, where waiting holds up nobody else. Each time that the
-//! first write after a detour is slow again, the next detour is twice as long:
-//! a disk that stays slow holds an event loop up ever less often.
+//! A write on the event loop passes bytes to the operating system, which buffers them in memory. If
+//! memory is short, or the journal is busy, it may block the writer nevertheless, without warning.
+//! So the event loop measures the time: after a slow write the breaker opens, and all writes go to
+//! the I/O threads, where waiting delays no other connection. Each time that the first write after
+//! an open period is slow again, the next period is twice as long: a disk that stays slow delays an
+//! event loop less and less often.
 //!
-//! Pure: time is handed in. May be used from any thread; two that are slow at
-//! once count as one or two, which does not matter.
+//! Pure: the caller provides the time. May be used from any thread; two concurrent slow writes
+//! count as one or two, which does not matter.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A write that took longer was held up by the disk. By itself it takes a
-/// hundredth of a millisecond; but where processors are short, other programs
-/// may hold it up for a few of them, and a detour would only make that worse.
+/// A write that took longer was delayed by the disk. A write takes a hundredth of a millisecond; on
+/// a busy machine other programs may delay it by a few milliseconds, and opening the breaker would
+/// only make that worse.
 const SLOW_NS: u64 = 20_000_000;
-/// The first detour; a disk is seldom busy for shorter.
+/// The first open period; a disk is seldom busy for less.
 const SHORTEST_NS: u64 = 100_000_000;
-/// The longest: after it one write tries the disk again.
+/// The longest open period: after it one write tries the disk again.
 const LONGEST_NS: u64 = 12_800_000_000;
-/// When writes have been quick for so long after a detour, the next one is a
-/// short one again.
+/// After this time of fast writes the next open period is the shortest again.
 const FORGIVEN_NS: u64 = 1_000_000_000;
 
-/// The way that writes take at the moment.
+/// The state of the breaker.
 #[derive(Debug, Default)]
 pub(crate) struct SlowDiskBreaker {
-    /// Until when; 0: there was none yet.
+    /// End of the open period; 0: there was none.
     until_ns: AtomicU64,
     length_ns: AtomicU64,
 }
 
 impl SlowDiskBreaker {
-    /// Whether writes go over the I/O threads now. The clock is looked at only
-    /// if there ever was a detour.
+    /// Whether the breaker is open: writes go to the I/O threads. Reads the clock only if the
+    /// breaker was ever open.
     pub(crate) fn is_on(&self, now_ns: impl FnOnce() -> u64) -> bool {
         let until_ns = self.until_ns.load(Ordering::Relaxed);
         until_ns > 0 && now_ns() < until_ns
     }
 
-    /// A write on the event loop has begun and ended.
+    /// Records the start and the end of a write on the event loop.
     pub(crate) fn note(&self, began_ns: u64, ended_ns: u64) {
         if ended_ns.saturating_sub(began_ns) < SLOW_NS {
             return;
@@ -65,30 +62,30 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn a_slow_write_sends_others_round_for_a_while() {
-        let detour = SlowDiskBreaker::default();
-        detour.note(0, 9 * MS);
-        assert!(!detour.is_on(|| 0) && !detour.is_on(|| 9 * MS));
-        detour.note(10 * MS, 30 * MS);
-        assert!(detour.is_on(|| 30 * MS) && detour.is_on(|| 129 * MS));
-        assert!(!detour.is_on(|| 130 * MS));
+    fn a_slow_write_opens_the_breaker_for_a_while() {
+        let breaker = SlowDiskBreaker::default();
+        breaker.note(0, 9 * MS);
+        assert!(!breaker.is_on(|| 0) && !breaker.is_on(|| 9 * MS));
+        breaker.note(10 * MS, 30 * MS);
+        assert!(breaker.is_on(|| 30 * MS) && breaker.is_on(|| 129 * MS));
+        assert!(!breaker.is_on(|| 130 * MS));
     }
 
     #[test]
-    fn a_disk_that_stays_slow_is_tried_ever_less_often() {
-        let detour = SlowDiskBreaker::default();
+    fn a_disk_that_stays_slow_is_tried_less_and_less_often() {
+        let breaker = SlowDiskBreaker::default();
         let (mut now, mut slow) = (0, 0);
         while now < 60_000 * MS {
-            if !detour.is_on(|| now) {
-                detour.note(now, now + 50 * MS);
+            if !breaker.is_on(|| now) {
+                breaker.note(now, now + 50 * MS);
                 slow += 1;
             }
             now += MS;
         }
         assert_eq!(slow, 11, "0.1, 0.2, … 12.8, 12.8, 12.8 seconds apart");
-        // Once it has been quick for a while, a hiccup counts little again.
+        // After a time of fast writes, one slow write opens it only briefly again.
         let later = now + 20_000 * MS;
-        detour.note(later, later + 25 * MS);
-        assert!(detour.is_on(|| later + 124 * MS) && !detour.is_on(|| later + 126 * MS));
+        breaker.note(later, later + 25 * MS);
+        assert!(breaker.is_on(|| later + 124 * MS) && !breaker.is_on(|| later + 126 * MS));
     }
 }

@@ -1,20 +1,18 @@
-//! Key stripes: how a read on the event loop stays whole beside commits, and
-//! how writers that keep getting in each other's way take turns.
+//! Key stripes: they keep reads on the event loop consistent with concurrent commits, and let
+//! conflicting writers take turns.
 //!
 //! Keys are spread over stripes by their hash.
 //!
-//! *Reads.* The event loop reads from memory, one key at a time and without a
-//! snapshot, so `MGET a b` could see one half of `MSET a 1 b 2`. A stripe
-//! therefore counts the commits that have begun and ended on its keys. A reader
-//! notes the counts ([`Stripes::begin_read`]), reads, and looks again
-//! ([`Stripes::is_unchanged`]): no commit was under way and none began, so what
-//! it read stood there together at one moment. Otherwise it reads again from a
-//! snapshot on an I/O thread. Nobody waits for anybody (a sequence lock for
-//! many writers).
+//! *Reads.* The event loop reads from memory, one key at a time and without a snapshot, so `MGET a
+//! b` could see one half of `MSET a 1 b 2`. A stripe therefore counts the commits that have begun
+//! and ended on its keys. A reader records the counts ([`Stripes::begin_read`]), reads, and
+//! compares ([`Stripes::is_unchanged`]): if no commit was in progress and none has begun, all
+//! values are from one moment. Otherwise it reads again from a snapshot on an I/O thread. No thread
+//! waits for another (a sequence lock for many writers).
 //!
-//! *Writes.* Transactions are optimistic and mostly meet nobody. One that has
-//! met a conflict locks the stripes of its keys before it tries again, so that
-//! those after the same keys queue instead of undoing each other's work.
+//! *Writes.* Transactions are optimistic and mostly have no conflict. A transaction with a conflict
+//! locks the stripes of its keys before it tries again, so that writers of the same keys queue
+//! instead of aborting each other.
 //!
 //! Lock order: stripes ascending; nothing else is locked by this module.
 
@@ -23,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
-/// Enough that the 160 keys of sixteen pipelined `MSET`s seldom meet another's.
+/// Enough that the 160 keys of sixteen pipelined `MSET`s seldom share a stripe with other keys.
 const STRIPES: usize = 1 << 14;
 
 #[derive(Debug, Default)]
@@ -41,7 +39,7 @@ pub(crate) struct Stripes {
     all: Stripe,
 }
 
-/// Which keys a command or a batch touches.
+/// The keys of a command or a batch, as stripes.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct KeySet {
     /// Stripes, ascending, each once.
@@ -70,22 +68,21 @@ impl KeySet {
         union
     }
 
-    /// Adds every key there is.
+    /// Adds all keys.
     pub(crate) fn insert_all(&mut self) {
         self.all = true;
     }
 }
 
-/// What a reader noted.
+/// The counts recorded by a reader.
 #[derive(Debug)]
 pub(crate) struct ReadMark<'a> {
     keys: &'a KeySet,
-    /// The sum of the counts: they only grow, so it stays the same only if each
-    /// of them does.
+    /// The sum of the counts: they only grow, so it is unchanged only if each of them is.
     begun: u64,
 }
 
-/// Ends the commit that it stands for when it is dropped.
+/// A commit in progress; dropping it ends the commit.
 #[derive(Debug)]
 pub(crate) struct CommitMark<'a> {
     stripes: &'a Stripes,
@@ -101,10 +98,10 @@ impl Stripe {
         self.ended.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// How many commits have begun, when all of them have ended.
+    /// The number of commits, if none is in progress.
     fn begun_if_quiet(&self) -> Option<u64> {
-        // `ended` first: read the other way round, a commit that begins and
-        // ends in between would hide one that is under way.
+        // `ended` first: in the other order, a commit that begins and ends in between would hide
+        // one in progress.
         let ended = self.ended.load(Ordering::SeqCst);
         let begun = self.begun.load(Ordering::SeqCst);
         (begun == ended).then_some(begun)
@@ -116,7 +113,7 @@ impl Stripes {
         Self { stripes: (0..STRIPES).map(|_| Stripe::default()).collect(), all: Stripe::default() }
     }
 
-    /// Before reading `keys`; `None` when one of them is being committed.
+    /// Starts a read of `keys`; `None` if a commit of one of them is in progress.
     pub(crate) fn begin_read<'a>(&self, keys: &'a KeySet) -> Option<ReadMark<'a>> {
         let mut begun = self.all.begun_if_quiet()?;
         for &stripe in &keys.stripes {
@@ -125,9 +122,9 @@ impl Stripes {
         Some(ReadMark { keys, begun })
     }
 
-    /// After reading: whether no commit of these keys has begun since.
+    /// To be called after reading: whether no commit of these keys has begun since.
     pub(crate) fn is_unchanged(&self, mark: &ReadMark<'_>) -> bool {
-        // The reads of the data come before the second look at the counts.
+        // Orders the reads of the data before the second read of the counts.
         fence(Ordering::SeqCst);
         let begun = |stripe: &Stripe| stripe.begun.load(Ordering::SeqCst);
         let of_keys: u64 =
@@ -135,8 +132,7 @@ impl Stripes {
         of_keys + begun(&self.all) == mark.begun
     }
 
-    /// Before a commit that writes `keys`; keep the mark until it is visible
-    /// or has failed.
+    /// Starts a commit that writes `keys`; keep the mark until the commit is visible or has failed.
     #[must_use]
     pub(crate) fn begin_commit<'a>(&'a self, keys: &'a KeySet) -> CommitMark<'a> {
         for &stripe in &keys.stripes {
@@ -148,13 +144,12 @@ impl Stripes {
         CommitMark { stripes: self, keys }
     }
 
-    /// Whether somebody holds a turn for one of `keys`: whoever could wait
-    /// should not get in between.
+    /// Whether another writer holds a turn for one of `keys`: a writer that can wait should do so.
     pub(crate) fn has_turn(&self, keys: &KeySet) -> bool {
         keys.stripes.iter().any(|&stripe| self.stripes[stripe].turn.is_locked())
     }
 
-    /// Waits until no other holds a turn for any of `keys`.
+    /// Waits until no other writer holds a turn for any of `keys`, and takes the turns.
     pub(crate) fn take_turn(&self, keys: &KeySet) -> Vec<MutexGuard<'_, ()>> {
         if keys.all {
             return self.stripes.iter().map(|stripe| stripe.turn.lock()).collect();
@@ -187,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_sees_that_a_commit_came_between() {
+    fn a_reader_detects_a_commit_in_between() {
         let stripes = Stripes::new();
         let (ours, others) = (keys(&["a", "b"]), keys(&["c"]));
         let mark = stripes.begin_read(&ours).unwrap();
@@ -224,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_is_seen_by_those_after_the_same_keys() {
+    fn writers_of_the_same_keys_see_a_turn() {
         let stripes = Stripes::new();
         let (ours, others) = (keys(&["a", "b"]), keys(&["c"]));
         assert!(!stripes.has_turn(&ours));
@@ -235,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_never_take_halves_for_a_whole() {
+    fn readers_never_accept_partial_commits() {
         let stripes = Stripes::new();
         let pair = keys(&["x", "y"]);
         let (x, y) = (AtomicU64::new(0), AtomicU64::new(0));

@@ -1,5 +1,4 @@
-//! A server over simulated storage, and a client that knows just enough of the
-//! protocol.
+//! A server over simulated storage, and a minimal client.
 #![allow(dead_code, reason = "each test uses its part")]
 
 #[path = "../../../net/tests/support/tls.rs"]
@@ -32,14 +31,14 @@ pub fn open_db_on(storage: &MemoryStorage) -> Db {
     open_db_with(Environment::default().storage(Arc::new(storage.clone())))
 }
 
-/// A store whose time stands still until it is moved.
+/// A store with a manual clock.
 pub fn open_db_at(unix_ms: u64) -> (Db, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new(unix_ms));
     let environment = Environment::default().clock(clock.clone());
     (open_db_with(environment), clock)
 }
 
-/// Several event loops, so that they meet, also where there are few processors.
+/// Several event loops, also on machines with few processors.
 pub fn options() -> ServerOptions {
     ServerOptions {
         listen: vec!["127.0.0.1:0".parse().unwrap()],
@@ -60,7 +59,7 @@ pub struct Client {
     wire: BufReader<Box<dyn Wire>>,
 }
 
-/// A reply as the client understands it.
+/// A decoded reply.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     Text(String),
@@ -88,7 +87,7 @@ impl Value {
         matches!(self, Self::Error(text) if text.starts_with(words))
     }
 
-    /// Itself as the list that it must be.
+    /// The elements of a list; panics for other types.
     pub fn items(self) -> Vec<Value> {
         match self {
             Self::List(items) => items,
@@ -96,7 +95,7 @@ impl Value {
         }
     }
 
-    /// Itself as the text that it must be.
+    /// The text of a string; panics for other types.
     pub fn text(self) -> String {
         match self {
             Self::Text(text) => text,
@@ -142,7 +141,7 @@ impl Client {
         self.wire.get_mut().flush().unwrap();
     }
 
-    /// The number behind `name` in a section of INFO.
+    /// The number of `name` in a section of INFO.
     pub fn info(&mut self, section: &str, name: &str) -> u64 {
         let text = self.ask(&format!("INFO {section}")).text();
         let number = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

@@ -134,7 +134,7 @@ impl Db {
         check_keyspace(name, &options)?;
         let engine = self.engine();
         let _gate = engine.enter()?;
-        let mut structure = engine.structure.lock();
+        let mut structure = engine.trees.structure();
         let existing = self.find(name);
         if let Some(tree) = &existing
             && *tree.options() == options
@@ -153,11 +153,11 @@ impl Db {
                 tree
             }
             None => {
-                let view = engine.new_view(Version::default(), engine.visible());
+                let view = engine.new_view(Version::default(), engine.snapshots.visible());
                 let tree = Arc::new(Tree::new(id, name, options, view, 0));
                 let mut trees = (**engine.trees.load()).clone();
                 trees.insert(id, Arc::clone(&tree));
-                engine.trees.store(Arc::new(trees));
+                engine.trees.publish(trees);
                 tree
             }
         };
@@ -254,7 +254,7 @@ impl Db {
     /// # Ok::<(), tidekv::Error>(())
     /// ```
     pub fn watch(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Watch> {
-        self.engine().check_open()?;
+        self.engine().jobs.check_open()?;
         Ok(Watch::new(&self.handle, keyspace, key.as_ref()))
     }
 
@@ -272,7 +272,7 @@ impl Db {
     /// Writes everything that is in memtables into tables, and waits for it. Not needed for
     /// durability: see [`Db::sync`].
     pub fn flush(&self) -> Result<()> {
-        self.engine().flush(&self.engine().all_trees())
+        self.engine().flush(&self.engine().trees.all())
     }
 
     /// Makes every write that was acknowledged so far durable: it survives a power cut afterwards.
@@ -303,7 +303,8 @@ impl Db {
     pub fn compact(&self) -> Result<()> {
         self.flush()?;
         self.engine()
-            .all_trees()
+            .trees
+            .all()
             .iter()
             .try_for_each(|tree| self.engine().compact_range(tree, None, None))
     }
@@ -341,9 +342,20 @@ impl Db {
         self.engine().statistics()
     }
 
+    /// Reports whether writes can continue: an error if the last flush or compaction failed, which
+    /// stops writes as soon as the memtables are full. It also starts the failed work again, so a
+    /// later call succeeds once the cause, for example a full disk, is gone. It does not block.
+    ///
+    /// # Errors
+    ///
+    /// The error of the flush or compaction.
+    pub fn health(&self) -> Result<()> {
+        self.engine().check_background_work()
+    }
+
     /// The memory budget in bytes.
     pub fn memory_bytes(&self) -> u64 {
-        self.engine().memory_bytes.load(std::sync::atomic::Ordering::Relaxed)
+        self.engine().memory.total_bytes()
     }
 
     /// Changes the memory budget, in bytes; less than 8 MiB is raised to 8 MiB. Caches shrink at
@@ -363,7 +375,7 @@ impl Db {
 
     /// The policy that divides the memory of the caches.
     pub fn cache_policy(&self) -> CachePolicy {
-        CachePolicy::public(self.engine().caches.policy()).unwrap_or_default()
+        CachePolicy::public(self.engine().memory.caches().policy()).unwrap_or_default()
     }
 
     /// Changes the policy that divides the memory of the caches. Entries that no longer fit are

@@ -155,7 +155,7 @@ impl Iter {
     }
 
     fn cursor(&self) -> VisibleCursor {
-        let blocks = &self.handle.engine().blocks;
+        let blocks = &self.handle.engine().reads.blocks;
         VisibleCursor::new(&self.view, blocks, self.range.clone(), self.sequence, self.now_ms)
     }
 

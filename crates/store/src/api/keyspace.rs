@@ -7,18 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
-use tidekv_cache::Epoch;
-use tidekv_cache::Name;
 
 use crate::api::iter::{Entry, Iter, key_range};
 use crate::batch::{KeyspaceRef, WriteBatch};
 use crate::engine::{Condition, Engine, Written};
 use crate::error::{Error, Result};
-use crate::format::checksum::key_hash;
-use crate::format::key::{KEY_BYTES_MAX, Kind, LookupKey, Sequence, Trailer, split_deadline};
+use crate::format::key::{KEY_BYTES_MAX, Kind, Sequence, Trailer, split_deadline};
 use crate::lifecycle::handle::Handle;
 use crate::options::KeyspaceOptions;
-use crate::read::point_lookup::{Payload, PointLookup, Reader};
+use crate::read::begin_read::{BegunRead, ReadKeys, begin_read};
+use crate::read::point_lookup::Payload;
 use crate::read::point_read::{self, PointRead, ReadStep, Resolved};
 use crate::read::visible::KeyRange;
 use crate::version::levels::TableHandle;
@@ -200,42 +198,30 @@ impl Keyspace {
     ) -> Result<(Option<R>, Sequence)> {
         check_key(key)?;
         let engine = self.engine();
-        engine.check_open()?;
+        engine.jobs.check_open()?;
         let lot = engine.stats.gets.add(1);
         let is_timed = lot.is_multiple_of(READS_PER_SAMPLE);
         let started = if is_timed { engine.clock.monotonic_ns() } else { 0 };
-        let hash = key_hash(key);
-        let (epoch, seen) = (self.epoch(key, hash, at), engine.visible());
-        // Epoch, what was seen, view, sequence: in this order, see `docs/internals/concurrency.md`.
-        let view = self.tree.view();
-        let reader = self.reader(at, seen);
-        let key = LookupKey { user_key: key, hash, sequence: reader.sequence };
-        let lookup = PointLookup::new(&view, key, reader);
-        let resolved = point_read::answer(lookup, epoch, lot, &engine.blocks, see)?;
+        let read = self.begin_read(at, |keys| keys.prepare(key));
+        let lookup = read.lookup(read.keys);
+        let resolved = point_read::answer(lookup, read.keys.epoch, lot, &engine.reads, see)?;
         engine.schedule_filter_repair();
         if is_timed {
             engine.stats.get_ns.record(engine.clock.monotonic_ns().saturating_sub(started));
         }
-        Ok((resolved, at.unwrap_or(seen)))
+        Ok((resolved, read.reader.known))
     }
 
-    /// The epoch with which a read that begins now may insert its result into the point cache.
-    /// Call it before taking the view.
-    fn epoch(&self, key: &[u8], hash: u64, at: Option<Sequence>) -> Option<Epoch> {
-        // A snapshot may skip newer versions, so its results are not cached.
-        let hash = Name { keyspace: self.tree.id, key }.hash(hash);
-        at.is_none().then(|| self.engine().caches.point().epoch(hash))
-    }
-
-    /// The reader at the snapshot `at`, or now; `seen` was visible before the view was taken.
-    /// Call it after taking the view.
-    fn reader(&self, at: Option<Sequence>, seen: Sequence) -> Reader<'_> {
-        Reader {
-            tree: &self.tree,
-            sequence: at.unwrap_or_else(|| self.engine().visible()),
-            known: at.unwrap_or(seen),
-            is_at_snapshot: at.is_some(),
-        }
+    /// Begins a read at the snapshot `at`, or now.
+    #[inline]
+    fn begin_read<K>(
+        &self,
+        at: Option<Sequence>,
+        prepare: impl FnOnce(ReadKeys<'_>) -> K,
+    ) -> BegunRead<'_, K> {
+        let engine = self.engine();
+        let visible = || engine.snapshots.visible();
+        begin_read(&engine.reads.caches, &self.tree, at, visible, prepare)
     }
 
     /// Returns the value of `key`. A long value may share the memory of its block: see
@@ -314,16 +300,12 @@ impl Keyspace {
     ) -> Result<Cached<Option<Entry>>> {
         check_key(key)?;
         let engine = self.engine();
-        engine.check_open()?;
-        let hash = key_hash(key);
-        let (epoch, seen) = (self.epoch(key, hash, at), engine.visible());
-        let view = self.tree.view();
-        let reader = self.reader(at, seen);
-        let key = LookupKey { user_key: key, hash, sequence: reader.sequence };
+        engine.jobs.check_open()?;
+        let begun = self.begin_read(at, |keys| keys.prepare(key));
         let lot = engine.stats.gets.of_this_thread();
-        let mut read =
-            PointRead::new(PointLookup::new(&view, key, reader), epoch).with_sample_id(lot);
-        match read.step(&engine.blocks, None)? {
+        let lookup = begun.lookup(begun.keys);
+        let mut read = PointRead::new(lookup, begun.keys.epoch).with_sample_id(lot);
+        match read.step(&engine.reads, None)? {
             ReadStep::Need(_) => Ok(Cached::WouldBlock),
             ReadStep::Done(resolved) => {
                 engine.stats.gets.add(1);
@@ -359,21 +341,16 @@ impl Keyspace {
     ) -> Result<Vec<Option<Entry>>> {
         keys.iter().try_for_each(|key| check_key(key.as_ref()))?;
         let engine = self.engine();
-        engine.check_open()?;
+        engine.jobs.check_open()?;
         let lots = engine.stats.gets.add(keys.len() as u64)..;
-        let prepare = |key: &K| {
-            let hash = key_hash(key.as_ref());
-            (hash, self.epoch(key.as_ref(), hash, at))
-        };
-        let prepared: Vec<(u64, Option<Epoch>)> = keys.iter().map(prepare).collect();
-        let seen = engine.visible();
-        let view = self.tree.view();
-        let reader = self.reader(at, seen);
-        let reads = keys.iter().zip(prepared).zip(lots).map(|((key, (hash, epoch)), lot)| {
-            let key = LookupKey { user_key: key.as_ref(), hash, sequence: reader.sequence };
-            PointRead::new(PointLookup::new(&view, key, reader), epoch).with_sample_id(lot)
+        let begun = self.begin_read(at, |prepared| {
+            keys.iter().map(|key| prepared.prepare(key.as_ref())).collect::<Vec<_>>()
         });
-        let resolved = point_read::read_many(reads, &engine.blocks)?;
+        let reads =
+            begun.keys.iter().zip(lots).map(|(&key, lot)| {
+                PointRead::new(begun.lookup(key), key.epoch).with_sample_id(lot)
+            });
+        let resolved = point_read::read_many(reads, &engine.reads)?;
         engine.schedule_filter_repair();
         Ok(resolved.into_iter().map(|resolved| entry_of(resolved, engine)).collect())
     }
@@ -422,7 +399,7 @@ impl Keyspace {
 
     fn walk(&self, range: KeyRange) -> Iter {
         let view = self.tree.view_full();
-        let sequence = self.engine().visible();
+        let sequence = self.engine().snapshots.visible();
         Iter::new(&self.handle, view, range, sequence)
     }
 

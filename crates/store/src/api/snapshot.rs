@@ -46,7 +46,7 @@ struct Moment {
 
 impl Snapshot {
     pub(crate) fn new(handle: Arc<Handle>) -> Self {
-        let sequence = handle.engine().take_snapshot();
+        let sequence = handle.engine().snapshots.take_snapshot();
         Self { moment: Arc::new(Moment { handle, sequence }) }
     }
 
@@ -109,6 +109,6 @@ impl Snapshot {
 
 impl Drop for Moment {
     fn drop(&mut self) {
-        self.handle.engine().release_snapshot(self.sequence);
+        self.handle.engine().snapshots.release_snapshot(self.sequence);
     }
 }

@@ -5,9 +5,9 @@
 //! not changed for [`QUIET`], the engine merges it (`picker::pick_idle` selects the inputs), within
 //! the guarantee.
 //!
-//! Guarantee: such merges read no more than [`SPARE_PER_BYTE`] bytes for each byte that reached
-//! level 0 by a flush or in a previous run of the process. Writers that pause again and again
-//! therefore cannot make it rewrite its tables over and over.
+//! Guarantee: such merges read no more than [`SPARE_PER_BYTE`] bytes for each byte that a
+//! flush added to level 0 or a previous run of the process left there. Writers that pause again and
+//! again therefore cannot make it rewrite its tables over and over.
 //!
 //! Pure: the engine passes the time and does the work.
 
@@ -72,7 +72,7 @@ mod tests {
         let quiet = IdleCompaction::default();
         let at_ms = |ms: u64| ms * 1_000_000;
         assert_eq!(quiet.note_change(10, at_ms(1000)), Some(QUIET));
-        assert_eq!(quiet.note_change(20, at_ms(1200)), None, "somebody looks already");
+        assert_eq!(quiet.note_change(20, at_ms(1200)), None, "a check is scheduled already");
         assert_eq!(quiet.look(at_ms(1500)), Some(Duration::from_millis(200)));
         assert_eq!(quiet.look(at_ms(1700)), None);
         assert_eq!(quiet.note_change(5, at_ms(1701)), Some(QUIET), "looked for anew");

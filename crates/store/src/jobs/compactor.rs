@@ -17,12 +17,13 @@ use crate::compaction::output::{Output, OutputOptions, Outputs};
 use crate::compaction::picker::{self, Compaction, PickerOptions};
 use crate::compaction::{LevelsBelow, MergeCounts, MergePlan, merge_tables};
 use crate::engine::Engine;
+use crate::engine::job_state::JobKind;
 use crate::error::{ErrorKind, Result};
 use crate::format::entry_location::RelocatedEntry;
 use crate::format::files::table_name;
 use crate::format::key::Sequence;
 use crate::format::range_tombstones::{RangeTombstone, RangeTombstones};
-use crate::jobs::background::{JobKind, guarded};
+use crate::jobs::background::guarded;
 use crate::read::merge::{Child, MergingCursor};
 use crate::read::run_cursor::{RunCursor, Tables};
 use crate::sst::table::Reading;
@@ -58,7 +59,7 @@ impl Engine {
     pub(crate) fn picker_options(&self, tree: &Tree) -> PickerOptions {
         let options = tree.options();
         PickerOptions {
-            base_bytes: self.base_bytes(),
+            base_bytes: self.memory.base_bytes(),
             table_bytes: self.options.table_bytes,
             last_differs: options.compression != options.compression_last,
         }
@@ -66,14 +67,14 @@ impl Engine {
 
     /// Starts compactions while some are needed and threads are free.
     pub(crate) fn schedule_compactions(self: &Arc<Self>) {
-        let trees: Vec<Arc<Tree>> = self.trees.load().values().cloned().collect();
+        let trees: Vec<Arc<Tree>> = self.trees.all();
         for tree in trees {
-            while self.compactions_running.load(Ordering::Acquire) < self.executor.parallelism() {
+            while self.jobs.compactions_running() < self.executor.parallelism() {
                 let picked = self.pick(&tree, |v| picker::pick(v, self.picker_options(&tree)));
                 let Some(compaction) = picked else { break };
                 self.start_compaction(&tree, compaction);
                 // What fails is tried once a call, not for ever.
-                if self.background_errors.lock().compaction.is_some() {
+                if self.jobs.has_compaction_failed() {
                     return;
                 }
             }
@@ -83,7 +84,7 @@ impl Engine {
     /// A scan begins: has somebody look what merges seeks have paid for, if it is time.
     pub(crate) fn expect_seeks(self: &Arc<Self>) {
         let may = self.options.research.seek_compactions && !self.options.read_only;
-        if !may || !self.blocks.seek_work().begin() {
+        if !may || !self.jobs.seek_work().begin() {
             return;
         }
         let engine = Arc::downgrade(self);
@@ -103,15 +104,15 @@ impl Engine {
                 self.stats.seek_compactions.add(1);
                 self.start_compaction(&tree, compaction);
             }
-            Ok(None) | Err(_) => self.blocks.seek_work().end(),
+            Ok(None) | Err(_) => self.jobs.seek_work().end(),
         }
     }
 
     fn pick_for_seeks(&self) -> Option<(Arc<Tree>, Compaction)> {
-        let trees = self.all_trees();
+        let trees = self.trees.all();
         let is_needed =
             |tree: &Arc<Tree>| picker::pick(&tree.version(), self.picker_options(tree)).is_some();
-        if self.compactions_running.load(Ordering::Acquire) > 0 || trees.iter().any(is_needed) {
+        if self.jobs.compactions_running() > 0 || trees.iter().any(is_needed) {
             return None;
         }
         trees.into_iter().find_map(|tree| {
@@ -135,7 +136,7 @@ impl Engine {
     /// Notes that level 0 has changed, and that `bytes` have come to it: it is put in
     /// order when no more come.
     pub(crate) fn expect_quiet(self: &Arc<Self>, bytes: u64) {
-        if let Some(delay) = self.quiet.note_change(bytes, self.clock.monotonic_ns()) {
+        if let Some(delay) = self.jobs.idle().note_change(bytes, self.clock.monotonic_ns()) {
             self.look_later(delay);
         }
     }
@@ -152,16 +153,16 @@ impl Engine {
     }
 
     fn look_for_quiet(self: &Arc<Self>) {
-        if let Some(delay) = self.quiet.look(self.clock.monotonic_ns()) {
+        if let Some(delay) = self.jobs.idle().look(self.clock.monotonic_ns()) {
             return self.look_later(delay);
         }
-        let trees: Vec<Arc<Tree>> = self.trees.load().values().cloned().collect();
+        let trees: Vec<Arc<Tree>> = self.trees.all();
         for tree in trees {
             let options = self.picker_options(&tree);
             let picked = self.pick(&tree, |version| {
-                let spare = self.quiet.spare_bytes();
+                let spare = self.jobs.idle().spare_bytes();
                 let picked = picker::pick_idle(version, options, spare)?;
-                self.quiet.spend(picked.cost_bytes());
+                self.jobs.idle().spend(picked.cost_bytes());
                 Some(picked)
             });
             if let Some(compaction) = picked {
@@ -179,9 +180,9 @@ impl Engine {
         pick: impl FnOnce(&Version) -> Option<Compaction>,
     ) -> Option<Compaction> {
         self.claim(tree, |version| {
-            let is_open = !self.is_closed.load(Ordering::Acquire);
+            let is_open = !self.jobs.is_closed();
             let compaction = is_open.then(|| pick(version)).flatten()?;
-            self.compactions_running.fetch_add(1, Ordering::AcqRel);
+            self.jobs.compaction_begins();
             Some(compaction)
         })
     }
@@ -192,7 +193,7 @@ impl Engine {
         tree: &Tree,
         pick: impl FnOnce(&Version) -> Option<Compaction>,
     ) -> Option<Compaction> {
-        let _structure = self.structure.lock();
+        let _structure = self.trees.structure();
         let compaction = pick(&tree.version())?;
         compaction.tables().for_each(|table| table.set_busy(true));
         Some(compaction)
@@ -231,24 +232,26 @@ impl Engine {
         parts.compaction.tables().for_each(|table| table.set_busy(false));
         drop(parts);
         self.empty_trash();
-        self.signal_progress();
+        self.jobs.signal_progress();
         outcome
     }
 
     fn plan_parts(&self, tree: &Arc<Tree>, compaction: Compaction) -> Parts {
-        let snapshots = self.snapshot_sequences();
+        let snapshots = self.snapshots.sequences();
         let tombstones: Vec<RangeTombstone> = compaction
             .tables()
             .flat_map(|t| t.range_tombstones().tombstones().collect::<Vec<_>>())
             .collect();
         let borders = if compaction.is_move { Vec::new() } else { self.borders(&compaction) };
-        let follows = !compaction.is_move && !self.caches.policy().disables(Ablation::Repair);
+        let follows =
+            !compaction.is_move && !self.memory.caches().policy().disables(Ablation::Repair);
         let moves = match follows {
             false => TrackedPointers::default(),
             true => {
                 let inputs: Vec<u64> = compaction.tables().map(|t| t.meta().id).collect();
-                let pointers_max = self.caches.budget() / cache_invalidation::BUDGET_PER_POINTER;
-                TrackedPointers::of(self.caches.point(), &inputs, pointers_max)
+                let pointers_max =
+                    self.memory.caches().budget() / cache_invalidation::BUDGET_PER_POINTER;
+                TrackedPointers::of(self.memory.caches().point(), &inputs, pointers_max)
             }
         };
         Parts {
@@ -305,7 +308,7 @@ impl Engine {
         let outcome = match failed {
             None => guarded(|| self.install_or_discard(&parts, outputs, counts)),
             Some(error) => {
-                self.remove_tables(&outputs.iter().map(|o| o.meta.id).collect::<Vec<_>>());
+                self.trees.remove_tables(&outputs.iter().map(|o| o.meta.id).collect::<Vec<_>>());
                 Err(error)
             }
         };
@@ -313,7 +316,7 @@ impl Engine {
     }
 
     fn merge_part(&self, parts: &Parts, part: usize) -> Result<(Vec<Output>, MergeCounts)> {
-        self.names.check()?;
+        self.logs.names().check()?;
         let compaction = &parts.compaction;
         let start = part.checked_sub(1).map(|before| &*parts.borders[before]);
         let end = parts.borders.get(part).map(|border| &**border);
@@ -322,7 +325,7 @@ impl Engine {
             let of_part = run.iter().filter(|table| table.overlaps(start, end)).cloned();
             let tables = Tables::Chosen(of_part.collect());
             if !tables.is_empty() {
-                let blocks = Arc::clone(&self.blocks);
+                let blocks = Arc::clone(&self.reads.blocks);
                 children.push(Box::new(RunCursor::new(tables, blocks, Reading::Compaction)));
             }
         }
@@ -335,21 +338,21 @@ impl Engine {
             below: Some(LevelsBelow::new(&parts.tree.version(), compaction.output_level)),
             invalidation: CacheInvalidation::relocations(
                 &parts.moves,
-                self.caches.point(),
+                self.memory.caches().point(),
                 parts.tree.id,
             ),
             heat: self.heat_rule().and_then(|rule| {
-                HotBlockCarryover::new(self.caches.blocks(), compaction.tables(), rule)
+                HotBlockCarryover::new(self.memory.caches().blocks(), compaction.tables(), rule)
             }),
         };
         let made = Mutex::new(Vec::new());
-        let next_table = || self.new_table(&made);
+        let next_table = || self.trees.new_table(&made);
         let grandparents = compaction.grandparents.clone();
         let options =
             self.output_options(&parts.tree, compaction.output_level, grandparents, &next_table);
         let options = OutputOptions { pacer: self.compaction_pacer(), ..options };
         merge_tables(MergingCursor::new(children), plan, Outputs::new(options), &*self.clock)
-            .inspect_err(|_| self.remove_tables(&made.lock()))
+            .inspect_err(|_| self.trees.remove_tables(&made.lock()))
             .map_err(|error| match error.kind() {
                 ErrorKind::Corrupt => error.context(format!("merging {}", file_names(compaction))),
                 _ => error,
@@ -359,7 +362,7 @@ impl Engine {
     /// Which blocks that a compaction writes are to take the places of those that it reads:
     /// none where blocks are the only cache, as others have it.
     fn heat_rule(&self) -> Option<Rule> {
-        match self.caches.policy() {
+        match self.memory.caches().policy() {
             policy if policy.is_of_ac_key() => Some(Rule::Overlap),
             policy if policy.is_of_blocks() || policy.disables(Ablation::Repair) => None,
             _ => Some(Rule::HotBlockCarryover),
@@ -373,7 +376,7 @@ impl Engine {
         counts: MergeCounts,
     ) -> Result<()> {
         let made: Vec<u64> = outputs.iter().map(|output| output.meta.id).collect();
-        self.install_merge(parts, outputs, counts).inspect_err(|_| self.discard_tables(made))
+        self.install_merge(parts, outputs, counts).inspect_err(|_| self.trees.discard_tables(made))
     }
 
     fn install_merge(
@@ -383,7 +386,7 @@ impl Engine {
         counts: MergeCounts,
     ) -> Result<()> {
         let (compaction, tree) = (&parts.compaction, &parts.tree);
-        self.names.sync()?;
+        self.logs.names().sync()?;
         let written = outputs.iter().map(|o| o.meta.bytes).sum();
         let mut edit = Edit::default();
         push_removals(&mut edit, tree, compaction);
@@ -401,9 +404,9 @@ impl Engine {
         }
         compaction.transfer_seek_bytes(&added.iter().map(|(_, table)| table).collect::<Vec<_>>());
         self.install_edit(parts, edit, &added, &placed)?;
-        if self.caches.policy().disables(Ablation::Repair) {
+        if self.memory.caches().policy().disables(Ablation::Repair) {
             let is_gone = |id| compaction.tables().any(|table| table.meta().id == id);
-            self.caches.point().forget(|_| false, is_gone);
+            self.memory.caches().point().forget(|_| false, is_gone);
         }
         compaction.tables().for_each(|table| table.retire());
         self.count_merge(counts);
@@ -442,11 +445,12 @@ impl Engine {
         placed: &[RelocatedEntry],
     ) -> Result<()> {
         let removed: Vec<u64> = parts.compaction.tables().map(|table| table.meta().id).collect();
-        let mut structure = self.structure.lock();
-        self.commit_tables(&mut structure, &parts.tree, edit, &removed, added)?;
+        let point = self.memory.caches().point();
+        let mut structure = self.trees.structure();
+        self.trees.commit(&mut structure, &parts.tree, edit, &removed, added)?;
         // Before anything else is installed: an ingest has pointers forgotten that lead
         // into tables of the version that it finds, and none may come back afterwards.
-        cache_invalidation::relocate(self.caches.point(), placed, parts.compaction.output_level);
+        cache_invalidation::relocate(point, placed, parts.compaction.output_level);
         parts.tree.install_tables(&removed, added);
         drop(structure);
         self.after_install();
@@ -455,12 +459,12 @@ impl Engine {
 
     fn end_compaction(self: &Arc<Self>, parts: Arc<Parts>, outcome: Result<()>) {
         {
-            let _structure = self.structure.lock();
+            let _structure = self.trees.structure();
             parts.compaction.tables().for_each(|table| table.set_busy(false));
         }
-        self.compactions_running.fetch_sub(1, Ordering::AcqRel);
+        self.jobs.compaction_ends();
         if parts.compaction.is_for_seeks {
-            self.blocks.seek_work().end();
+            self.jobs.seek_work().end();
         }
         self.stats.compaction_ns.record(self.clock.monotonic_ns() - parts.started_ns);
         let job = match parts.compaction.is_for_seeks {
@@ -471,7 +475,7 @@ impl Engine {
         // The inputs' files can go once nobody holds them.
         drop(parts);
         self.empty_trash();
-        self.signal_progress();
+        self.jobs.signal_progress();
         if outcome.is_ok() {
             self.schedule_compactions();
             // Whoever looked meanwhile has found the tables busy.

@@ -19,8 +19,6 @@ use crate::format::files::FILTER_REPAIRS;
 use crate::jobs::background::guarded;
 use crate::sst::filter_repair::FalsePositive;
 use crate::sst::table::{RepairOutcome, Table};
-use crate::sync::atomic::Ordering;
-use crate::version::levels::Version;
 use crate::warm::repair_list::{RepairList, RepairedTable, TableIdentity};
 
 /// The cache makes room for what was learned in steps of so many repairs, of eight bytes each.
@@ -33,7 +31,7 @@ impl Engine {
     /// A read has ended: has somebody repair what waits for it, if it is time.
     #[inline]
     pub(crate) fn schedule_filter_repair(self: &Arc<Self>) {
-        if self.blocks.filter_repair().begin(|| self.clock.monotonic_ns()) {
+        if self.reads.repairs.begin(|| self.clock.monotonic_ns()) {
             self.start_filter_repair();
         }
     }
@@ -51,12 +49,12 @@ impl Engine {
     }
 
     fn repair_filters(&self) {
-        let filter_repair = self.blocks.filter_repair();
+        let filter_repair = &self.reads.repairs;
         let waiting = filter_repair.take();
         let before = filter_repair.counts.repairs.get();
         for found in &waiting {
             // What is closed is written down already, and its files are somebody else's.
-            if self.is_closed.load(Ordering::Acquire) {
+            if self.jobs.is_closed() {
                 return;
             }
             match guarded(|| self.repair_filter(found)) {
@@ -76,8 +74,8 @@ impl Engine {
         let steps = |repairs: u64| repairs.div_ceil(REPAIRS_PER_STEP);
         let has_grown = steps(before) != steps(filter_repair.counts.repairs.get());
         if filter_repair.take_is_new() || has_grown {
-            let _structure = self.structure.lock();
-            if !self.is_closed.load(Ordering::Acquire) {
+            let _structure = self.trees.structure();
+            if !self.jobs.is_closed() {
                 self.rebalance_memory();
             }
         }
@@ -86,7 +84,7 @@ impl Engine {
 
     fn repair_filter(&self, found: &FalsePositive) -> Result<RepairOutcome> {
         match self.table_of(found.keyspace, found.table) {
-            Some(table) => table.repair_filter(&self.blocks, found.partition, found.hash),
+            Some(table) => table.repair_filter(&self.reads.blocks, found.partition, found.hash),
             None => Ok(RepairOutcome::NotNeeded),
         }
     }
@@ -109,8 +107,8 @@ impl Engine {
         if !self.options.warm_start {
             return self.put_list(FILTER_REPAIRS, None);
         }
-        let store = self.structure.lock().manifest.state().store;
-        let tables = self.open_tables().filter_map(|table| {
+        let store = self.trees.structure().manifest.state().store;
+        let tables = self.trees.open_tables().filter_map(|table| {
             let partitions =
                 table.filter_repairs().all().map(|(at, repairs)| (at as u64, repairs.to_vec()));
             let partitions: Vec<_> = partitions.collect();
@@ -127,12 +125,12 @@ impl Engine {
     pub(crate) fn restore_filter_repairs(&self) {
         let list = self.options.warm_start.then(|| self.read_filter_repairs()).flatten();
         let Some(list) = list else { return };
-        if list.store != self.structure.lock().manifest.state().store {
+        if list.store != self.trees.structure().manifest.state().store {
             return;
         }
         let mut repairs: HashMap<TableIdentity, _> =
             list.tables.into_iter().map(|of| (of.id, of.partitions)).collect();
-        for table in self.open_tables() {
+        for table in self.trees.open_tables() {
             let found = identity_of(&table).and_then(|id| repairs.remove(&id));
             for (partition, repairs) in found.into_iter().flatten() {
                 table.filter_repairs().restore(partition as usize, repairs);
@@ -145,17 +143,9 @@ impl Engine {
         let path = self.directory.join(FILTER_REPAIRS);
         let file = self.storage.open_read(&path, Access::Buffered).ok()?;
         let bytes = file.len().ok()?;
-        let max = self.memory_bytes.load(Ordering::Relaxed) / LIST_MEMORY_SHARE;
+        let max = self.memory.total_bytes() / LIST_MEMORY_SHARE;
         let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes as u64 <= max)?;
         RepairList::decode(&file.read_at(0, bytes).ok()?)
-    }
-
-    pub(crate) fn open_tables(&self) -> impl Iterator<Item = Arc<Table>> {
-        let versions: Vec<_> = self.all_trees().iter().map(|tree| tree.version()).collect();
-        let tables = |version: Arc<Version>| {
-            version.tables().map(|handle| Arc::clone(handle.table())).collect::<Vec<_>>()
-        };
-        versions.into_iter().flat_map(tables)
     }
 }
 

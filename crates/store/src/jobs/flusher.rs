@@ -15,10 +15,11 @@ use crate::compaction::cache_invalidation::{self, CacheInvalidation};
 use crate::compaction::output::{Output, Outputs};
 use crate::compaction::{MergePlan, merge_tables};
 use crate::engine::Engine;
+use crate::engine::job_state::JobKind;
 use crate::error::{Error, Result};
 use crate::format::key::Sequence;
 use crate::format::range_tombstones::{RangeTombstone, RangeTombstones};
-use crate::jobs::background::{JobKind, guarded};
+use crate::jobs::background::guarded;
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::read::merge::{Child, MergingCursor};
 use crate::sync::Mutex;
@@ -40,12 +41,11 @@ impl Engine {
     /// Flushes until nothing waits: what was put aside meanwhile stays with this
     /// thread, which may be the one that is kept for flushes.
     fn run_flushes(self: &Arc<Self>, tree: &Arc<Tree>) {
-        let goes_on =
-            || !self.is_closed.load(Ordering::Acquire) && !tree.view().immutables.is_empty();
+        let goes_on = || !self.jobs.is_closed() && !tree.view().immutables.is_empty();
         while self.run_flush(tree) && goes_on() {}
         tree.is_flushing.store(false, Ordering::Release);
-        self.signal_progress();
-        if goes_on() && self.background_errors.lock().flush.is_none() {
+        self.jobs.signal_progress();
+        if goes_on() && !self.jobs.has_flush_failed() {
             // Put aside at the last moment.
             self.schedule_flush(tree);
         }
@@ -57,7 +57,7 @@ impl Engine {
         self.stats.flush_ns.record(self.clock.monotonic_ns() - started);
         self.note_outcome(JobKind::Flush, &flushed);
         self.empty_trash();
-        self.signal_progress();
+        self.jobs.signal_progress();
         if flushed.is_ok() {
             self.schedule_compactions();
         }
@@ -69,7 +69,7 @@ impl Engine {
         let view = tree.view_full();
         let Some(newest) = view.immutables.first() else { return Ok(()) };
         debug_assert!(newest.created_at() <= view.memtable.created_at());
-        let snapshots = self.snapshot_sequences();
+        let snapshots = self.snapshots.sequences();
         let made = Mutex::new(Vec::new());
         let started = self.clock.monotonic_ns();
         let sync_log = self.begin_log_sync();
@@ -82,25 +82,11 @@ impl Engine {
                 let written = outputs.iter().map(|output| output.meta.bytes).sum();
                 self.install_flush(tree, &view, outputs).map(|()| written)
             });
-        let written = flushed.inspect_err(|_| self.discard_tables(made.into_inner()))?;
+        let written = flushed.inspect_err(|_| self.trees.discard_tables(made.into_inner()))?;
         let bytes = view.immutables.iter().map(|memtable| memtable.charge() as u64).sum();
         self.expect_quiet(written);
-        self.note_flush_rate(bytes, self.clock.monotonic_ns().saturating_sub(started));
+        self.memory.note_flush_rate(bytes, self.clock.monotonic_ns().saturating_sub(started));
         Ok(())
-    }
-
-    /// Small flushes are mostly syncs and say little. Keyspaces may be flushed at
-    /// once: then one of two rates is lost, which does no harm.
-    fn note_flush_rate(&self, bytes: u64, took_ns: u64) {
-        if bytes < self.shares.load().memtable_bytes / 2 {
-            return;
-        }
-        let rate = (u128::from(bytes) * 1_000_000_000 / u128::from(took_ns.max(1))) as u64;
-        let mean = match self.flush_bytes_per_s.load(Ordering::Relaxed) {
-            0 => rate,
-            mean => mean - mean / 4 + rate / 4,
-        };
-        self.flush_bytes_per_s.store(mean, Ordering::Relaxed);
     }
 
     /// Has what was written so far put on stable storage while this thread does
@@ -126,7 +112,7 @@ impl Engine {
         snapshots: &[Sequence],
         made: &Mutex<Vec<u64>>,
     ) -> Result<Vec<Output>> {
-        self.names.check()?;
+        self.logs.names().check()?;
         let children = memtables
             .iter()
             .map(|m| Box::new(MemtableCursor::new(Arc::clone(m))) as Child)
@@ -136,7 +122,7 @@ impl Engine {
         let tombstones = RangeTombstones::newest(&tombstones, snapshots);
         // What was found before is not kept from here on. Whoever comes later has these
         // memtables in its view, until the table takes their place.
-        let point = self.caches.point();
+        let point = self.memory.caches().point();
         point.advance_epoch();
         if !tombstones.is_empty() {
             let is_covered = |name: Name<'_>| {
@@ -144,7 +130,7 @@ impl Engine {
             };
             point.forget(is_covered, |_| false);
         }
-        let renews = !self.caches.policy().disables(Ablation::Sync);
+        let renews = !self.memory.caches().policy().disables(Ablation::Sync);
         let plan = MergePlan {
             snapshots,
             now_ms: self.clock.unix_ms(),
@@ -155,14 +141,14 @@ impl Engine {
             invalidation: CacheInvalidation::new_versions(point, tree.id, renews, &tombstones),
             heat: None,
         };
-        let next_table = || self.new_table(made);
+        let next_table = || self.trees.new_table(made);
         let outputs = Outputs::new(self.output_options(tree, 0, Vec::new(), &next_table));
         let (outputs, counts) =
             merge_tables(MergingCursor::new(children), plan, outputs, &*self.clock)?;
         self.count_merge(counts);
         self.stats.flushes.add(1);
         self.stats.flush_bytes.add(outputs.iter().map(|o| o.meta.bytes).sum());
-        self.names.sync()?;
+        self.logs.names().sync()?;
         Ok(outputs)
     }
 
@@ -176,7 +162,7 @@ impl Engine {
         let mut tables = Vec::new();
         let mut edit = Edit::default();
         for output in outputs {
-            cache_invalidation::redirect(self.caches.point(), &output.placed);
+            cache_invalidation::redirect(self.memory.caches().point(), &output.placed);
             edit.push(Change::AddTable { keyspace: tree.id, level: 0, table: output.meta.clone() });
             tables.push((0, self.open_table(output.meta)?));
         }
@@ -188,12 +174,12 @@ impl Engine {
             edit.push(Change::LogPassed(needed));
         }
         {
-            let mut structure = self.structure.lock();
-            self.commit_tables(&mut structure, tree, edit, &[], &tables)?;
+            let mut structure = self.trees.structure();
+            self.trees.commit(&mut structure, tree, edit, &[], &tables)?;
             tree.install_flush(flushed, &tables, up_to);
         }
         self.after_install();
-        self.remove_logs_before(needed.log);
+        self.logs.remove_logs_before(needed.log);
         Ok(())
     }
 
@@ -218,23 +204,18 @@ impl Engine {
     /// Waits until nothing of `trees` waits for its flush; fails when a flush
     /// fails meanwhile.
     pub(crate) fn wait_for_flush(self: &Arc<Self>, trees: &[Arc<Tree>]) -> Result<()> {
-        let failures_before = self.background_errors.lock().flush_failures;
+        let failures_before = self.jobs.flush_failures();
         loop {
-            let seen = *self.progress.0.lock();
+            let seen = self.jobs.progress();
             let Some(waiting) = trees.iter().find(|tree| !tree.view().immutables.is_empty()) else {
                 return Ok(());
             };
-            self.check_open()?;
+            self.jobs.check_open()?;
             self.schedule_flush(waiting);
-            {
-                let errors = self.background_errors.lock();
-                if let (true, Some(error)) =
-                    (errors.flush_failures > failures_before, &errors.flush)
-                {
-                    return Err(flush_failed(error));
-                }
+            if let Some(error) = self.jobs.flush_error_since(failures_before) {
+                return Err(flush_failed(&error));
             }
-            self.wait_for_progress(seen);
+            self.jobs.wait_for_progress(seen);
         }
     }
 }

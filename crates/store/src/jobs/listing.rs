@@ -194,13 +194,13 @@ impl OfShard {
 impl Engine {
     /// What the caches hold, in a list of about `bytes_max` at most.
     pub(crate) fn hot_list(&self, bytes_max: u64) -> HotList {
-        let point = self.caches.point();
+        let point = self.memory.caches().point();
         let tables = self.tables_now();
         let share = tables.bytes / self.options.research.hot_list_share.max(1);
         let mut left = share.min(bytes_max) as usize;
         let mut list = HotList {
             fingerprint: tables.fingerprint,
-            shares: self.caches.shares().map(|share| share as f32),
+            shares: self.memory.caches().shares().map(|share| share as f32),
             shards: point.shards() as u64,
             ..HotList::default()
         };
@@ -219,7 +219,7 @@ impl Engine {
     /// In ascending order, and the room that they leave.
     fn hot_blocks(&self, room: usize) -> (Vec<HotBlockId>, usize) {
         let mut hottest = Hottest::new(room);
-        self.caches.blocks().for_each_block(|id, times| {
+        self.memory.caches().blocks().for_each_block(|id, times| {
             hottest.offer(f32::from(times), LISTED_BLOCK_BYTES, || HotBlockId { id, times });
         });
         let (mut blocks, left) = hottest.finish();
@@ -235,7 +235,7 @@ impl Engine {
         tables: &TablesNow,
         list: &mut HotList,
     ) -> usize {
-        let point = self.caches.point();
+        let point = self.memory.caches().point();
         let mut wanted = Wanted::default();
         point.for_each_value(shard, |entry, _| {
             wanted.names += HotKey::bytes_of_name(entry.name.key);
@@ -256,7 +256,7 @@ impl Engine {
     pub(crate) fn tables_now(&self) -> TablesNow {
         let now_ms = self.clock.unix_ms();
         let mut now = TablesNow { now_ms, is_known: true, ..TablesNow::default() };
-        let structure = self.structure.lock();
+        let structure = self.trees.structure();
         let state = structure.manifest.state();
         for (&id, keyspace) in &state.keyspaces {
             // Not what the tree believes: it counts ingests as well.

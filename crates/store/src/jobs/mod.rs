@@ -1,8 +1,7 @@
-//! Background jobs: flushes, compactions, filter repair, log preparation, and warm start.
+//! Background jobs: flushes, compactions, filter repair and warm start.
 //!
 //! Modules are declared bottom-up.
 
-pub(crate) mod logs;
 pub(crate) mod background;
 pub(crate) mod compactor;
 pub(crate) mod flusher;

@@ -40,11 +40,9 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::format::checksum::name_hash;
 use crate::format::files::HOT;
-use crate::format::key::LookupKey;
-use crate::read::point_lookup::{PointLookup, Reader};
+use crate::read::begin_read::begin_read;
 use crate::read::point_read::{self, PointRead};
 use crate::sst::block_address::BlockAddress;
-use crate::sync::atomic::Ordering;
 use crate::version::tree::Tree;
 use crate::warm::borrowed_budget::BorrowedBudget;
 use crate::warm::hot_list::{
@@ -99,14 +97,14 @@ impl Engine {
     /// Once background work has ended; the caches are empty afterwards.
     pub(crate) fn write_hot_list(&self) -> Result<()> {
         let is_wanted = self.options.warm_start && !self.options.read_only;
-        let names = self.hot_list_names.load(Ordering::Acquire) as u64;
-        if !is_wanted || self.caches.budget() == 0 || self.stats.gets.get() < names {
+        let names = self.jobs.hot_list_names() as u64;
+        if !is_wanted || self.memory.caches().budget() == 0 || self.stats.gets.get() < names {
             return Ok(());
         }
         // A job that was to go on may not have been dropped yet.
-        self.lent.give_back();
+        self.memory.borrowed().give_back();
         let list = self.hot_list(self.list_bytes_max());
-        self.caches.set_budget(0);
+        self.memory.caches().set_budget(0);
         self.put_hot_list(&list)
     }
 
@@ -119,7 +117,7 @@ impl Engine {
     }
 
     fn list_bytes_max(&self) -> u64 {
-        LIST_BYTES_MAX.min(self.memory_bytes.load(Ordering::Relaxed) / LIST_MEMORY_SHARE)
+        LIST_BYTES_MAX.min(self.memory.total_bytes() / LIST_MEMORY_SHARE)
     }
 
     // ---- Opening ----
@@ -131,7 +129,7 @@ impl Engine {
             // What is deleted from now on would stand there for ever.
             note_failure(self.put_list(HOT, None));
         }
-        if !self.options.warm_start || self.caches.budget() == 0 {
+        if !self.options.warm_start || self.memory.caches().budget() == 0 {
             return None;
         }
         let path = self.directory.join(HOT);
@@ -142,13 +140,13 @@ impl Engine {
                 // It stays for a life with more, unless this one asks for more than it can
                 // name.
                 let names = bytes as usize / LISTED_BLOCK_BYTES;
-                self.hot_list_names.store(names, Ordering::Release);
+                self.jobs.set_hot_list_names(names);
                 return Ok(None);
             }
             Ok(Some(HotList::decode(&file.read_at(0, bytes as usize)?).unwrap_or_default()))
         };
         let mut list = read().ok()??;
-        self.caches.set_shares(list.shares.map(f64::from));
+        self.memory.caches().set_shares(list.shares.map(f64::from));
         let (pointers, shards) = (std::mem::take(&mut list.pointers), list.shards);
         let is_of_these = list.fingerprint == self.tables_now().fingerprint;
         if is_of_these {
@@ -165,7 +163,7 @@ impl Engine {
 
     /// Brings those values back that KV has room for, and takes their keys out.
     fn restore_values(&self, keys: &mut Vec<HotKey>) {
-        let point = self.caches.point();
+        let point = self.memory.caches().point();
         keys.retain(|HotKey { keyspace, key, times, value }| {
             let Some(value) = value else { return true };
             let name = Name { keyspace: *keyspace, key };
@@ -181,7 +179,7 @@ impl Engine {
 
     /// Brings pointers back, whose hashes are those of a cache of so many shards.
     fn restore_pointers(&self, pointers: &[HotPointer], shards: u64) {
-        let point = self.caches.point();
+        let point = self.memory.caches().point();
         if shards < point.shards() as u64 {
             return;
         }
@@ -194,26 +192,25 @@ impl Engine {
 
     /// Has the blocks and values of a list brought back in the background.
     pub(crate) fn refill(self: &Arc<Self>, mut list: HotList) {
-        self.hot_list_names.store(list.blocks.len() + list.keys.len(), Ordering::Release);
+        self.jobs.set_hot_list_names(list.blocks.len() + list.keys.len());
         // They are taken from the back.
         list.blocks.reverse();
         list.keys.reverse();
         let pacer = self.compaction_pacer();
-        let loan = BorrowedBudgetGuard(Arc::clone(&self.lent));
+        let loan = BorrowedBudgetGuard(Arc::clone(&self.memory.borrowed()));
         self.refill_after(Duration::ZERO, Refill { list, pacer, jobs: 0, loan });
     }
 
     fn refill_after(self: &Arc<Self>, wait: Duration, mut refill: Refill) {
         if refill.jobs.is_multiple_of(JOBS_PER_LOOK) {
-            self.hot_list_bytes.store(refill.list.memory_bytes(), Ordering::Relaxed);
-            self.share_memory_out();
+            self.memory.follow_hot_list(&self.trees, refill.list.memory_bytes());
         }
         refill.jobs += 1;
         // Whoever waits for a turn does not keep a store open.
         let engine = Arc::downgrade(self);
         let job = move || {
             let Some(engine) = engine.upgrade() else { return };
-            if engine.is_closed.load(Ordering::Acquire) {
+            if engine.jobs.is_closed() {
                 return;
             }
             refill.loan.0.follow();
@@ -236,16 +233,15 @@ impl Engine {
     /// life with more.
     fn end_refill(&self, list: &HotList) {
         if list.blocks.is_empty() && list.keys.is_empty() {
-            self.hot_list_names.store(0, Ordering::Release);
+            self.jobs.set_hot_list_names(0);
         }
-        self.hot_list_bytes.store(0, Ordering::Relaxed);
-        self.share_memory_out();
+        self.memory.follow_hot_list(&self.trees, 0);
     }
 
     /// Brings the next blocks back; how many bytes were read, if there were any and room
     /// for them.
     fn refill_blocks(&self, list: &mut HotList) -> Option<u64> {
-        let blocks = self.caches.blocks();
+        let blocks = self.memory.caches().blocks();
         let table = list.blocks.last()?.id.table;
         if blocks.charged_bytes() + ROOM_MIN > blocks.capacity() || !blocks.has_room() {
             return None;
@@ -256,7 +252,7 @@ impl Engine {
         next.reverse();
         next.iter().for_each(|block| blocks.restore_frequency(block.id, block.times));
         let addresses = self.addresses_of(&next);
-        let read = self.blocks.try_read_many(&addresses);
+        let read = self.reads.blocks.try_read_many(&addresses);
         self.stats.warm_blocks.add(read.iter().filter(|block| block.is_ok()).count() as u64);
         Some(addresses.iter().map(|address| u64::from(address.handle.len)).sum())
     }
@@ -272,26 +268,26 @@ impl Engine {
         let Some(handle) = tables.next() else { return Vec::new() };
         let offsets: Vec<u64> = blocks
             .iter()
-            .filter(|block| !self.caches.blocks().contains(block.id))
+            .filter(|block| !self.memory.caches().blocks().contains(block.id))
             .map(|block| block.id.offset)
             .collect();
         // Damage is for those to meet who want the block.
-        let read = |indexes: &[BlockAddress]| self.blocks.try_read_many(indexes);
+        let read = |indexes: &[BlockAddress]| self.reads.blocks.try_read_many(indexes);
         handle.table().addresses_at(&offsets, read).unwrap_or_default()
     }
 
     /// Brings the next values back; about how many bytes were read, if there were any and
     /// room for them.
     fn refill_values(&self, list: &mut HotList) -> Option<u64> {
-        let point = self.caches.point();
+        let point = self.memory.caches().point();
         let keyspace = list.keys.last()?.keyspace;
         let is_full = point.charged_bytes().0 + ROOM_MIN > point.capacities().0;
         if is_full || !point.have_room().0 {
             return None;
         }
-        let tree = self.tree(keyspace);
+        let tree = self.trees.get(keyspace);
         let block_bytes = tree.as_ref().map_or(1, |tree| u64::from(tree.options().block_bytes));
-        let in_flight = self.memory_bytes.load(Ordering::Relaxed) / IN_FLIGHT_SHARE;
+        let in_flight = self.memory.total_bytes() / IN_FLIGHT_SHARE;
         let most = (in_flight / block_bytes.max(1)).clamp(1, KEYS_PER_JOB as u64);
         let of_tree = list.keys.iter().rev().take_while(|key| key.keyspace == keyspace);
         let count = of_tree.take(most as usize).count();
@@ -299,31 +295,27 @@ impl Engine {
         // As they stand in tables: neighbours are read together.
         next.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         let Some(tree) = tree else { return Some(0) };
-        let before = self.blocks.read_bytes();
+        let before = self.reads.blocks.read_bytes();
         if self.read_hot(&tree, &next).is_ok() {
             self.stats.warm_values.add(next.len() as u64);
         }
         // Others have read meanwhile; this here no more than a block a key.
         let most = next.len() as u64 * u64::from(tree.options().block_bytes);
-        Some((self.blocks.read_bytes() - before).min(most))
+        Some((self.reads.blocks.read_bytes() - before).min(most))
     }
 
     /// Reads keys, so that the point cache keeps what they are.
     fn read_hot(&self, tree: &Tree, keys: &[HotKey]) -> Result<()> {
-        let point = self.caches.point();
-        // Epochs, what was seen, view, sequence: in this order, see `docs/internals/concurrency.md`.
-        let hash = |hot: &HotKey| name_hash(Name { keyspace: hot.keyspace, key: &hot.key });
-        let hashes: Vec<u64> = keys.iter().map(hash).collect();
-        let epochs: Vec<_> = hashes.iter().map(|&hash| point.epoch(hash)).collect();
-        let known = self.visible();
-        let view = tree.view();
-        let reader = Reader { tree, sequence: self.visible(), known, is_at_snapshot: false };
-        let reads = keys.iter().zip(hashes).zip(epochs).map(|((hot, hash), epoch)| {
-            point.restore_frequency(hash, hot.times);
-            let key = LookupKey::new(&hot.key, reader.sequence);
-            PointRead::new(PointLookup::new(&view, key, reader), Some(epoch)).remembered()
+        let point = self.memory.caches().point();
+        let visible = || self.snapshots.visible();
+        let begun = begin_read(&self.reads.caches, tree, None, visible, |prepared| {
+            keys.iter().map(|hot| prepared.prepare(&hot.key)).collect::<Vec<_>>()
         });
-        point_read::read_many(reads, &self.blocks)?;
+        let reads = keys.iter().zip(&begun.keys).map(|(hot, &key)| {
+            point.restore_frequency(key.hash, hot.times);
+            PointRead::new(begun.lookup(key), key.epoch).remembered()
+        });
+        point_read::read_many(reads, &self.reads)?;
         Ok(())
     }
 }

@@ -2,7 +2,6 @@
 //! to close it when the last of them goes.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::engine::Engine;
 use crate::error::Result;
@@ -26,15 +25,15 @@ impl Handle {
     /// is in memtables stays in the log. Harmless when called twice.
     pub(crate) fn close(&self) -> Result<()> {
         let engine = &self.engine;
-        if engine.is_closed.swap(true, Ordering::AcqRel) {
+        if !engine.jobs.mark_closed() {
             return Ok(());
         }
         // Operations that hold the gate see that the store is closed and end.
-        let _gate = engine.gate.write();
+        let _gate = engine.jobs.shut_gate();
         let finished = match engine.queue.is_broken() {
             // A write panicked: what it left is for recovery to sort out.
             true => Ok(()),
-            false => engine.queue.exclusive(|| engine.finish_log()),
+            false => engine.queue.exclusive(|| engine.logs.finish_log(&engine.trees)),
         };
         engine.stop_background();
         if finished.is_ok()
@@ -58,7 +57,7 @@ impl Drop for Handle {
         if std::thread::panicking() {
             // Jobs may run on for a moment; the directory stays locked until
             // the last of them has let go of the engine.
-            self.engine.is_closed.store(true, Ordering::Release);
+            self.engine.jobs.mark_closed();
             return;
         }
         if let Err(error) = self.close() {

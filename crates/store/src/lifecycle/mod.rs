@@ -4,5 +4,9 @@
 //! Modules are declared bottom-up.
 
 pub(crate) mod recovery;
-pub(crate) mod upkeep;
+pub(crate) mod flush;
+pub(crate) mod compact_range;
+pub(crate) mod ingest;
+pub(crate) mod checkpoint;
+pub(crate) mod statistics;
 pub(crate) mod handle;

@@ -23,7 +23,6 @@
 //! Opening for reading only does 2 to 4 and keeps the replayed writes in
 //! memory; nothing on storage is touched.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -35,31 +34,32 @@ use tidekv_io::{
 
 use crate::batch::decode_record;
 use crate::compaction::cache_invalidation;
-use crate::compaction::idle::IdleCompaction;
 use crate::compaction::picker::LEVEL0_TRIGGER;
-use crate::engine::budget;
+use crate::engine::job_state::JobState;
+use crate::engine::log_set::LogSet;
+use crate::engine::memory_budget::{self, MemoryBudget};
 use crate::engine::queue::Queue;
-use crate::engine::{BackgroundErrors, Engine, EngineStats, Structure};
+use crate::engine::snapshots::Snapshots;
+use crate::engine::tree_set::{TreeSet, Trees};
+use crate::engine::{Engine, EngineStats};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::name_hash;
 use crate::format::files::{FileName, LOCK, log_numbers, log_path, manifest_name, table_path};
 use crate::format::key::Sequence;
 use crate::memtable::Memtable;
 use crate::options::Options;
-use crate::sst::block::BlockRef;
+use crate::read::read_context::ReadContext;
 use crate::sst::block_tier::BlockTier;
 use crate::sst::blocks::Blocks;
 use crate::sst::filter_repair::FilterRepair;
 use crate::sst::seeks::SeekWork;
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{ArcSwap, Condvar, Mutex, RwLock};
-use crate::version::levels::{ObsoleteTables, TableHandle, Version};
+use crate::sync::Mutex;
+use crate::sync::atomic::Ordering;
+use crate::version::levels::{TableHandle, Version};
 use crate::version::manifest::{self, Change, Edit, Manifest, State};
 use crate::version::tree::Tree;
-use crate::version::view::View;
 use crate::wal::names::Names;
 use crate::wal::{Ending, LogPosition, LogReader, begins_with_a_frame, damage_of_torn};
-use crate::warm::borrowed_budget::BorrowedBudget;
 use crate::warm::hot_list::HotList;
 use crate::write::{self, GROUP_BYTES_MAX};
 
@@ -179,31 +179,27 @@ fn refuse_leftovers(storage: &dyn Storage, directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The caches, and the way to blocks through them.
-fn build_caches(
+/// The caches, the way to blocks through them, and who is told of reads.
+fn build_reads(
     options: &Options,
     storage: &Arc<dyn Storage>,
     clock: &Arc<dyn Clock>,
+    seek_work: &Arc<SeekWork>,
     (cache_bytes, store): (u64, u64),
-) -> (Arc<Caches<BlockRef>>, Arc<Blocks>) {
+) -> ReadContext {
     let budget =
         usize::try_from(cache_bytes.min(options.research.cache_bytes_max)).unwrap_or(usize::MAX);
     let caches = Caches::new(name_hash, budget, CACHE_SHARDS, options.cache_policy.internal());
     caches.point().set_fingerprint_bits(options.research.fingerprint_bits);
     caches.set_level0_tables(LEVEL0_TRIGGER as u8);
     let caches = Arc::new(caches);
-    let seek_work = SeekWork::of_tables(options.table_bytes);
-    let filter_repair = FilterRepair::of_cache(budget);
-    let blocks = Blocks::new(Arc::clone(storage), Arc::clone(&caches), seek_work, filter_repair);
+    let blocks = Blocks::new(Arc::clone(storage), Arc::clone(&caches), Arc::clone(seek_work));
     let blocks = match &options.environment.tier {
         Some(tier) => blocks.with_tier(BlockTier::new(Arc::clone(tier), store)),
         None => blocks,
     };
-    let blocks = match options.cross_check {
-        true => blocks.cross_checked(Arc::clone(clock)),
-        false => blocks,
-    };
-    (caches, Arc::new(blocks))
+    let verify = options.cross_check.then(|| Arc::clone(clock));
+    ReadContext::new(caches, Arc::new(blocks), verify, FilterRepair::of_cache(budget))
 }
 
 fn build_engine(
@@ -220,59 +216,30 @@ fn build_engine(
             options.compaction_threads.unwrap_or(cores.min(COMPACTION_THREADS_MAX)).max(1);
         Arc::new(ThreadPool::new("tidekv", threads))
     });
-    let memory = options
-        .memory_bytes
-        .unwrap_or_else(budget::default_memory_bytes)
-        .max(budget::MEMORY_BYTES_MIN);
-    // As if memtables were full: replayed logs may fill them.
-    let shares = budget::shares(memory, options.memtable_bytes, memory, 0);
-    let (caches, blocks) =
-        build_caches(&options, &storage, &clock, (shares.cache_bytes, state.store));
+    let memory = memory_budget::initial(&options);
+    let seek_work = Arc::new(SeekWork::of_tables(options.table_bytes));
+    let sizes = (memory.1.cache_bytes, state.store);
+    let reads = build_reads(&options, &storage, &clock, &seek_work, sizes);
     let names = Arc::new(Names::new(Arc::clone(&storage), directory));
     let last_sequence = state.last_sequence;
-    let cache_bytes_max = options.research.cache_bytes_max;
-    let lent = Arc::new(BorrowedBudget::new(&caches));
+    let access = if options.direct_io { Access::Direct } else { Access::Buffered };
+    let manifest = Manifest::new(Arc::clone(&names), state);
     Ok(Engine {
         directory: directory.to_owned(),
-        structure: Mutex::new(Structure {
-            manifest: Manifest::new(Arc::clone(&names), state),
-            orphans: Vec::new(),
-        }),
-        options,
-        storage,
-        names,
         clock,
         executor,
-        caches,
-        blocks,
         lock: Mutex::new(None),
-        trees: ArcSwap::from_pointee(BTreeMap::new()),
-        queue: Queue::new(GROUP_BYTES_MAX),
-        logs: Mutex::new(None),
-        next_log: Mutex::default(),
-        last_sequence: AtomicU64::new(last_sequence),
-        visible: AtomicU64::new(last_sequence),
-        snapshots: Mutex::new(BTreeMap::new()),
-        trash: Arc::new(ObsoleteTables::default()),
-        memory_bytes: AtomicU64::new(memory),
-        cache_bytes_max: AtomicU64::new(cache_bytes_max),
-        shares: ArcSwap::from_pointee(shares),
-        balance: Mutex::new(()),
-        metadata_bytes: AtomicUsize::new(0),
-        compactions_running: AtomicUsize::new(0),
-        hot_list_names: AtomicUsize::new(0),
-        hot_list_bytes: AtomicUsize::new(0),
-        lent,
-        is_closed: AtomicBool::new(false),
-        gate: RwLock::new(()),
         instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
-        background_errors: Mutex::new(BackgroundErrors::default()),
-        level0_runs: AtomicUsize::new(0),
-        debt_bytes: AtomicU64::new(0),
-        flush_bytes_per_s: AtomicU64::new(0),
-        quiet: IdleCompaction::default(),
-        progress: (Mutex::new(0), Condvar::new()),
+        queue: Queue::new(GROUP_BYTES_MAX),
+        logs: LogSet::new(Arc::clone(&storage), directory.to_owned(), names),
+        trees: TreeSet::new(Arc::clone(&storage), directory.to_owned(), access, manifest),
+        memory: MemoryBudget::new(&options, memory, Arc::clone(&reads.caches)),
+        snapshots: Snapshots::new(last_sequence),
+        jobs: JobState::new(seek_work),
         stats: EngineStats::default(),
+        reads,
+        options,
+        storage,
     })
 }
 
@@ -288,7 +255,7 @@ impl Engine {
         self.pass_over_used_numbers()?;
         if is_new {
             // Before the first log: a directory with logs has a `CURRENT`.
-            self.structure.lock().manifest.commit(Edit::default())?;
+            self.trees.structure().manifest.commit(Edit::default())?;
         }
         self.open_trees()?;
         self.restore_filter_repairs();
@@ -296,16 +263,16 @@ impl Engine {
         let made = Mutex::new(Vec::new());
         // Else each opening of a full disk would fill it further.
         let (mut edit, tables, number) =
-            self.load_logs(&made).inspect_err(|_| self.remove_tables(&made.lock()))?;
-        let trees = self.all_trees();
-        let last = self.last_sequence.load(Ordering::Relaxed);
+            self.load_logs(&made).inspect_err(|_| self.trees.remove_tables(&made.lock()))?;
+        let trees = self.trees.all();
+        let last = self.snapshots.last_sequence();
         for tree in &trees {
             edit.push(Change::Flushed { keyspace: tree.id, sequence: last });
         }
         edit.push(Change::LastSequence(last));
         edit.push(Change::MinLog(number));
-        self.structure.lock().manifest.commit(edit)?;
-        self.visible.store(last, Ordering::Release);
+        self.trees.structure().manifest.commit(edit)?;
+        self.snapshots.publish(last);
         for tree in trees {
             let own: Vec<_> = tables
                 .iter()
@@ -323,10 +290,10 @@ impl Engine {
         let mut edit = Edit::default();
         let mut tables = Vec::new();
         self.replay(|tree| self.spill(tree, &mut edit, &mut tables, made))?;
-        for tree in self.all_trees() {
+        for tree in self.trees.all() {
             self.spill(&tree, &mut edit, &mut tables, made)?;
         }
-        let number = self.begin_first_log()?;
+        let number = self.logs.begin_first_log(&self.trees, &self.memory)?;
         Ok((edit, tables, number))
     }
 
@@ -335,14 +302,14 @@ impl Engine {
     fn pass_over_used_numbers(&self) -> Result<()> {
         let entries = self.storage.list(&self.directory)?;
         let used = entries.iter().filter_map(|entry| FileName::parse(&entry.name)?.number()).max();
-        self.structure.lock().manifest.pass_over_files(used.unwrap_or(0));
+        self.trees.structure().manifest.pass_over_files(used.unwrap_or(0));
         Ok(())
     }
 
     /// Makes the trees that the manifest knows, with their tables.
     fn open_trees(&self) -> Result<()> {
-        let state = self.structure.lock().manifest.state().clone();
-        let mut trees = BTreeMap::new();
+        let state = self.trees.structure().manifest.state().clone();
+        let mut trees = Trees::new();
         for (&id, keyspace) in &state.keyspaces {
             let mut levels: [Vec<_>; crate::format::LEVELS] = Default::default();
             for (level, tables) in keyspace.levels.iter().enumerate() {
@@ -358,22 +325,15 @@ impl Engine {
                 Tree::new(id, &keyspace.name, keyspace.options.clone(), view, keyspace.flushed);
             trees.insert(id, Arc::new(tree));
         }
-        self.trees.store(Arc::new(trees));
+        self.trees.publish(trees);
         Ok(())
-    }
-
-    /// A view of `version` and an empty memtable.
-    pub(crate) fn new_view(&self, version: Version, last_sequence: u64) -> View {
-        let target = self.shares.load().memtable_bytes as usize;
-        let memtable = Arc::new(Memtable::new(target, last_sequence));
-        View { memtable, immutables: Vec::new(), version: Arc::new(version) }
     }
 
     /// Replays the logs that still count into memtables; `full` is called with
     /// a tree whose memtable is full.
     fn replay(&self, mut full: impl FnMut(&Arc<Tree>) -> Result<()>) -> Result<()> {
         let (min_log, start) = {
-            let structure = self.structure.lock();
+            let structure = self.trees.structure();
             (structure.manifest.state().min_log, structure.manifest.state().log_start())
         };
         let mut numbers = log_numbers(&*self.storage, &self.directory, min_log)?;
@@ -460,7 +420,8 @@ impl Engine {
             *last = sequence;
             let operation = operation.ok_or_else(|| malformed("holds a malformed operation"))?;
             let tree = self
-                .tree(operation.keyspace)
+                .trees
+                .get(operation.keyspace)
                 .ok_or_else(|| malformed("writes to an unknown keyspace"))?;
             if sequence > tree.flushed() {
                 write::apply(
@@ -472,13 +433,13 @@ impl Engine {
                     log,
                 );
             }
-            self.last_sequence.fetch_max(sequence, Ordering::Relaxed);
-            if tree.view().memtable.is_full(self.shares.load().memtable_bytes) {
+            self.snapshots.found_in_log(sequence);
+            if tree.view().memtable.is_full(self.memory.memtable_bytes()) {
                 full(&tree)?;
             }
         }
         if self.options.read_only {
-            self.visible.store(self.last_sequence.load(Ordering::Relaxed), Ordering::Release);
+            self.snapshots.publish(self.snapshots.last_sequence());
         }
         Ok(())
     }
@@ -496,20 +457,20 @@ impl Engine {
         }
         let memtable = Arc::clone(&tree.view().memtable);
         for output in self.write_memtables(tree, &[memtable], &[], made)? {
-            cache_invalidation::redirect(self.caches.point(), &output.placed);
+            cache_invalidation::redirect(self.memory.caches().point(), &output.placed);
             edit.push(Change::AddTable { keyspace: tree.id, level: 0, table: output.meta.clone() });
             tables.push((tree.id, self.open_table(output.meta)?));
         }
         tree.reset_memtable(Memtable::new(
-            self.shares.load().memtable_bytes as usize,
-            self.last_sequence.load(Ordering::Relaxed),
+            self.memory.memtable_bytes() as usize,
+            self.snapshots.last_sequence(),
         ));
         Ok(())
     }
 
     fn remove_unknown_files(&self) -> Result<()> {
         let (tables, min_log, manifest) = {
-            let structure = self.structure.lock();
+            let structure = self.trees.structure();
             let state = structure.manifest.state();
             let tables: hashbrown::HashSet<u64> = state.table_ids().collect();
             (tables, state.min_log, structure.manifest.file_number())

@@ -72,7 +72,7 @@ impl Chunk {
         if start + len > self.bytes {
             return None;
         }
-        // SAFETY: start + len lies within the chunk.
+        // SAFETY: start + len is within the chunk.
         Some(unsafe { self.memory.add(start) })
     }
 }

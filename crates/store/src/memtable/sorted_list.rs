@@ -11,7 +11,7 @@
 //! Relies on: no two entries with the same user key and trailer (every write
 //! has its own sequence).
 //!
-//! # The list is the truth
+//! # The list is authoritative
 //!
 //! All entries are linked in order; an entry is in the list from the moment at which its
 //! predecessor's link points to it (`Release`), and links are followed with `Acquire`. A search
@@ -39,7 +39,6 @@
 //!    page is before the target, regardless of the prefixes there; only the walk along the list
 //!    gets longer. The same holds for a target after all keys of a page that does not share their
 //!    first bytes.
-//!    behind all keys of a page that does not share their first bytes.
 
 use std::cmp::Ordering as Order;
 use std::ptr::null_mut;
@@ -74,8 +73,8 @@ const HEADER_BYTES: usize = size_of::<Header>();
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Node(*mut Header);
 
-// SAFETY: an entry is only read, through atomics where it can change; whoever
-// holds one keeps the list alive.
+// SAFETY: an entry is only read, through atomics where it can change; its holder
+// keeps the list alive.
 unsafe impl Send for Node {}
 // SAFETY: as above.
 unsafe impl Sync for Node {}
@@ -113,7 +112,7 @@ impl Node {
     /// # Safety
     /// As [`Self::header`].
     pub(crate) unsafe fn key<'a>(self) -> &'a [u8] {
-        // SAFETY: the key stands behind the header, written before the entry was
+        // SAFETY: the key follows the header, written before the entry was
         // published, and never changes.
         unsafe {
             let len = self.header().key_len as usize;
@@ -124,7 +123,7 @@ impl Node {
     /// # Safety
     /// As [`Self::header`].
     pub(crate) unsafe fn value<'a>(self) -> &'a [u8] {
-        // SAFETY: the value stands behind the key. Its pointer comes from the
+        // SAFETY: the value follows the key. Its pointer comes from the
         // entry's: one made from the key may reach the key only.
         unsafe {
             let Header { key_len, value_len, .. } = self.header();
@@ -309,8 +308,8 @@ impl Page {
     /// Only the writer.
     unsafe fn end_at(&self, high: Node) {
         self.high.store(high.0, Ordering::Relaxed);
-        // SAFETY: the caller's promise; `high` is an entry. What stands between two
-        // keys begins as both do.
+        // SAFETY: the caller's promise; `high` is an entry. Keys between two
+        // keys share their common prefix.
         let is_guessed = !unsafe { self.shares(high.key()) };
         self.is_skip_guessed.store(is_guessed, Ordering::Relaxed);
     }
@@ -340,7 +339,7 @@ pub(crate) struct Splice {
     slot: usize,
 }
 
-// SAFETY: it points into a list that whoever uses it has at hand.
+// SAFETY: it points into a list that its user keeps alive.
 unsafe impl Send for Splice {}
 
 impl Default for Splice {

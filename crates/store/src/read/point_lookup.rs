@@ -14,8 +14,8 @@ use tidekv_cache::Name;
 use tidekv_cache::PointCacheLookup;
 
 use crate::format::key::{Kind, LookupKey, Sequence, Trailer};
+use crate::read::read_context::ReadContext;
 use crate::sst::block::Part;
-use crate::sst::blocks::Blocks;
 use crate::version::levels::TableHandle;
 use crate::version::tree::Tree;
 use crate::version::view::View;
@@ -106,11 +106,6 @@ pub(crate) struct PointLookup<'a> {
 }
 
 impl<'a> PointLookup<'a> {
-    pub(crate) fn new(view: &'a View, key: LookupKey<'a>, reader: Reader<'a>) -> Self {
-        let hash = Name { keyspace: reader.tree.id, key: key.user_key }.hash(key.hash);
-        Self { view, key, reader, hash }
-    }
-
     pub(crate) fn name(&self) -> Name<'a> {
         Name { keyspace: self.reader.tree.id, key: self.key.user_key }
     }
@@ -120,12 +115,12 @@ impl<'a> PointLookup<'a> {
     #[inline]
     pub(crate) fn lookup_in_memory<R>(
         &self,
-        blocks: &Blocks,
+        context: &ReadContext,
         see: &mut impl FnMut(Trailer, Payload<'_>) -> R,
     ) -> Known<'a, R> {
         match self.ask_memtables(see) {
             Some(seen) => Known::Written(seen),
-            None => self.ask_point_cache(blocks, see),
+            None => self.ask_point_cache(context, see),
         }
     }
 
@@ -148,10 +143,10 @@ impl<'a> PointLookup<'a> {
     #[inline]
     fn ask_point_cache<R>(
         &self,
-        blocks: &Blocks,
+        context: &ReadContext,
         see: &mut impl FnMut(Trailer, Payload<'_>) -> R,
     ) -> Known<'a, R> {
-        let point = blocks.caches().point();
+        let point = context.caches.point();
         if !point.holds_entries() {
             return Known::Nothing;
         }

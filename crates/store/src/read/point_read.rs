@@ -37,9 +37,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::LEVELS;
 use crate::format::key::{Kind, LookupKey, Sequence, Trailer, split_deadline};
 use crate::read::point_lookup::{Known, Payload, PointLookup};
+use crate::read::read_context::ReadContext;
 use crate::sst::block::{BlockHandle, BlockRef};
 use crate::sst::block_address::BlockAddress;
-use crate::sst::blocks::Blocks;
 use crate::sst::cold_lookups::LookupReads;
 use crate::sst::filter_repair::FalsePositive;
 use crate::sst::table::{Found, Step, TableProbe};
@@ -160,19 +160,19 @@ impl<'a> PointRead<'a> {
     /// is given the block.
     pub(crate) fn step(
         &mut self,
-        blocks: &Blocks,
+        context: &ReadContext,
         mut supplied: Option<BlockRef>,
     ) -> Result<ReadStep> {
         if let Some(block) = &supplied {
-            self.note_read(block, blocks);
+            self.note_read(block, context);
         }
         loop {
             match self.stage {
                 Stage::Memory => {
                     self.stage = Stage::Tables;
-                    match self.lookup.lookup_in_memory(blocks, &mut Resolved::new) {
+                    match self.lookup.lookup_in_memory(context, &mut Resolved::new) {
                         Known::Written(resolved) => return Ok(ReadStep::Done(Some(resolved))),
-                        Known::Cached(resolved) if blocks.is_cross_checked() => {
+                        Known::Cached(resolved) if context.verifies() => {
                             self.checked = Some(resolved);
                         }
                         Known::Cached(resolved) => return Ok(ReadStep::Done(Some(resolved))),
@@ -186,7 +186,7 @@ impl<'a> PointRead<'a> {
                     let pointer = entry.pointer;
                     let block = match supplied.take() {
                         Some(block) => block,
-                        None => match self.cached_block(&pointer, handle, blocks) {
+                        None => match self.cached_block(&pointer, handle, context) {
                             Ok(block) => block,
                             Err(address) => return Ok(ReadStep::Need(address)),
                         },
@@ -194,19 +194,19 @@ impl<'a> PointRead<'a> {
                     self.stage = Stage::Tables;
                     let found = handle.table().found_at(block, pointer, self.lookup.key.user_key);
                     let Some(found) = found.filter(|found| self.is_seen(found, handle)) else {
-                        blocks.caches().point().pointer_failed(self.lookup.hash);
+                        context.caches.point().pointer_failed(self.lookup.hash);
                         self.reads.table_lacks_it();
                         continue;
                     };
                     self.admission.by_pointer = true;
-                    let resolved = self.keep(found, handle, usize::from(entry.level), blocks);
-                    if !blocks.is_cross_checked() {
-                        self.note_reads(blocks);
+                    let resolved = self.keep(found, handle, usize::from(entry.level), context);
+                    if !context.verifies() {
+                        self.note_reads(context);
                         return Ok(ReadStep::Done(Some(resolved)));
                     }
                     self.checked = Some(resolved);
                 }
-                Stage::Tables => return self.ask_tables(blocks, supplied),
+                Stage::Tables => return self.ask_tables(context, supplied),
             }
         }
     }
@@ -230,11 +230,11 @@ impl<'a> PointRead<'a> {
         &self,
         pointer: &Pointer,
         handle: &TableHandle,
-        blocks: &Blocks,
+        context: &ReadContext,
     ) -> std::result::Result<BlockRef, BlockAddress> {
         let address =
             handle.table().data_address(BlockHandle { offset: pointer.offset, len: pointer.len });
-        blocks.cached(&address).ok_or(address)
+        context.blocks.cached(&address).ok_or(address)
     }
 
     /// Whether this is what the reader sees of the key, given that it is the newest
@@ -250,16 +250,16 @@ impl<'a> PointRead<'a> {
     }
 
     /// The lookup has its answer.
-    fn note_reads(&self, blocks: &Blocks) {
+    fn note_reads(&self, context: &ReadContext) {
         if self.is_asked_for {
-            blocks.cold_lookups().note(&self.reads);
+            context.stats.note(&self.reads);
         }
     }
 
     /// A block came from storage.
-    fn note_read(&mut self, block: &BlockRef, blocks: &Blocks) {
+    fn note_read(&mut self, block: &BlockRef, context: &ReadContext) {
         self.reads.add(block.kind());
-        let (admission, cache) = (&mut self.admission, blocks.caches().point());
+        let (admission, cache) = (&mut self.admission, context.caches.point());
         if !cache.is_used() {
             return;
         }
@@ -276,13 +276,13 @@ impl<'a> PointRead<'a> {
         found: Found,
         handle: &TableHandle,
         level: usize,
-        blocks: &Blocks,
+        context: &ReadContext,
     ) -> Resolved {
         let trailer = trailer_in(handle, found.trailer);
         self.reads.found_on(level);
         let admission = &self.admission;
         let is_value = matches!(trailer.kind(), Kind::Value | Kind::Expiring);
-        let point = blocks.caches().point();
+        let point = context.caches.point();
         if let (Some(epoch), true) = (admission.epoch, is_value) {
             let entry = KvEntry {
                 name: self.lookup.name(),
@@ -303,7 +303,7 @@ impl<'a> PointRead<'a> {
                 };
                 point.resolved(self.lookup.hash, epoch, &resolved);
             } else if admission.is_shown_unread {
-                blocks.caches().offer_memory_hit(self.lookup.hash, epoch, entry);
+                context.caches.offer_memory_hit(self.lookup.hash, epoch, entry);
             }
             self.admission.epoch = None;
         }
@@ -312,11 +312,15 @@ impl<'a> PointRead<'a> {
 
     // ---- Tables ----
 
-    fn ask_tables(&mut self, blocks: &Blocks, mut supplied: Option<BlockRef>) -> Result<ReadStep> {
+    fn ask_tables(
+        &mut self,
+        context: &ReadContext,
+        mut supplied: Option<BlockRef>,
+    ) -> Result<ReadStep> {
         loop {
             if self.probe.is_none() {
                 let Some((level, handle)) = self.next_table() else {
-                    return self.done(None, blocks);
+                    return self.done(None, context);
                 };
                 self.probe = Some((level, handle, handle.table().probe(self.key_for(handle))));
                 self.admission.last_read = None;
@@ -324,7 +328,7 @@ impl<'a> PointRead<'a> {
             }
             let Some((level, handle, probe)) = &mut self.probe else { continue };
             let (level, handle) = (*level, *handle);
-            let found = match probe.step(blocks, supplied.take())? {
+            let found = match probe.step(&context.blocks, supplied.take())? {
                 Step::Need(address) => return Ok(ReadStep::Need(address)),
                 Step::Found(found) => Some(found),
                 Step::Absent => {
@@ -340,28 +344,28 @@ impl<'a> PointRead<'a> {
             if let Some(found) = found
                 && trailer_in(handle, found.trailer).sequence() >= covered
             {
-                let resolved = self.keep(found, handle, level, blocks);
-                return self.done(Some(resolved), blocks);
+                let resolved = self.keep(found, handle, level, context);
+                return self.done(Some(resolved), context);
             }
             if covered > 0 {
                 // Whatever older tables say of the key is older still.
-                return self.done(Some(Resolved::deletion(covered)), blocks);
+                return self.done(Some(Resolved::deletion(covered)), context);
             }
         }
     }
 
     /// The tables' answer, which that of the point cache must not differ from.
-    fn done(&mut self, resolved: Option<Resolved>, blocks: &Blocks) -> Result<ReadStep> {
-        self.note_reads(blocks);
+    fn done(&mut self, resolved: Option<Resolved>, context: &ReadContext) -> Result<ReadStep> {
+        self.note_reads(context);
         for found in self.false_positives.drain(..) {
-            blocks.filter_repair().note(found);
+            context.repairs.note(found);
         }
         let Some(checked) = self.checked.take() else { return Ok(ReadStep::Done(resolved)) };
         let is_value = |r: &&Resolved| matches!(r.trailer.kind(), Kind::Value | Kind::Expiring);
         let of_cache = Some(&checked).filter(is_value).map(Resolved::value);
         let of_tables = resolved.as_ref().filter(is_value).map(Resolved::value);
         // A compaction takes away what has expired; the entry says so itself.
-        let same = of_cache == of_tables || (of_tables.is_none() && has_expired(&checked, blocks));
+        let same = of_cache == of_tables || (of_tables.is_none() && has_expired(&checked, context));
         match same {
             true => Ok(ReadStep::Done(Some(checked))),
             false => Err(Error::new(
@@ -416,10 +420,10 @@ impl<'a> PointRead<'a> {
 }
 
 /// Whether this is a value whose deadline has passed.
-fn has_expired(resolved: &Resolved, blocks: &Blocks) -> bool {
+fn has_expired(resolved: &Resolved, context: &ReadContext) -> bool {
     let deadline = split_deadline(resolved.payload.as_slice()).map(|(deadline, _)| deadline);
     resolved.trailer.kind() == Kind::Expiring
-        && deadline.is_none_or(|deadline| blocks.has_passed(deadline))
+        && deadline.is_none_or(|deadline| context.has_passed(deadline))
 }
 
 /// A version in a few words, without what it holds.
@@ -448,13 +452,13 @@ pub(crate) fn answer<R>(
     lookup: PointLookup<'_>,
     epoch: Option<Epoch>,
     lot: u64,
-    blocks: &Blocks,
+    context: &ReadContext,
     mut see: impl FnMut(Trailer, Payload<'_>) -> R,
 ) -> Result<Option<R>> {
     let mut stage = Stage::Memory;
-    if !blocks.is_cross_checked() {
+    if !context.verifies() {
         // The usual end, without the state of a longer way.
-        stage = match lookup.lookup_in_memory(blocks, &mut see) {
+        stage = match lookup.lookup_in_memory(context, &mut see) {
             Known::Written(seen) | Known::Cached(seen) => return Ok(Some(seen)),
             Known::EntryLocation(entry, handle) => Stage::Pointer(entry, handle),
             Known::Nothing => Stage::Tables,
@@ -463,8 +467,8 @@ pub(crate) fn answer<R>(
     let mut read = PointRead::at(stage, lookup, epoch).with_sample_id(lot);
     let mut supplied = None;
     loop {
-        match read.step(blocks, supplied.take())? {
-            ReadStep::Need(address) => supplied = read.supplied(blocks.read(&address))?,
+        match read.step(context, supplied.take())? {
+            ReadStep::Need(address) => supplied = read.supplied(context.blocks.read(&address))?,
             ReadStep::Done(resolved) => {
                 return Ok(resolved.map(|r| see(r.trailer, r.payload)));
             }
@@ -476,7 +480,7 @@ pub(crate) fn answer<R>(
 /// need next in one batch.
 pub(crate) fn read_many<'a>(
     reads: impl Iterator<Item = PointRead<'a>>,
-    blocks: &Blocks,
+    context: &ReadContext,
 ) -> Result<Vec<Option<Resolved>>> {
     let mut reads: Vec<(usize, PointRead<'_>)> = reads.enumerate().collect();
     let mut results: Vec<Option<Resolved>> = vec![None; reads.len()];
@@ -485,7 +489,7 @@ pub(crate) fn read_many<'a>(
         let mut waiting = Vec::new();
         let mut wanted = Vec::new();
         for ((index, mut read), block) in reads.into_iter().zip(supplied) {
-            match read.step(blocks, block)? {
+            match read.step(context, block)? {
                 ReadStep::Need(address) => {
                     wanted.push(address);
                     waiting.push((index, read));
@@ -496,8 +500,8 @@ pub(crate) fn read_many<'a>(
         }
         let read = match wanted.len() {
             0 => Vec::new(),
-            1 => vec![blocks.read(&wanted[0])],
-            _ => blocks.try_read_many(&wanted),
+            1 => vec![context.blocks.read(&wanted[0])],
+            _ => context.blocks.try_read_many(&wanted),
         };
         supplied = waiting
             .iter_mut()

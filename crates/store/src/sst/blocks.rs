@@ -25,6 +25,7 @@
 //! All methods may be called from any thread.
 
 mod flight;
+mod secondary;
 mod statistics;
 #[cfg(test)]
 mod tests;
@@ -35,19 +36,17 @@ use std::sync::Arc;
 use tidekv_cache::{
     BlockId, BlockKind, BlockTag, CachePolicy, Caches, FilterLookup, FilterWorth, InsertReason,
 };
-use tidekv_io::{Buffer, Clock, ReadRequest, Storage};
+use tidekv_io::{Buffer, ReadRequest, Storage};
 
 use self::flight::{Flights, Lead, Role};
+use self::secondary::{Secondary, TierUse};
 use self::statistics::{BlockStatistics, InFlight};
 use crate::error::{Error, Result};
 use crate::format::checksum::name_hash;
 use crate::sst::block::{Block, BlockHandle, BlockRef, Content, open_part, seed};
 use crate::sst::block_address::{BlockAddress, TableFile};
-use crate::sst::block_tier::{self, BlockName, BlockTier, PendingPut};
-use crate::sst::cold_lookups::ColdLookups;
-use crate::sst::filter_repair::FilterRepair;
+use crate::sst::block_tier::BlockTier;
 use crate::sst::seeks::SeekWork;
-use crate::sync::atomic::Ordering;
 
 /// The purpose of a block read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,14 +57,7 @@ pub(crate) enum Purpose {
     Any,
 }
 
-/// Whether the tier is searched for blocks, and stores them after they were read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TierUse {
-    Use,
-    Bypass,
-}
-
-/// A block that was just written and is likely to be accessed.
+/// A block that was just written and is likely to be asked for.
 #[derive(Debug)]
 pub(crate) struct HotBlock {
     pub(crate) kind: BlockKind,
@@ -80,65 +72,45 @@ pub(crate) struct HotBlock {
 pub(crate) struct Blocks {
     storage: Arc<dyn Storage>,
     caches: Arc<Caches<BlockRef>>,
-    tier: Option<BlockTier>,
-    /// Set if results of KV and KP are compared with the tables: the clock for deadlines.
-    cross_check: Option<Arc<dyn Clock>>,
+    tier: Secondary,
     flights: Flights,
     statistics: BlockStatistics,
-    seek_work: SeekWork,
-    cold_lookups: ColdLookups,
-    filter_repair: FilterRepair,
+    /// Is told what was read for seeks.
+    seek_work: Arc<SeekWork>,
 }
 
 impl Blocks {
     pub(crate) fn new(
         storage: Arc<dyn Storage>,
         caches: Arc<Caches<BlockRef>>,
-        seek_work: SeekWork,
-        filter_repair: FilterRepair,
+        seek_work: Arc<SeekWork>,
     ) -> Self {
         Self {
             storage,
             caches,
-            tier: None,
-            cross_check: None,
+            tier: Secondary::default(),
             flights: Flights::default(),
             statistics: BlockStatistics::default(),
             seek_work,
-            cold_lookups: ColdLookups::default(),
-            filter_repair,
         }
     }
 
     /// Blocks of `storage`, with `bytes` bytes of block cache and no other cache.
     pub(crate) fn standalone(storage: Arc<dyn Storage>, bytes: usize) -> Self {
         let caches = Caches::new(name_hash, bytes, 1, CachePolicy::BlockOnly);
-        // There are no compactions.
-        let seek_work = SeekWork::of_tables(u64::MAX);
-        Self::new(storage, Arc::new(caches), seek_work, FilterRepair::of_cache(bytes))
+        // Nobody merges.
+        let seek_work = Arc::new(SeekWork::of_tables(u64::MAX));
+        Self::new(storage, Arc::new(caches), seek_work)
     }
 
-    /// The same, with a secondary tier.
+    /// These, over a tier.
     pub(crate) fn with_tier(self, tier: BlockTier) -> Self {
-        Self { tier: Some(tier), ..self }
+        Self { tier: Secondary(Some(tier)), ..self }
     }
 
-    /// The same, with results of KV and KP compared with the tables.
-    pub(crate) fn cross_checked(self, clock: Arc<dyn Clock>) -> Self {
-        Self { cross_check: Some(clock), ..self }
-    }
-
+    #[cfg(test)]
     pub(crate) fn caches(&self) -> &Arc<Caches<BlockRef>> {
         &self.caches
-    }
-
-    pub(crate) fn is_cross_checked(&self) -> bool {
-        self.cross_check.is_some()
-    }
-
-    /// Whether a deadline has passed, for the cross-check.
-    pub(crate) fn has_passed(&self, deadline_ms: u64) -> bool {
-        self.cross_check.as_ref().is_some_and(|clock| clock.unix_ms() >= deadline_ms)
     }
 
     /// The block if it is in memory; counts a hit or a miss.
@@ -196,7 +168,7 @@ impl Blocks {
         };
         let landed = self.landed_or_noted(address);
         let reads = u32::from(landed.is_none());
-        let result = match landed.or_else(|| self.get_from_tier(address)) {
+        let result = match landed.or_else(|| self.tier.get(TierUse::Use, address)) {
             Some(block) => Ok(block),
             None => {
                 self.note_purpose(address, purpose);
@@ -268,7 +240,7 @@ impl Blocks {
                     if let Some(block) = self.landed_before(address) {
                         slots[i] = Some(Ok(block.clone()));
                         lead.publish(Ok(block));
-                    } else if let Some(block) = self.get_from_tier_if_used(tier_use, address) {
+                    } else if let Some(block) = self.tier.get(tier_use, address) {
                         from_tier += 1;
                         self.note_read(slice::from_ref(address));
                         slots[i] = Some(Ok(block.clone()));
@@ -323,92 +295,24 @@ impl Blocks {
         }
     }
 
-    /// The trigger of seek-triggered compaction.
-    pub(crate) fn seek_work(&self) -> &SeekWork {
-        &self.seek_work
-    }
-
-    /// Storage reads of single-key lookups.
-    pub(crate) fn cold_lookups(&self) -> &ColdLookups {
-        &self.cold_lookups
-    }
-
-    /// False positives of filters, and the queue of repairs.
-    pub(crate) fn filter_repair(&self) -> &FilterRepair {
-        &self.filter_repair
-    }
-
-    /// Evicts the blocks of tables that are `dead`.
+    /// Drops the blocks of tables that are `dead`.
     pub(crate) fn evict_tables(&self, dead: &dyn Fn(u64) -> bool) {
         self.caches.blocks().evict_tables(dead);
     }
 
-    /// Name and value of every counter, in a fixed order.
+    /// Reads of storage to repair filters, those that failed included, and their bytes.
+    pub(crate) fn repair_reads(&self) -> (u64, u64) {
+        (self.statistics.repair_reads.get(), self.statistics.repair_read_bytes.get())
+    }
+
+    /// Name and value of every counter of reads, in a fixed order.
     pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
-        let (own, cache) = (&self.statistics, self.caches.blocks().stats());
-        let repair = &self.filter_repair.counts;
-        let (point, (kv, kp)) = (self.caches.point().stats(), self.caches.point().charged_bytes());
-        let (kv_len, kp_len) = self.caches.point().len();
-        let split = self.caches.split();
-        let (saved, wanted) = (self.caches.saved_reads(), self.caches.wanted_reads());
-        let mut counters = vec![
-            ("io.reads", own.reads.get()),
-            ("io.read_bytes", own.read_bytes.get()),
-            ("io.gap_bytes", own.gap_bytes.get()),
-            ("io.read_failures", own.read_failures.get()),
-            ("io.read_ahead_blocks", own.read_ahead_blocks.get()),
-            ("io.in_flight_bytes", own.in_flight_bytes.load(Ordering::Relaxed)),
-            ("io.compaction_reads", own.compaction_reads.get()),
-            ("io.compaction_read_bytes", own.compaction_read_bytes.get()),
-            ("single_flight.waits", own.single_flight_waits.get()),
-            ("cache.data.hits", cache.data.hits),
-            ("cache.data.misses", cache.data.misses),
-            ("cache.data.inserts", cache.data.inserts),
-            ("cache.data.evictions", cache.data.evictions),
-            ("cache.index.hits", cache.index.hits),
-            ("cache.index.misses", cache.index.misses),
-            ("cache.index.inserts", cache.index.inserts),
-            ("cache.index.evictions", cache.index.evictions),
-            ("cache.filter.hits", cache.filter.hits),
-            ("cache.filter.misses", cache.filter.misses),
-            ("cache.filter.inserts", cache.filter.inserts),
-            ("cache.filter.evictions", cache.filter.evictions),
-            ("cache.filter.skips", cache.filter.skips),
-            ("filter.false_positives", repair.false_positives.get()),
-            ("filter.repairs", repair.repairs.get()),
-            ("filter.repair_reads", repair.reads.get()),
-            ("filter.repair_read_bytes", repair.read_bytes.get()),
-            ("filter.repair_failures", repair.failures.get()),
-            ("filter.repairs_impossible", repair.impossible.get()),
-            ("filter.repairs_dropped", repair.dropped.get()),
-            ("cache.block.compaction_prefills", cache.total().compaction_prefills),
-            ("cache.block.charged_bytes", self.caches.blocks().charged_bytes() as u64),
-            ("cache.block.bytes_max", split[2] as u64),
-            ("cache.block.saved_reads", saved[2] as u64),
-            ("cache.block.wanted_reads", wanted[2] as u64),
-            ("cache.kv.hits", point.kv_hits),
-            ("cache.kv.entries", kv_len as u64),
-            ("cache.kv.charged_bytes", kv as u64),
-            ("cache.kv.bytes_max", split[0] as u64),
-            ("cache.kv.saved_reads", saved[0] as u64),
-            ("cache.kv.wanted_reads", wanted[0] as u64),
-            ("cache.kp.hits", point.kp_hits),
-            ("cache.kp.errors", point.kp_errors),
-            ("cache.kp.moves", point.kp_moves),
-            ("cache.kp.entries", kp_len as u64),
-            ("cache.kp.charged_bytes", kp as u64),
-            ("cache.kp.bytes_max", split[1] as u64),
-            ("cache.kp.saved_reads", saved[1] as u64),
-            ("cache.kp.wanted_reads", wanted[1] as u64),
-            ("cache.point.misses", point.misses),
-            ("cache.point.stale_inserts", point.stale_inserts),
-            ("cache.measuring_bytes", self.caches.measuring_bytes() as u64),
-            ("cache.window_bytes", self.caches.window_bytes() as u64),
-            ("cache.bytes_max", self.caches.budget() as u64),
-        ];
-        counters.extend(block_tier::counters(self.tier.as_ref()));
-        counters.extend(self.cold_lookups.counters());
-        counters
+        self.statistics.counters()
+    }
+
+    /// Those of the tier.
+    pub(crate) fn tier_counters(&self) -> [(&'static str, u64); 4] {
+        self.tier.counters()
     }
 
     fn join(&self, address: &BlockAddress) -> Role<'_> {
@@ -469,12 +373,12 @@ impl Blocks {
         self.opened(address, tier_use, disk)
     }
 
-    /// Opens a block from a buffer that was read for it alone.
+    /// The block out of what was read for it alone.
     fn opened(&self, address: &BlockAddress, tier_use: TierUse, disk: Buffer) -> Result<BlockRef> {
-        // The block takes over the buffer.
-        let pending = self.prepare_put(address, tier_use, &disk);
+        // The block takes the memory of what was read.
+        let pending = self.tier.prepare_put(address, tier_use, &disk);
         let block = address.block_of(disk)?;
-        self.put(pending);
+        self.tier.put(pending);
         Ok(block)
     }
 
@@ -488,42 +392,9 @@ impl Blocks {
     ) -> Result<BlockRef> {
         let block = part_of(disk, run, address)?;
         if let Ok(envelope) = envelope_of(disk, run, address) {
-            self.put(self.prepare_put(address, tier_use, envelope));
+            self.tier.put(self.tier.prepare_put(address, tier_use, envelope));
         }
         Ok(block)
-    }
-
-    /// The tier and the block's name in it, if both exist.
-    fn tier_and_name(&self, address: &BlockAddress) -> Option<(&BlockTier, BlockName)> {
-        let (tier, file) = (self.tier.as_ref()?, &address.file);
-        Some((tier, tier.name(file.id, file.fingerprints?, address.handle.offset)))
-    }
-
-    /// The block, if the tier has it.
-    fn get_from_tier(&self, address: &BlockAddress) -> Option<BlockRef> {
-        let (tier, name) = self.tier_and_name(address)?;
-        tier.get(&name, |disk| address.decode_from_tier(disk))
-    }
-
-    fn get_from_tier_if_used(&self, tier_use: TierUse, address: &BlockAddress) -> Option<BlockRef> {
-        (tier_use == TierUse::Use).then(|| self.get_from_tier(address)).flatten()
-    }
-
-    /// Prepares the write of a block to the tier, for when its checks have passed.
-    fn prepare_put(
-        &self,
-        address: &BlockAddress,
-        tier_use: TierUse,
-        envelope: &[u8],
-    ) -> Option<PendingPut> {
-        let (tier, name) = self.tier_and_name(address).filter(|_| tier_use == TierUse::Use)?;
-        Some(tier.prepare_put(name, envelope))
-    }
-
-    fn put(&self, pending: Option<PendingPut>) {
-        if let (Some(tier), Some(pending)) = (&self.tier, pending) {
-            tier.put(pending);
-        }
     }
 
     /// Reads the blocks that this thread leads, in one batch.
@@ -612,8 +483,8 @@ impl Blocks {
         address.file.check(address.handle)?;
         let (offset, len) = (address.handle.offset, address.handle.len);
         let _in_flight = InFlight::new(&self.statistics, u64::from(len));
-        self.filter_repair.counts.reads.add(1);
-        self.filter_repair.counts.read_bytes.add(u64::from(len));
+        self.statistics.repair_reads.add(1);
+        self.statistics.repair_read_bytes.add(u64::from(len));
         let disk = address.file.file.read_at(offset, len as usize);
         address.block_of(disk.map_err(|e| self.failed(address, e))?)
     }

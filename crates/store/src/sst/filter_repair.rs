@@ -83,9 +83,6 @@ pub(crate) struct FilterRepairCounts {
     pub(crate) false_positives: Counter,
     /// Repaired buckets.
     pub(crate) repairs: Counter,
-    /// Reads of storage for repairs, including failed ones, and their bytes.
-    pub(crate) reads: Counter,
-    pub(crate) read_bytes: Counter,
     /// Repairs that are impossible, because the filter cannot distinguish the key from one of the
     /// table.
     pub(crate) impossible: Counter,

@@ -300,7 +300,7 @@ impl Checker<'_> {
         if let Some((_, meta)) = meta
             && meta.bytes != bytes
         {
-            let what = format!("it has {bytes} bytes, but the manifest says {}", meta.bytes);
+            let what = format!("it has {bytes} bytes, but the manifest records {}", meta.bytes);
             return Err(Error::corrupt(path, what));
         }
         let table = Table::open(file, id)?;
@@ -400,7 +400,7 @@ impl Checker<'_> {
             let what = "the manifest names it, but it is missing";
             self.damaged(&path, Error::corrupt(&path, what));
         }
-        // The last log first: a record in a log shows that the preceding log must be complete.
+        // The last log first: if it has records, the preceding log has its end when it is read.
         let mut read = Vec::new();
         for number in logs.into_iter().rev() {
             let path = log_path(self.directory, number);
@@ -490,7 +490,7 @@ impl Checker<'_> {
             Ok(Some(offset)) => {
                 let what = format!(
                     "the record at offset {} is not intact, but the one at offset {offset} is: \
-                     what stands there and behind it is lost",
+                     the data from there on is lost",
                     log.end
                 );
                 self.damaged(path, Error::corrupt(path, what));

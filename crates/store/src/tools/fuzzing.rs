@@ -4,7 +4,7 @@
 //! All functions are thin wrappers around the code that the store itself uses. Checksums reject
 //! most changes that a fuzzer makes, so the `fix_*` functions recompute the checksums of modified
 //! bytes, as far as the decoders can follow them.
-#![allow(missing_docs, reason = "for fuzzers; the names are those of what they open")]
+#![allow(missing_docs, reason = "for fuzzers; the names are those of the formats")]
 
 use std::num::NonZeroU8;
 use std::path::Path;
@@ -169,7 +169,7 @@ pub fn open_block(content: &[u8], compression: u8) -> Option<usize> {
     let mut sealed = Vec::new();
     Sealer::default().seal(content, compression_of(compression), 1, &mut sealed);
     let opened = block::open_part(&sealed, 1).expect("it was just sealed");
-    assert_eq!(&*opened, content, "an envelope gives back what went in");
+    assert_eq!(&*opened, content, "an envelope returns its input");
     entries_of(opened)
 }
 
@@ -275,7 +275,7 @@ pub fn read_manifest(manifest: &[u8], number: u64) -> Result<usize> {
     storage.write_file(format!("/{}", crate::format::files::manifest_name(number)), manifest);
     storage.write_file("/CURRENT", manifest::file::current_line(number).as_bytes());
     let found = manifest::file::read(&storage, Path::new("/"))?;
-    let (state, _) = found.expect("`CURRENT` is there");
+    let (state, _) = found.expect("`CURRENT` exists");
     let mut again = State::new(0);
     again.apply(&state.snapshot()).expect("a snapshot contradicts nothing");
     assert_eq!(again, state, "a snapshot makes the state that it was taken of");
@@ -287,7 +287,7 @@ pub fn decode_edit(record: &[u8]) -> Option<Vec<u8>> {
     let edit = Edit::decode(record).ok()?;
     let mut encoded = Vec::new();
     edit.encode(&mut encoded);
-    assert_eq!(Edit::decode(&encoded), Ok(edit), "an edit comes back");
+    assert_eq!(Edit::decode(&encoded), Ok(edit), "an edit round-trips");
     Some(encoded)
 }
 
@@ -303,7 +303,7 @@ pub fn fix_hot_list_checksum(bytes: &mut [u8]) {
 pub fn decode_hot_list(bytes: &[u8]) -> Option<[Vec<u8>; 2]> {
     let mut list = HotList::decode(bytes)?;
     let encoded = list.encode();
-    assert_eq!(HotList::decode(&encoded).as_ref(), Some(&list), "a list comes back");
+    assert_eq!(HotList::decode(&encoded).as_ref(), Some(&list), "a list round-trips");
     list.pointers.clear();
     list.keys.iter_mut().for_each(|key| key.value = None);
     Some([encoded, list.encode()])
@@ -320,7 +320,7 @@ pub fn fix_repair_list_checksum(bytes: &mut [u8]) {
 pub fn decode_repair_list(bytes: &[u8]) -> Option<Vec<u8>> {
     let list = RepairList::decode(bytes)?;
     let encoded = list.encode();
-    assert_eq!(RepairList::decode(&encoded), Some(list), "a list comes back");
+    assert_eq!(RepairList::decode(&encoded), Some(list), "a list round-trips");
     Some(encoded)
 }
 

@@ -126,7 +126,7 @@ mod tests {
         let mut hottest = Hottest::new(20);
         assert_eq!(hottest.offer(1.0, 10, || "a"), (true, vec![]));
         assert_eq!(hottest.offer(2.0, 10, || "b"), (true, vec![]));
-        assert_eq!(hottest.offer(0.5, 10, || unreachable!("it does not come in")), (false, vec![]));
+        assert_eq!(hottest.offer(0.5, 10, || unreachable!("it is not selected")), (false, vec![]));
         assert_eq!(hottest.offer(3.0, 20, || "c"), (true, vec!["a", "b"]));
     }
 }

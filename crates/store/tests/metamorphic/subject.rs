@@ -417,7 +417,7 @@ impl Subject {
         let expected = match expected {
             Expectation::Absence => None,
             Expectation::Presence => keyspace.get(key(k)).unwrap(),
-            Expectation::Wrong => Some("nobody writes this".into()),
+            Expectation::Wrong => Some("never written".into()),
         };
         let new = new.map(Payload::bytes);
         let set = keyspace.compare_and_set(key(k), expected.as_deref(), new.as_deref()).unwrap();

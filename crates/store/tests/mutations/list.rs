@@ -137,7 +137,7 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     mutation(
         "the directory is not synced after a recycled log was renamed",
-        "crates/store/src/jobs/logs.rs",
+        "crates/store/src/engine/log_set.rs",
         "        self.names.sync()?;\n",
         "",
         "synced_write_in_a_recycled_log_survives_a_power_loss",
@@ -152,7 +152,7 @@ pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "the manifest names a table before its name is synced",
         "crates/store/src/jobs/flusher.rs",
-        "        self.names.sync()?;\n",
+        "        self.logs.names().sync()?;\n",
         "",
         "flushed_table_survives_a_power_loss",
     ),
@@ -222,8 +222,8 @@ pub const MUTATIONS: &[Mutation] = &[
     },
     mutation(
         "an ingest leaves a torn place in the preceding log",
-        "crates/store/src/lifecycle/upkeep.rs",
-        "            if !logs.current.is_open() {\n                self.switch_log(logs)?;\n            }\n",
+        "crates/store/src/lifecycle/ingest.rs",
+        "            if !logs.current.is_open() {\n                self.logs.switch_log(logs, &self.trees, &self.memory)?;\n            }\n",
         "",
         "failed_write_does_not_reappear_over_an_ingest",
     ),
@@ -253,9 +253,9 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     mutation(
         "a log whose preparation failed is not created later",
-        "crates/store/src/jobs/logs.rs",
-        "        self.make_ready(&mut next)?;\n",
-        "        if next.number.is_none() {\n            self.make_ready(&mut next)?;\n        }\n",
+        "crates/store/src/engine/log_set.rs",
+        "        self.make_ready(&mut next, trees, memory)?;\n",
+        "        if next.number.is_none() {\n            self.make_ready(&mut next, trees, memory)?;\n        }\n",
         "unprepared_log_is_created_when_needed",
     ),
     Mutation {
@@ -343,7 +343,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "                let bytes = batches[0].encoded().expect(\"checked before\");\n\
          let half = batches[0].len().div_ceil(2);\n\
          for (operation, at) in Operations::new(bytes).flatten().zip(first..).take(half) {\n\
-         let tree = self.tree(operation.keyspace).expect(\"checked before\");\n\
+         let tree = self.trees.get(operation.keyspace).expect(\"checked before\");\n\
          apply(&tree, operation.kind, operation.key, operation.payload, at, 0);\n\
          }\n\
          self.append(logs, first, batches, sync).inspect_err(|_| {\n",
@@ -367,8 +367,8 @@ pub const MUTATIONS: &[Mutation] = &[
         target: "trouble",
         ..mutation(
             "a checkpoint trusts the sync of a directory after a failed one",
-            "crates/store/src/lifecycle/upkeep.rs",
-            "|parent| self.names.sync_in(parent)",
+            "crates/store/src/lifecycle/checkpoint.rs",
+            "|parent| self.logs.names().sync_in(parent)",
             "|parent| Ok(self.storage.sync_dir(parent)?)",
             "checkpoint_is_not_confirmed_by_a_sync_after_a_failed_one",
         )
@@ -397,7 +397,7 @@ pub const MUTATIONS: &[Mutation] = &[
         target: "lib",
         ..mutation(
             "tables merged within level 0 are taken to have gone down",
-            "crates/store/src/lifecycle/upkeep.rs",
+            "crates/store/src/lifecycle/compact_range.rs",
             "                0 => overlapping(&table) && Some(table.newest_sequence()) <= newest,",
             "                0 if newest.is_none() => false,",
             "api::db::tests::quiet::a_range_is_compacted_also_while_level_0_is_merged_with_itself",
@@ -465,12 +465,13 @@ pub const MUTATIONS: &[Mutation] = &[
         "None => {\n\
          let mut seen = None;\n\
          let outcome = self.queue.submit(request, weight, |group| {\n\
-         let before = self.visible();\n\
+         let before = self.snapshots.visible();\n\
          let outcomes = self.lead(&group);\n\
-         seen = Some(self.visible.swap(before, Ordering::AcqRel));\n\
+         seen = Some(self.snapshots.visible());\n\
+         self.snapshots.publish(before);\n\
          outcomes\n\
          });\n\
-         seen.map(|seen| self.visible.fetch_max(seen, Ordering::AcqRel));\n\
+         seen.map(|seen| self.snapshots.publish(self.snapshots.visible().max(seen)));\n\
          outcome\n\
          }\n",
         "api::db::tests::models::a_write_is_visible_before_it_is_acknowledged",
@@ -479,7 +480,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "readers see a group before it is in the memtables",
         "crates/store/src/write.rs",
         "            self.insert(first, batches, log);\n",
-        "            self.visible.store(last, Ordering::Release);\n\
+        "            self.snapshots.publish(last);\n\
          self.insert(first, batches, log);\n",
         "api::db::tests::models::batches_are_whole_and_reads_never_go_back",
     ),
@@ -504,7 +505,7 @@ pub const MUTATIONS: &[Mutation] = &[
              let mut shard = self.shard(hash).lock();\n\
              std::mem::swap(&mut shard.blocks, &mut blocks);\n\
              drop(shard.insert(hash, id, tag, value, charge, arrival));\n",
-            "block::tests::models::changes_of_the_capacity_leave_all_shards_with_the_last_one",
+            "block::tests::models::concurrent_capacity_changes_leave_all_shards_with_the_last_one",
         )
     },
     race(
@@ -528,11 +529,11 @@ pub const MUTATIONS: &[Mutation] = &[
         package: "tidekv-resp",
         target: "rounds",
         ..race(
-            "a round is answered before it is on stable storage",
+            "a group commit is answered before it is on stable storage",
             "crates/resp/src/dispatch/batch.rs",
             "self.transaction.commit(Durability::Sync)",
             "self.transaction.commit(Durability::Buffered)",
-            "what_was_answered_survives_a_power_cut",
+            "acknowledged_writes_survive_a_power_cut",
         )
     },
     stale(
@@ -552,7 +553,7 @@ pub const MUTATIONS: &[Mutation] = &[
     stale(
         "a flush does not redirect pointers",
         "crates/store/src/jobs/flusher.rs",
-        "            cache_invalidation::redirect(self.caches.point(), &output.placed);\n",
+        "            cache_invalidation::redirect(self.memory.caches().point(), &output.placed);\n",
         "",
         "flush_updates_the_caches",
     ),
@@ -579,7 +580,7 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     stale(
         "an ingest does not invalidate the caches",
-        "crates/store/src/lifecycle/upkeep.rs",
+        "crates/store/src/lifecycle/ingest.rs",
         "        self.forget_span(tree, &version, &span);\n",
         "",
         "ingest_replaces_cached_entries",
@@ -593,9 +594,9 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     stale(
         "a result from during an ingest is cached",
-        "crates/store/src/lifecycle/upkeep.rs",
-        "let change = self.caches.point().begin_change();",
-        "let change = self.caches.point().advance_epoch();",
+        "crates/store/src/lifecycle/ingest.rs",
+        "let change = self.memory.caches().point().begin_change();",
+        "let change = self.memory.caches().point().advance_epoch();",
         "result_from_during_an_ingest_is_not_cached",
     ),
     stale(
@@ -624,9 +625,9 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     stale(
         "a snapshot's result is cached for all readers",
-        "crates/store/src/api/keyspace.rs",
-        "        at.is_none().then(|| self",
-        "        Some(at).map(|_| self",
+        "crates/store/src/read/begin_read.rs",
+        "is_newest: at.is_none()",
+        "is_newest: true || at.is_none()",
         "results_of_a_snapshot_are_not_cached",
     ),
     stale(
@@ -640,7 +641,7 @@ pub const MUTATIONS: &[Mutation] = &[
     stale(
         "pointers are lost to compactions",
         "crates/store/src/jobs/compactor.rs",
-        "        cache_invalidation::relocate(self.caches.point(), placed, parts.compaction.output_level);\n",
+        "        cache_invalidation::relocate(point, placed, parts.compaction.output_level);\n",
         "",
         "pointers_follow_their_entries_through_compactions",
     ),
@@ -658,7 +659,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/cache/src/point/shard.rs",
             "is_some_and(|entry| entry.pointer == from)",
             "is_some()",
-            "point::cache::tests::a_sync_brings_the_new_value_and_a_deletion_takes_all",
+            "point::cache::tests::update_replaces_value_and_deletion_removes_entries",
         )
     },
     Mutation {
@@ -668,7 +669,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/cache/src/point/cache.rs",
             "        self.advance_epochs(1 << UNDER_WAY_BITS);\n",
             "",
-            "point::cache::tests::models::nothing_stale_comes_in_beside_flushes",
+            "point::cache::tests::models::no_stale_insert_during_flushes",
         )
     },
     Mutation {
@@ -678,20 +679,20 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/cache/src/point/cache.rs",
             "self.0 == now && now & ((1 << UNDER_WAY_BITS) - 1) == 0",
             "self.0 == now",
-            "point::cache::tests::models::nothing_stale_comes_in_beside_ingests",
+            "point::cache::tests::models::no_stale_insert_during_ingests",
         )
     },
     race(
         "a compaction relocates pointers although another job may have installed tables",
         "crates/store/src/jobs/compactor.rs",
-        "        cache_invalidation::relocate(self.caches.point(), placed, parts.compaction.output_level);\n        \
+        "        cache_invalidation::relocate(point, placed, parts.compaction.output_level);\n        \
          parts.tree.install_tables(&removed, added);\n        \
          drop(structure);\n        \
          self.after_install();\n",
         "        parts.tree.install_tables(&removed, added);\n        \
          drop(structure);\n        \
          self.after_install();\n        \
-         cache_invalidation::relocate(self.caches.point(), placed, parts.compaction.output_level);\n",
+         cache_invalidation::relocate(point, placed, parts.compaction.output_level);\n",
         "api::db::tests::models::no_pointer_comes_back_after_an_ingest",
     ),
     stale(
@@ -725,7 +726,7 @@ pub const MUTATIONS: &[Mutation] = &[
     warm(
         "restored pointers ignore the log",
         "crates/store/src/lifecycle/recovery.rs",
-        "            cache_invalidation::redirect(self.caches.point(), &output.placed);\n",
+        "            cache_invalidation::redirect(self.memory.caches().point(), &output.placed);\n",
         "",
         "restored_pointers_reflect_the_log",
     ),
@@ -759,7 +760,7 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     ingested(
         "an ingest never stalls",
-        "crates/store/src/lifecycle/upkeep.rs",
+        "crates/store/src/lifecycle/ingest.rs",
         "        self.queue.exclusive(|| self.wait_for_merges())?;\n",
         "",
         "ingest_stalls_where_a_write_would",
@@ -767,7 +768,7 @@ pub const MUTATIONS: &[Mutation] = &[
     ingested(
         "an ingest ignores compactions pending since the last write",
         "crates/store/src/write.rs",
-        "        self.with_logs(|logs| logs.has_room_until = 0);\n        \
+        "        self.logs.with(|logs| logs.has_room_until = 0);\n        \
              self.make_room(0)",
         "        self.make_room(0)",
         "ingest_stalls_where_a_write_would",
@@ -814,10 +815,10 @@ pub const MUTATIONS: &[Mutation] = &[
              let made = Mutex::new(Vec::new());\n        \
              // Else each opening of a full disk would fill it further.\n        \
              let (mut edit, tables, number) =\n            \
-             self.load_logs(&made).inspect_err(|_| self.remove_tables(&made.lock()))?;\n",
+             self.load_logs(&made).inspect_err(|_| self.trees.remove_tables(&made.lock()))?;\n",
         "        let made = Mutex::new(Vec::new());\n        \
              let (mut edit, tables, number) =\n            \
-             self.load_logs(&made).inspect_err(|_| self.remove_tables(&made.lock()))?;\n        \
+             self.load_logs(&made).inspect_err(|_| self.trees.remove_tables(&made.lock()))?;\n        \
              let hot_list = self.take_hot_list();\n",
         "restored_values_reflect_the_log",
     ),
@@ -833,7 +834,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/store/src/jobs/listing.rs",
         "or_default().flushed = keyspace.flushed;",
         "or_default().flushed =\n                \
-             keyspace.flushed.max(self.tree(id).map_or(0, |tree| tree.flushed()));",
+             keyspace.flushed.max(self.trees.get(id).map_or(0, |tree| tree.flushed()));",
         "values_that_reached_no_table_are_not_listed",
     ),
     Mutation {
@@ -907,7 +908,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/cache/src/block/mod.rs",
             "2 * self.sum(|shard| usize::from(shard.has_room_for_one())) > self.shards.len()",
             "self.charged_bytes() + (64 << 10) < self.capacity()",
-            "block::tests::a_cache_is_full_though_every_shard_has_some_bytes_left",
+            "block::tests::cache_is_full_although_every_shard_has_some_free_bytes",
         )
     },
     warm(
@@ -927,7 +928,7 @@ pub const MUTATIONS: &[Mutation] = &[
     warm(
         "warm start takes the lock that closing holds",
         "crates/store/src/jobs/warm_start.rs",
-        "            if engine.is_closed.load(Ordering::Acquire) {\n                \
+        "            if engine.jobs.is_closed() {\n                \
              return;\n            \
              }\n",
         "            let Ok(_gate) = engine.enter() else { return };\n",
@@ -938,35 +939,35 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/cache/src/point/shard.rs",
         "let is_for_kv = self.kv.can_hold(&resolved.entry);",
         "let is_for_kv = true;",
-        "point::shard::tests::longer_values_want_as_many_more_bytes",
+        "point::shard::tests::ghost_hits_account_for_longer_values",
     ),
     cached(
         "KV wants as many bytes for long values as for short ones",
         "crates/cache/src/point/shard.rs",
         "        self.made_for = due;\n        Some(self.ghost())",
         "        (due > self.made_for).then(|| self.ghost()).and(None)",
-        "point::shard::tests::longer_values_want_as_many_more_bytes",
+        "point::shard::tests::ghost_hits_account_for_longer_values",
     ),
     cached(
         "KP wants bytes that it does not fill",
         "crates/cache/src/point/shard.rs",
         "                && !self.kp.can_grow()",
         "                && kp_ghost.charged_bytes() > 0",
-        "point::shard::tests::pointers_want_no_more_than_they_fill",
+        "point::shard::tests::kp_earns_ghost_hits_only_when_full",
     ),
     cached(
         "blocks of all extents are alike",
         "crates/cache/src/block/shard.rs",
         "InsertReason::Alone if is_equal => is_behind,",
         "InsertReason::Alone if is_equal => false,",
-        "block::tests::of_blocks_that_are_asked_for_alike_those_of_some_extents_stay",
+        "block::tests::equally_hot_blocks_stay_by_whole_extents",
     ),
     cached(
         "blocks read together are admitted like single ones",
         "crates/cache/src/block/shard.rs",
         "if blocks > 1 { Self::Together } else { Self::Alone }",
         "if blocks > 1 { Self::Alone } else { Self::Alone }",
-        "block::tests::a_read_of_several_blocks_brings_them_together",
+        "block::tests::multi_block_read_has_its_own_insert_reason",
     ),
     Mutation {
         name: "the store does not report that it read several blocks at once",
@@ -1025,7 +1026,7 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "seek-triggered merges begin concurrently with others",
         file: "crates/store/src/jobs/compactor.rs",
-        find: "if self.compactions_running.load(Ordering::Acquire) > 0 || trees.iter().any(is_needed) {",
+        find: "if self.jobs.compactions_running() > 0 || trees.iter().any(is_needed) {",
         replace: "if trees.iter().any(is_needed) {",
         package: "tidekv",
         target: "lib",
@@ -1043,8 +1044,8 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         name: "a seek is charged for a cached block",
         file: "crates/store/src/sst/blocks.rs",
-        find: "        let result = match landed.or_else(|| self.get_from_tier(address)) {",
-        replace: "        if landed.is_some() {\n            self.note_purpose(address, purpose);\n        }\n        let result = match landed.or_else(|| self.get_from_tier(address)) {",
+        find: "        let result = match landed.or_else(|| self.tier.get(TierUse::Use, address)) {",
+        replace: "        if landed.is_some() {\n            self.note_purpose(address, purpose);\n        }\n        let result = match landed.or_else(|| self.tier.get(TierUse::Use, address)) {",
         package: "tidekv",
         target: "lib",
         test: "sst::blocks::tests::only_the_seek_that_reads_a_block_is_charged",
@@ -1081,49 +1082,49 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/cache/src/point/kp.rs",
         "CHUNK_BUCKETS * BUCKET_BYTES + LIST_SLACK * size_of::<usize>();",
         "CHUNK_BUCKETS * BUCKET_BYTES;",
-        "point::kp::tests::few_bytes_hold_pointers_too",
+        "point::kp::tests::small_capacity_holds_pointers",
     ),
     cached(
         "blocks read together leave holes",
         "crates/cache/src/block/shard.rs",
         "InsertReason::Together if is_behind => rate < rival_rate * BEHIND_TOGETHER,",
         "InsertReason::Together if is_equal => is_behind,",
-        "block::tests::blocks_that_come_together_make_no_holes",
+        "block::tests::blocks_read_together_do_not_fragment_cached_ranges",
     ),
     cached(
         "pointers without savings are kept",
         "crates/cache/src/point/shard.rs",
         "let spares = reads > data_reads ||",
         "let spares = reads >= data_reads ||",
-        "point::shard::tests::a_pointer_is_kept_where_it_would_have_spared_a_read",
+        "point::shard::tests::pointer_is_cached_only_if_it_saves_a_read",
     ),
     cached(
         "a search misses the high value of a few pointers",
         "crates/cache/src/partition/controller.rs",
         "if !takes_first =>",
         "=>",
-        "partition::controller::tests::a_search_sees_that_a_few_pointers_are_worth_much",
+        "partition::controller::tests::search_detects_that_a_few_pointers_are_valuable",
     ),
     cached(
         "a search uses the demand of all pointers",
         "crates/cache/src/partition/controller.rs",
         "c == Component::Kp && split[c as usize] < self.window_bytes;",
         "c == Component::Kp;",
-        "partition::controller::tests::a_search_goes_by_the_average_once_there_are_pointers_enough",
+        "partition::controller::tests::search_uses_the_window_average_once_kp_has_a_window",
     ),
     cached(
         "pointers get their bytes by the page",
         "crates/cache/src/point/kp.rs",
         "const CHUNK_BUCKETS: usize = 8;",
         "const CHUNK_BUCKETS: usize = 32;",
-        "point::kp::tests::few_bytes_hold_pointers_too",
+        "point::kp::tests::small_capacity_holds_pointers",
     ),
     cached(
         "the near part of every ghost has the same size",
         "crates/cache/src/partition/ghost.rs",
         "self.ways.div_ceil(self.near_part)",
         "self.ways.div_ceil(NEAR_PART)",
-        "partition::ghost::tests::another_part_may_be_near",
+        "partition::ghost::tests::near_part_is_configurable",
     ),
     stale(
         "a version kept for a snapshot counts as the newest",
@@ -1137,7 +1138,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/cache/src/point/kv.rs",
         "self.charged_bytes() + self.chunk_bytes + table <= self.capacity",
         "self.charged_bytes() + table <= self.capacity",
-        "point::shard::tests::what_is_in_memory_anyway_comes_in_where_nothing_leaves_for_it",
+        "point::shard::tests::memory_hit_is_cached_while_there_is_room",
     ),
     stale(
         "entries of cached blocks have no value",
@@ -1158,7 +1159,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/cache/src/partition/controller.rs",
         "            Self::Follow { .. } => apart * apart,",
         "            Self::Follow { .. } => apart,",
-        "partition::controller::tests::who_follows_goes_far_only_where_credits_are_far_apart",
+        "partition::controller::tests::following_takes_large_steps_only_for_large_credit_differences",
     ),
     cached(
         "an admission without eviction counts as a price of zero",
@@ -1166,14 +1167,14 @@ pub const MUTATIONS: &[Mutation] = &[
         "            let Some(price) = victims.last().map(|&last| live[last].worth) else {\n                \
          break (chunks, live, victims);\n            };\n",
         "            let price = victims.last().map_or(0.0, |&last| live[last].worth);\n",
-        "point::kv::tests::what_is_good_stays_though_it_came_together",
+        "point::kv::tests::valuable_entries_inserted_together_stay",
     ),
     cached(
         "every chunk of values loses a quarter in its turn",
         "crates/cache/src/point/kv.rs",
         "price <= self.price_average * PRICE_RATIO_MAX",
         "price <= f32::MAX",
-        "point::kv::tests::what_is_good_stays_though_it_came_together",
+        "point::kv::tests::valuable_entries_inserted_together_stay",
     ),
     cached(
         "a value is overwritten under its old number",
@@ -1181,56 +1182,56 @@ pub const MUTATIONS: &[Mutation] = &[
         "            write_value(chunk, at, entry);\n        }\n        fits\n",
         "            write_value(chunk, at, &KvEntry { stamp: 0, ..*entry });\n        \
          }\n        fits\n",
-        "point::kv::tests::a_value_as_long_as_the_old_one_takes_its_place",
+        "point::kv::tests::equally_long_value_is_overwritten_in_place",
     ),
     cached(
         "lookups without savings keep a filter",
         "crates/cache/src/block/shard.rs",
         "look(&self.blocks.peek(hash, &id)?.value)",
         "look(&self.blocks.get(hash, &id)?.value)",
-        "block::tests::looks_that_save_nothing_do_not_keep_a_filter",
+        "block::tests::lookups_that_save_no_read_do_not_keep_a_filter_cached",
     ),
     cached(
         "counters end where they are exact",
         "crates/cache/src/partition/sketch.rs",
         "[usize::from(least)].saturating_add(times);",
         "[usize::from(least)].saturating_add(times).min(W::EXACT.into());",
-        "partition::sketch::tests::wide_counters_are_right_to_within_an_eighth",
+        "partition::sketch::tests::wide_counters_are_accurate_to_an_eighth",
     ),
     cached(
         "a recently halved line has counted for as long as others",
         "crates/cache/src/partition/sketch.rs",
         "            _ => f32::from(count) / self.span(hash),",
         "            _ => f32::from(count),",
-        "partition::sketch::tests::rates_of_all_lines_are_of_the_same_time",
+        "partition::sketch::tests::rates_of_all_lines_cover_the_same_time",
     ),
     cached(
         "entries of cached blocks are only admitted into free space",
         "crates/cache/src/point/shard.rs",
         "if self.kv_price > 0.0 && worth >= self.kv_price {",
         "if false {",
-        "point::shard::tests::what_is_in_memory_comes_in_where_it_is_asked_for_more_than_what_leaves",
+        "point::shard::tests::memory_hit_is_cached_if_hotter_than_the_victim",
     ),
     cached(
         "entries of cached blocks are admitted regardless of their value",
         "crates/cache/src/point/shard.rs",
         "if self.kv_price > 0.0 && worth >= self.kv_price {",
         "if self.kv_price > 0.0 {",
-        "point::shard::tests::what_is_in_memory_comes_in_where_it_is_asked_for_more_than_what_leaves",
+        "point::shard::tests::memory_hit_is_cached_if_hotter_than_the_victim",
     ),
     cached(
         "a read is wanted of which only one block was known",
         "crates/cache/src/block/mod.rs",
         "hit.min(others)",
         "if hit.window > 0.0 { hit } else { others }",
-        "block::tests::a_read_is_wanted_once_and_only_if_all_its_blocks_were_known",
+        "block::tests::read_counts_as_ghost_hit_once_and_only_if_all_its_blocks_are_recorded",
     ),
     cached(
         "a read is wanted once for each of its blocks",
         "crates/cache/src/block/mod.rs",
         "saved = Some((shard, hit.min(others)));",
         "saved = Some((shard, { let mut all = others; all += hit; all }));",
-        "block::tests::a_read_is_wanted_once_and_only_if_all_its_blocks_were_known",
+        "block::tests::read_counts_as_ghost_hit_once_and_only_if_all_its_blocks_are_recorded",
     ),
     cached(
         "a prefilled block is admitted without its accesses",
@@ -1239,182 +1240,182 @@ pub const MUTATIONS: &[Mutation] = &[
              sketch.raise(spread(hash as u32), times);\n",
         "        if let Some(sketch) = shard.admission.sketch() {\n            \
              sketch.raise(spread(hash as u32), times.min(1));\n",
-        "block::tests::an_heir_comes_in_by_what_its_content_was_asked_for",
+        "block::tests::prefilled_block_is_admitted_by_the_frequency_of_its_content",
     ),
     cached(
         "all candidates are compared with the same block",
         "crates/cache/src/block/shard.rs",
         "        self.blocks.renew_oldest();\n",
         "",
-        "block::tests::newcomers_are_held_against_one_block_after_the_other",
+        "block::tests::new_blocks_compete_with_one_cached_block_after_another",
     ),
     cached(
         "frequently accessed entries keep their admission age",
         "crates/cache/src/eviction/lists.rs",
         "if age > 1 {",
         "if age > 0x7FFF {",
-        "eviction::lru::tests::what_is_asked_for_lazily_and_often_outlives_all_others",
+        "eviction::lru::tests::frequent_lazy_access_keeps_an_entry",
     ),
     cached(
         "the newest blocks move on every access",
         "crates/cache/src/eviction/lists.rs",
         "if age > 1 {",
         "if age < 2 || age > 1 {",
-        "eviction::lru::tests::asked_for_lazily_the_newest_stay_where_they_are_and_others_move",
+        "eviction::lru::tests::lazy_access_moves_only_entries_that_are_not_among_the_newest",
     ),
     cached(
         "of old blocks only the oldest moves on an access",
         "crates/cache/src/eviction/lists.rs",
         "if age > 1 {",
         "if age > 12 {",
-        "eviction::lru::tests::asked_for_lazily_the_newest_stay_where_they_are_and_others_move",
+        "eviction::lru::tests::lazy_access_moves_only_entries_that_are_not_among_the_newest",
     ),
     cached(
         "a sampled ghost is not scaled to all keys",
         "crates/cache/src/partition/ghost.rs",
         "(f64::from(self.sampling), self.keeps_last)",
         "(1.0, self.keeps_last)",
-        "point::shard::tests::a_sample_of_the_keys_wants_what_all_of_them_do",
+        "point::shard::tests::sampled_ghost_hits_match_those_of_all_keys",
     ),
     cached(
         "a sampled ghost is not scaled where no read occurred",
         "crates/cache/src/point/shard.rs",
         "answered.window as u32",
         "u32::from(answered.window > 0.0)",
-        "point::shard::tests::a_sample_of_the_keys_wants_what_all_of_them_do",
+        "point::shard::tests::sampled_ghost_hits_match_those_of_all_keys",
     ),
     cached(
         "all candidates of a ghost are compared with the same one",
         "crates/cache/src/partition/ghost.rs",
         "                bucket.rotate_right(1);\n",
         "",
-        "partition::ghost::tests::what_is_asked_for_stays_through_a_flood_of_what_is_not",
+        "partition::ghost::tests::hot_fingerprints_survive_a_flood_of_cold_ones",
     ),
     cached(
         "a read of one block is not wanted",
         "crates/cache/src/block/mod.rs",
         "None => shard.note_read(hash),",
         "None => {}",
-        "block::tests::who_reads_alone_looks_once_more_and_says_that_it_reads",
+        "block::tests::single_block_read_rechecks_cache_and_records_the_read",
     ),
     cached(
         "a read is near of which one block was",
         "crates/cache/src/partition/ghost.rs",
         "near: self.near.min(other.near)",
         "near: self.near.max(other.near)",
-        "block::tests::a_read_is_near_only_if_all_its_blocks_are",
+        "block::tests::read_is_near_only_if_all_its_blocks_are",
     ),
     cached(
         "the current key counts as more frequent than others",
         "crates/cache/src/partition/ghost.rs",
         "sketch.rate_before(spread(fingerprint))",
         "sketch.rate(spread(fingerprint))",
-        "partition::ghost::tests::among_equals_each_part_of_the_window_has_as_many_hits",
+        "partition::ghost::tests::equal_frequencies_give_each_part_of_the_window_equal_hits",
     ),
     cached(
         "the most recently noted key is near",
         "crates/cache/src/partition/ghost.rs",
         "rate > times || rate == times && at < place",
         "at < place || rate > f32::MAX - times * 0.0",
-        "partition::ghost::tests::near_are_those_that_are_asked_for_most",
+        "partition::ghost::tests::near_part_holds_the_most_frequent_fingerprints",
     ),
     cached(
         "a component with free space gets more",
         "crates/cache/src/caches.rs",
         "step.min(room_max.saturating_sub(room))",
         "step.min(room.max(step))",
-        "caches::tests::what_has_room_gets_little_more",
+        "caches::tests::component_with_free_room_grows_little",
     ),
     cached(
         "each component may take as much as any could fill",
         "crates/cache/src/partition/controller.rs",
         "let bytes_max = bytes_max[winner];",
         "let bytes_max = bytes_max.into_iter().max().unwrap_or(0);",
-        "partition::controller::tests::who_has_room_gets_no_more_and_is_waited_for",
+        "partition::controller::tests::component_with_free_room_gets_no_bytes_and_the_search_waits",
     ),
     cached(
         "boundaries are searched for by the first part of the window",
         "crates/cache/src/partition/controller.rs",
         "Self::Search { .. } if !takes_first => credit.window,",
         "Self::Search { .. } if !takes_first => credit.window.max(credit.near),",
-        "partition::controller::tests::the_place_is_found_where_more_is_of_no_use",
+        "partition::controller::tests::controller_finds_the_point_where_more_bytes_stop_helping",
     ),
     cached(
         "boundaries stay where the average over the window has them",
         "crates/cache/src/partition/controller.rs",
         "credit.window.max(credit.near)",
         "credit.window",
-        "partition::controller::tests::the_place_is_found_where_more_is_of_no_use",
+        "partition::controller::tests::controller_finds_the_point_where_more_bytes_stop_helping",
     ),
     cached(
         "boundaries are searched for once",
         "crates/cache/src/partition/controller.rs",
         "if is_far_from(settled, STRAYED)",
         "if false && is_far_from(settled, STRAYED)",
-        "partition::controller::tests::who_has_strayed_far_searches_again",
+        "partition::controller::tests::boundaries_that_strayed_start_a_new_search",
     ),
     cached(
         "boundaries that move on have settled",
         "crates/cache/src/partition/controller.rs",
         "Self::Settle { from, .. } if is_far_from(from, STILL) => settle,",
         "",
-        "partition::controller::tests::who_goes_on_has_not_settled_and_does_not_search_again",
+        "partition::controller::tests::moving_boundaries_have_not_settled_and_do_not_search_again",
     ),
     cached(
         "a search takes as many steps however little they move",
         "crates/cache/src/partition/controller.rs",
         "(bytes_max as f64 / step_max).min(1.0)",
         "1.0",
-        "partition::controller::tests::a_search_goes_by_what_its_steps_can_move",
+        "partition::controller::tests::search_counts_steps_by_their_possible_size",
     ),
     cached(
         "a search ends while nothing is wanted",
         "crates/cache/src/partition/controller.rs",
         "if can_judge {",
         "if true || can_judge {",
-        "partition::controller::tests::a_search_goes_by_what_its_steps_can_move",
+        "partition::controller::tests::search_counts_steps_by_their_possible_size",
     ),
     cached(
         "boundaries that were set explicitly are searched for",
         "crates/cache/src/partition/controller.rs",
         "self.phase = Phase::Search { steps: 0.0 }.next(split, 0.0);",
         "let _ = split;",
-        "partition::controller::tests::boundaries_that_are_put_somewhere_follow_from_there",
+        "partition::controller::tests::restored_boundaries_follow_from_their_position",
     ),
     cached(
         "a restart searches for boundaries that it has set",
         "crates/cache/src/caches.rs",
         "control.controller.settle_at(split);",
         "let _ = split;",
-        "caches::tests::boundaries_that_are_put_somewhere_are_not_searched_for",
+        "caches::tests::restored_boundaries_are_not_searched_again",
     ),
     cached(
         "a handful of near hits moves boundaries",
         "crates/cache/src/partition/controller.rs",
         "_ if credit.window < CREDIT_MIN =>",
         "_ if false =>",
-        "partition::controller::tests::near_credits_say_nothing_where_there_are_few",
+        "partition::controller::tests::near_credits_are_ignored_when_there_are_few",
     ),
     cached(
         "ghosts of large caches know all keys",
         "crates/cache/src/caches.rs",
         "if is_sampled { POINT_SAMPLING } else { 1 }",
         "if is_sampled { 1 } else { 1 }",
-        "caches::tests::ghosts_of_a_large_cache_know_a_sample_of_the_keys",
+        "caches::tests::ghosts_of_a_large_cache_record_a_sample_of_keys",
     ),
     cached(
         "where targets stay, a component without bytes gets some",
         "crates/cache/src/ac_key/shard.rs",
         "!self.boundaries.are_fixed() ||",
         "true ||",
-        "ac_key::shard::tests::where_targets_stay_a_component_without_bytes_gets_nothing",
+        "ac_key::shard::tests::component_without_bytes_stays_empty_under_fixed_targets",
     ),
     cached(
         "boundaries that are to stay move",
         "crates/cache/src/ac_key/earc.rs",
         "Self::with(None, split)",
         "Self::with(Some(100_000.0), split)",
-        "caches::tests::without_adaptation_ac_keys_boundaries_stay_and_what_has_no_bytes_gets_nothing",
+        "caches::tests::fixed_ac_key_boundaries_stay_and_empty_components_stay_empty",
     ),
     Mutation {
         target: "charges",
@@ -1423,7 +1424,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/cache/src/eviction/lists.rs",
             "if self.nodes.len() <= self.len() + self.len() / 4 + FREE_NODES_MAX {",
             "if self.len() <= self.nodes.len() {",
-            "what_is_charged_is_what_is_allocated",
+            "charged_bytes_match_allocated_bytes",
         )
     },
     filter_repair(

@@ -134,7 +134,7 @@ impl Progress {
         let fit: Vec<usize> =
             (0..self.states.len()).filter(|&n| self.states[n].admits(found, now_ms)).collect();
         let why = self.states[self.begun()].contradiction(found, now_ms);
-        Err(format!("it holds what {fit:?} writes leave, not {possible:?}: {why:?}"))
+        Err(format!("its contents are those after {fit:?} writes, not {possible:?}: {why:?}"))
     }
 }
 
@@ -445,7 +445,7 @@ impl Workload {
         let writes = vec![Write::Delete(0, key.clone()), Write::Put(1, key, moved)];
         self.write(writes, durability == Durability::Sync, |_| {
             let commit = transaction.commit(durability)?;
-            assert_eq!(commit, Commit::Done, "nobody else writes");
+            assert_eq!(commit, Commit::Done, "no concurrent writer");
             Ok(())
         })
     }

@@ -246,7 +246,10 @@ impl Device {
             return Ok(());
         }
         self.counters.overflows.add(1);
-        tracing::warn!("{}: too many invalidations at once, cleared", self.meta.path().display());
+        tracing::warn!(
+            "{}: the log of invalidations is full, the device was cleared",
+            self.meta.path().display()
+        );
         self.clear()
     }
 

@@ -10,7 +10,7 @@
 //!
 //! All others begin empty, and so do all if two lineages are found. If the number of devices has
 //! changed, or the slot of a trusted device, keys belong elsewhere than before, and all begin
-//! empty. A device that was closed cleanly, and that nobody can record as detached, neither on
+//! empty. A device that was closed cleanly, and that cannot be recorded as detached, neither on
 //! itself nor on another one, would be trusted at the next start: so it is an error if all of them
 //! fail.
 //!
@@ -93,7 +93,7 @@ impl Array {
                 Err(error) if error.kind() == tidekv_io::ErrorKind::Locked => {
                     return Err(error.clone().into());
                 }
-                Err(error) => tracing::warn!("a flash device is left out: {error}"),
+                Err(error) => tracing::warn!("a flash device cannot be used: {error}"),
                 Ok(_) => {}
             }
             candidates.push(Candidate { options: flash.clone(), layout, files });
@@ -185,7 +185,7 @@ impl Array {
                 (Some(device), None)
             }
             Err(error) => {
-                tracing::warn!("a flash device is left out: {error}");
+                tracing::warn!("a flash device cannot be used: {error}");
                 (None, Some(error))
             }
         };

@@ -289,7 +289,7 @@ impl Flash {
         }
     }
 
-    /// Records when the whole cache is to be cleared.
+    /// Records when the whole cache must be cleared.
     pub(crate) fn set_clear_at(&self, clear_at_s: u32) {
         self.inner.clear_at_s.store(clear_at_s, Ordering::Release);
         self.inner.write_superblocks(|superblock| superblock.clear_at_s = clear_at_s);
@@ -384,7 +384,7 @@ impl Flash {
         let all_bytes: u64 = device_slots.iter().map(|device_slot| device_slot.options.bytes).sum();
         if bytes > all_bytes {
             return Err(Error::invalid(format!(
-                "the cache was opened with {all_bytes} bytes of flash, which are the most it may use"
+                "the cache can use at most the {all_bytes} bytes of flash that it was opened with"
             )));
         }
         let scaled = |part: u64, of: u64, whole: u64| {
@@ -397,7 +397,7 @@ impl Flash {
         let Some(limits) = device_slots.iter().map(limit).collect::<Option<Vec<_>>>() else {
             let least = self.bytes_min();
             return Err(Error::invalid(format!(
-                "flash of {all_bytes} bytes can be used from {least} bytes on, or not at all"
+                "of {all_bytes} bytes of flash either none or at least {least} must be usable"
             )));
         };
         let _one_by_one = self.inner.resizing.lock();
@@ -527,7 +527,7 @@ impl Inner {
             if let Some(device) = self.device(number) {
                 device.mark_broken();
             }
-            tracing::warn!("flash device {} is out", self.name(number));
+            tracing::warn!("flash device {} is out of use", self.name(number));
             membership.detach(number);
             to_detach.extend(self.write_membership(&membership));
             device_slot.times_out.add(1);
@@ -566,7 +566,9 @@ impl Inner {
         if let Some(state) = &self.state
             && let Err(error) = state.write(membership, self.environment.boot)
         {
-            tracing::warn!("the state of flash is not known after a restart: {error}");
+            tracing::warn!(
+                "the state file cannot be written, so flash may be empty after a restart: {error}"
+            );
         }
         let tell = |(number, device): (usize, Arc<Device>)| {
             let is_in = membership.device_slots[number].is_taken() && !device.is_broken();
@@ -641,7 +643,7 @@ impl Inner {
         device_slot.times_back.add(1);
         self.publish(&membership);
         drop(membership);
-        tracing::info!("flash device {} is back, empty", self.name(number));
+        tracing::info!("flash device {} has returned, empty", self.name(number));
         failed.into_iter().for_each(|device_slot| self.detach(device_slot));
         self.schedule(number, &device);
     }

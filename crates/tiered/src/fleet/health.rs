@@ -110,7 +110,7 @@ impl Health {
         self.is_warming
     }
 
-    /// Records a success; returns whether the device is to be detached for having been slow too
+    /// Records a success; returns whether the device must be detached for having been slow too
     /// often.
     pub(crate) fn worked(&mut self, work: Work, began_ns: u64, ended_ns: u64) -> bool {
         self.failures[work as usize] = 0;
@@ -128,7 +128,7 @@ impl Health {
         false
     }
 
-    /// Records a failure; returns whether the device is to be detached.
+    /// Records a failure; returns whether the device must be detached.
     pub(crate) fn failed(&mut self, work: Work, began_ns: u64, ended_ns: u64) -> bool {
         self.failures[work as usize] += u32::from(self.is_another(began_ns, ended_ns));
         self.doubts = TRUST;

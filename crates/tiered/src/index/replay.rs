@@ -10,7 +10,7 @@
 //! 2. No more summaries are in memory than segments were open at once.
 //! 3. A segment with a damaged summary is reported, and has no operation.
 //!
-//! Relies on [`crate::segment::segment`]: no operation of a segment is older than the segment, and
+//! Relies on [`crate::segment::buffer`]: no operation of a segment is older than the segment, and
 //! a summary has them in their order.
 
 use std::cmp::Reverse;

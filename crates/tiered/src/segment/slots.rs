@@ -146,7 +146,7 @@ impl Slots {
         !self.to_be_emptied.is_empty() || self.excess() > 0 && !self.by_order.is_empty()
     }
 
-    /// A slot that is held back and whose space is to be returned; call [`Slots::emptied`]
+    /// A slot that is held back and whose space must be returned; call [`Slots::emptied`]
     /// afterwards.
     pub(crate) fn next_to_empty(&mut self) -> Option<u32> {
         let slot = self.to_be_emptied.pop()?;

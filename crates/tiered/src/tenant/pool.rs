@@ -41,7 +41,7 @@ pub(crate) struct Pool {
     pub(crate) shards: Box<[Mutex<Shard>]>,
     pub(crate) flash: Option<Flash>,
     pub(crate) counters: Counters,
-    pub(crate) witnessed: ObserverSlot,
+    pub(crate) observer: ObserverSlot,
     /// Each shard has at least its part of this.
     dram_bytes: AtomicU64,
     /// The target size of each shard; read under its lock.
@@ -94,7 +94,7 @@ impl Pool {
             shards: (0..shards).map(shard).collect(),
             flash,
             counters: Counters::default(),
-            witnessed: ObserverSlot::default(),
+            observer: ObserverSlot::default(),
             dram_bytes: AtomicU64::new(options.dram_bytes),
             shard_bytes_wanted: AtomicUsize::new(shard_bytes as usize),
             resizing: Mutex::new(()),
@@ -281,14 +281,14 @@ impl Pool {
     ) {
         if matches!(change, Change::Fetch | Change::ReviseAndFetch(_)) {
             if hit.is_some() { hits } else { &self.counters.misses }.add(1);
-            self.witnessed.on_access(hash, now_s, || hit.unwrap_or(Access::Miss));
+            self.observer.on_access(hash, now_s, || hit.unwrap_or(Access::Miss));
         }
     }
 
     /// Counts a lookup that missed.
     pub(crate) fn miss(&self, hash: u64, now_s: u32) {
         self.counters.misses.add(1);
-        self.witnessed.on_access(hash, now_s, || Access::Miss);
+        self.observer.on_access(hash, now_s, || Access::Miss);
     }
 
     /// Lookups so far.
@@ -308,7 +308,7 @@ impl Pool {
         let found = cached.found.clone();
         (cached.found.was_fetched, cached.found.accessed_s) = (true, now_s);
         self.counters.dram_hits.add(1);
-        self.witnessed.on_hit(hash, now_s, || hit_of(&cached.key, &cached.found));
+        self.observer.on_hit(hash, now_s, || hit_of(&cached.key, &cached.found));
         found
     }
 
@@ -345,7 +345,7 @@ impl Pool {
                 return None;
             }
             Change::Remove => {
-                self.witnessed.on_access(hash, now_s, || Access::Removed);
+                self.observer.on_access(hash, now_s, || Access::Removed);
                 self.forget_copies(shard, hash);
                 return shard.remove(hash);
             }
@@ -359,7 +359,7 @@ impl Pool {
         };
         self.counters.stores.add(1);
         self.forget_copies(shard, hash);
-        self.witnessed.on_access(hash, now_s, || stored(&cached));
+        self.observer.on_access(hash, now_s, || stored(&cached));
         // An object that is removed before it is replaced does not count as evicted.
         let old = shard.remove(hash);
         if cached.found.object.deadline.has_passed(now_s) {

@@ -76,8 +76,8 @@ pub(crate) fn split(options: &Options) -> Result<Vec<Options>> {
     let all_flash_bytes = options.flash.iter().map(|flash| flash.bytes).sum::<u64>();
     if dram_bytes > options.dram_bytes || flash_bytes > all_flash_bytes {
         return Err(Error::invalid(format!(
-            "tenants have {dram_bytes} bytes of DRAM and {flash_bytes} of flash between them, of \
-             {} and {all_flash_bytes}",
+            "the tenants' parts are {dram_bytes} bytes of DRAM and {flash_bytes} bytes of flash, more \
+             than the {} and {all_flash_bytes} of the cache",
             options.dram_bytes
         )));
     }
@@ -136,10 +136,9 @@ fn refuse_same_files(split: &[Options]) -> Result<()> {
     let mut files: Vec<PathBuf> = split.iter().flat_map(of).collect();
     files.sort();
     match files.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(Error::invalid(format!(
-            "{} would be two files of flash at once",
-            pair[0].display()
-        ))),
+        Some(pair) => {
+            Err(Error::invalid(format!("{} would be used for two flash files", pair[0].display())))
+        }
         None => Ok(()),
     }
 }
@@ -150,12 +149,12 @@ fn check(tenant: &TenantOptions, others: &[TenantOptions]) -> Result<()> {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-_".contains(c);
     if !(1..=NAME_LEN_MAX).contains(&name.len()) || !name.chars().all(is_plain) {
         return Err(Error::invalid(format!(
-            "a tenant is called by up to {NAME_LEN_MAX} of a-z, 0-9, - and _, not `{name}`"
+            "the name of a tenant has 1 to {NAME_LEN_MAX} of a-z, 0-9, - and _, not `{name}`"
         )));
     }
     if prefix.is_empty() || prefix.len() > KEY_BYTES_MAX {
         return Err(Error::invalid(format!(
-            "the keys of tenant {name} begin with 1 to {KEY_BYTES_MAX} bytes"
+            "the prefix of tenant {name} must have 1 to {KEY_BYTES_MAX} bytes"
         )));
     }
     if name == DEFAULT_TENANT || others.iter().any(|other| other.name == *name) {
@@ -163,7 +162,7 @@ fn check(tenant: &TenantOptions, others: &[TenantOptions]) -> Result<()> {
     }
     if let Some(other) = others.iter().find(|other| other.prefix == *prefix) {
         return Err(Error::invalid(format!(
-            "keys of tenant {name} begin as those of tenant {} do",
+            "tenant {name} has the same prefix as tenant {}",
             other.name
         )));
     }
@@ -252,10 +251,10 @@ mod tests {
             (vec![tenant("a", &long, 1, 0)], "1 to 250 bytes"),
             (vec![tenant("default", "a", 1, 0)], "a tenant default already"),
             (vec![tenant("a", "a", 1, 0), tenant("a", "b", 1, 0)], "a tenant a already"),
-            (vec![tenant("a", "x", 1, 0), tenant("b", "x", 1, 0)], "as those of tenant a do"),
-            (vec![tenant("meta", "a", 1, 1 << 30)], "/a.meta would be two files"),
+            (vec![tenant("a", "x", 1, 0), tenant("b", "x", 1, 0)], "the same prefix as tenant a"),
+            (vec![tenant("meta", "a", 1, 1 << 30)], "/a.meta would be used for two"),
             (vec![tenant("a", "a", 101 << 20, 0)], "bytes of DRAM"),
-            (vec![tenant("a", "a", 1, 5 << 30)], "of flash between them"),
+            (vec![tenant("a", "a", 1, 5 << 30)], "bytes of flash"),
         ] {
             let error = split(&options(tenants)).expect_err(expected).to_string();
             assert!(error.contains(expected), "{error}");

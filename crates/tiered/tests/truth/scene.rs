@@ -148,7 +148,7 @@ pub struct Scene {
     boot: u128,
     cache: Cache,
     model: Model,
-    /// When the cache is to be cleared, and in which run that was requested.
+    /// When the cache must be cleared, and in which run that was requested.
     clear_at: Option<(u32, u64)>,
     stored: u64,
     slow: Option<SlowGet>,

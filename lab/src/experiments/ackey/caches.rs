@@ -1,11 +1,10 @@
-//! The experiments `ackey-*`: caches of values, pointers and blocks under one budget, as
-//! AC-Key (Wu et al., ATC 2020) measures them.
+//! The experiments `ackey-*`: caches of values, pointers and blocks with one budget, with the loads
+//! of AC-Key (Wu et al., ATC 2020).
 //!
-//! The cache is a share of the data (keys and values) and counts all that it takes;
-//! write buffers and reads in flight lie beside it, the same for all. Where the paper
-//! does not say otherwise, half of the operations are gets and half scans of 100
-//! entries, and the hottest hundredth of the keys, in runs of a thousand, takes 99 % of
-//! them.
+//! The cache size is a percentage of the data (keys and values) and includes all cache overhead;
+//! write buffers and pending reads are in addition, equal for all. Unless the paper says otherwise,
+//! half of the operations are gets and half are scans of 100 entries, and the hottest hundredth of
+//! the keys, in runs of a thousand, gets 99 % of them.
 
 use tidekv_cache::{Ablation, Ablations, CachePolicy};
 use tidekv_testkit::evidence::Value;
@@ -18,17 +17,17 @@ use crate::load::workload::{Kind, Workload};
 use crate::scale::{Scale, Shape};
 use crate::subject::Choices;
 
-/// More points than this are measured once in a quick run, rather than twice.
+/// In a quick run, an experiment with more points than this measures each once instead of twice.
 const QUICK_POINTS_TWICE_MAX: usize = 6;
 
-/// Memory beside the cache.
+/// Memory in addition to the cache.
 const BESIDE_BYTES: u64 = 64 << 20;
 
-/// Operations before the measured ones, as a share of the entries; and in a quick run, of
-/// whose time they would take most.
+/// Operations before the measurement, as a fraction of the entries; and in a quick run, where they
+/// would take most of the time.
 const WARM_UP_SHARE: f64 = 0.5;
 const WARM_UP_SHARE_QUICK: f64 = 0.1;
-/// A warm-up ends after so many times what is measured, at the latest.
+/// The maximum length of a warm-up, as a multiple of the measurement.
 const WARM_UP_SECONDS_SHARE_MAX: f64 = 12.0;
 
 /// One point of the sweeps.
@@ -36,15 +35,15 @@ const WARM_UP_SECONDS_SHARE_MAX: f64 = 12.0;
 pub(crate) struct Load {
     pub(crate) name: String,
     pub(crate) choice: Choice,
-    /// Of a hundred operations.
+    /// Percent of the operations.
     pub(crate) scans: u32,
-    /// Of the data.
+    /// Percent of the data.
     pub(crate) cache_percent: f64,
     pub(crate) value_bytes: u64,
 }
 
 impl Load {
-    /// As the paper has it where nothing else is said.
+    /// The paper's default.
     pub(crate) fn usual() -> Self {
         Self {
             name: "hot-ranges".into(),
@@ -61,7 +60,7 @@ impl Load {
     }
 }
 
-/// Zipf's law as YCSB has it.
+/// Zipf's law as in YCSB.
 pub(crate) const ZIPF: Choice = Choice::Zipf { alpha: 0.99, is_scattered: true };
 
 fn hot_ranges(operations: f64) -> Choice {
@@ -70,7 +69,7 @@ fn hot_ranges(operations: f64) -> Choice {
 
 pub(crate) fn point(scale: &Scale, threads: u64, load: &Load) -> Point {
     let mut shape = Shape::small(scale);
-    // About as much data, whatever the size of the values.
+    // About the same amount of data for every value size.
     shape.entries = shape.data_bytes() / data_bytes(1, load.value_bytes);
     shape.value_bytes = load.value_bytes;
     let cache_bytes = (shape.data_bytes() as f64 * load.cache_percent / 100.0) as u64;
@@ -121,7 +120,7 @@ pub(crate) fn point(scale: &Scale, threads: u64, load: &Load) -> Point {
         policy: None,
         counts_everything: true,
         share_of_slowest: None,
-        // A warm-up of up to a minute stands before each.
+        // Each is preceded by a warm-up of up to a minute.
         alternations: scale.long_alternations(),
         only: &[],
         model: None,
@@ -130,7 +129,7 @@ pub(crate) fn point(scale: &Scale, threads: u64, load: &Load) -> Point {
     }
 }
 
-/// Caches are measured with many threads, since a cold get waits.
+/// Caches are measured with many threads, as a cold get waits.
 pub(crate) fn threads(scale: &Scale) -> u64 {
     scale.threads.last().copied().unwrap_or(1)
 }
@@ -144,7 +143,7 @@ fn points(scale: &Scale, loads: impl IntoIterator<Item = Load>) -> Vec<Point> {
     points
 }
 
-/// The choices of keys of the sweep.
+/// The key distributions of the sweep.
 pub(crate) fn choices() -> [(&'static str, Choice); 4] {
     [
         ("zipf-0.99", ZIPF),
@@ -154,11 +153,11 @@ pub(crate) fn choices() -> [(&'static str, Choice); 4] {
     ]
 }
 
-/// The sizes of the cache of the sweep, in hundredths of the data.
+/// The cache sizes of the sweep, in percent of the data.
 pub(crate) const CACHE_PERCENTS: [f64; 4] = [0.1, 1.0, 5.0, 10.0];
 
-/// Every choice of keys with every share of scans and every size of the cache; in a quick
-/// run gets alone and scans alone, with one size.
+/// Every key distribution with every share of scans and every cache size; in a quick run only pure
+/// gets and pure scans, with one size.
 fn sweep(scale: &Scale) -> Vec<Point> {
     let (shares, sizes): (&[u32], &[f64]) = match scale.is_quick {
         true => (&[0, 100], &[1.0]),
@@ -203,9 +202,9 @@ fn value_size(scale: &Scale) -> Vec<Point> {
     points(scale, sizes.map(|value_bytes| Load { value_bytes, ..Load::usual() }))
 }
 
-/// AC-Key with its learning rate and its threshold as axes, one after the other; where
-/// both meet is what the paper takes. Also with small caches: the paper's figures for
-/// them lie between those for caches of a hundred-thousandth and a ten-thousandth.
+/// AC-Key with its learning rate and its threshold as parameters, one after the other; both sweeps
+/// contain the paper's values. Small caches too: the paper's figures for them are between those for
+/// caches of a hundred-thousandth and a ten-thousandth.
 fn parameters(scale: &Scale) -> Vec<Point> {
     let usual = (100_000, 5);
     let rates = [1_000, 10_000, 1_000_000, 10_000_000].map(|k| (k, usual.1));
@@ -228,7 +227,7 @@ fn cpu(scale: &Scale) -> Vec<Point> {
     points(scale, sizes.iter().map(|&size| Load { cache_percent: size, ..Load::usual() }))
 }
 
-/// Loads that ideas are left out of. With writes there are flushes and compactions.
+/// The loads of the ablation. Loads with writes have flushes and compactions.
 struct AblationLoad {
     keys: &'static str,
     choice: Choice,
@@ -255,7 +254,7 @@ fn ablation_loads() -> [AblationLoad; 5] {
     ]
 }
 
-/// Operations of a turn with writes, as a share of the entries: some memtables full.
+/// Operations of a turn with writes, as a fraction of the entries: enough for several memtables.
 const WRITES_SHARE: f64 = 0.3;
 const WRITES_SHARE_QUICK: f64 = 0.15;
 
@@ -273,7 +272,7 @@ impl AblationLoad {
         if self.puts == 0 {
             return point;
         }
-        // Small memtables, so that they are full often; the cache keeps its bytes.
+        // Small memtables, for frequent flushes; the cache size is unchanged.
         let cache_bytes = point.cache_bytes.unwrap_or(0);
         let memory_bytes = cache_bytes + cache_bytes / 2 + BESIDE_BYTES / 8;
         let share = if scale.is_quick { WRITES_SHARE_QUICK } else { WRITES_SHARE };
@@ -286,10 +285,10 @@ impl AblationLoad {
     }
 }
 
-/// `adaptive` without each of its ideas, then other policies; in a quick run the load with
-/// writes alone, and only blocks beside it.
+/// `adaptive` without each of its mechanisms, then other policies; in a quick run only the load
+/// with writes, and only `block-only` for comparison.
 fn ablation(scale: &Scale) -> Vec<Point> {
-    let is_of_changes = |idea| matches!(idea, Ablation::Repair | Ablation::Sync);
+    let is_of_changes = |ablation| matches!(ablation, Ablation::Repair | Ablation::Sync);
     let others = [
         ("nothing, blocks by LRU", "block-only"),
         ("boundaries as AC-Key moves them", "ac-key"),
@@ -302,10 +301,11 @@ fn ablation(scale: &Scale) -> Vec<Point> {
         if scale.is_quick { (&loads[..1], &others[..1]) } else { (&loads[..], &others[..]) };
     let mut all = Vec::new();
     for load in loads {
-        let ideas = Ablations::all().filter(|(idea, _)| load.puts > 0 || !is_of_changes(*idea));
-        let mut variants = vec![(ALL_IDEAS.to_owned(), CachePolicy::Adaptive.to_string())];
-        variants.extend(ideas.map(|(idea, name)| {
-            let policy = CachePolicy::AdaptiveWithout(Ablations::NONE.and(idea));
+        let ablations =
+            Ablations::all().filter(|(ablation, _)| load.puts > 0 || !is_of_changes(*ablation));
+        let mut variants = vec![(NO_ABLATION.to_owned(), CachePolicy::Adaptive.to_string())];
+        variants.extend(ablations.map(|(ablation, name)| {
+            let policy = CachePolicy::AdaptiveWithout(Ablations::NONE.and(ablation));
             (format!("without {name}"), policy.to_string())
         }));
         variants.extend(
@@ -319,8 +319,8 @@ fn ablation(scale: &Scale) -> Vec<Point> {
     all
 }
 
-/// The variant that leaves nothing out.
-const ALL_IDEAS: &str = "all";
+/// The variant without ablation.
+const NO_ABLATION: &str = "all";
 
 const FASTER: &[Target] = &[
     Target::new("ops_per_s", Rule::RatioAtLeast(1.0)),
@@ -328,11 +328,11 @@ const FASTER: &[Target] = &[
     Target::new("reads_per_op", Rule::RatioToSubjectAtMost("tidekv:best-split", 1.02)),
 ];
 
-/// All of them, in the order in which they are listed and run.
+/// All of them, in the order of listing and running.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "ackey-sweep",
-        about: "four choices of keys, three shares of scans, four sizes of the cache",
+        about: "four key distributions, three scan ratios, four cache sizes",
         claim: "faster than RocksDB in every cell",
         points: sweep,
         targets: FASTER,
@@ -341,7 +341,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "ackey-cache-size",
         about: "caches of 0.1 to 10 % of the data (AC-Key, Fig. 7)",
-        paper: "AC-Key does 1406, 1607, 1696, 1987 and 2098 operations a second with 1 MB to \
+        paper: "AC-Key does 1406, 1607, 1696, 1987 and 2098 operations per second with 1 MB to \
                 10 GB for 100 GB; it is 5.0 to 9.1 % faster than RocksDB, 47.1 to 97.7 % \
                 than values alone, 52.8 to 104.5 % than pointers alone, and about as fast as \
                 the best split",
@@ -355,7 +355,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         about: "the hottest hundredth takes 1 to 99.9 % of the operations (AC-Key, Fig. 8)",
         paper: "AC-Key is 3.6 to 57.1 % faster than RocksDB, and up to 17.6 times as fast as \
                 values alone; at 1, 50, 90, 99 and 99.9 % it does 497, 636, 1333, 10858 and \
-                57415 operations a second, RocksDB 497, 636, 1254, 9024 and 35053",
+                57415 operations per second, RocksDB 497, 636, 1254, 9024 and 35053",
         claim: "faster than RocksDB at every skew",
         points: skew,
         targets: FASTER,
@@ -365,7 +365,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         name: "ackey-scan-ratio",
         about: "0 to 100 % of the operations are scans (AC-Key, Fig. 9)",
         paper: "AC-Key is 1.1 to 42.6 % faster than RocksDB; from 0 to 100 % it does 3283, \
-                1962, 1472, 1208, 1019 and 906 operations a second, RocksDB 2302, 1698, \
+                1962, 1472, 1208, 1019 and 906 operations per second, RocksDB 2302, 1698, \
                 1321, 1170, 1019 and 906",
         claim: "faster than RocksDB at every ratio",
         points: scan_ratio,
@@ -384,12 +384,12 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "ackey-cpu",
-        about: "processor time and throughput of every way to cache (AC-Key, Fig. 11)",
-        paper: "AC-Key does 1320 operations a second, RocksDB 1247, values alone 934, pointers \
+        about: "processor time and throughput of every cache policy (AC-Key, Fig. 11)",
+        paper: "AC-Key does 1320 operations per second, RocksDB 1247, values alone 934, pointers \
                 alone 914, the best split 1358; AC-Key takes hardly more processor time than \
                 fixed splits, and RocksDB the least",
-        claim: "an operation takes at most 1.2 times the processor time that it takes with \
-                blocks alone, by LRU",
+        claim: "an operation takes at most 1.2 times the processor time of an LRU block cache \
+                alone",
         subjects: Subjects::Also(&[
             "tidekv:block-lru",
             "tidekv:kv-only",
@@ -407,10 +407,10 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         name: "ackey-params",
         about: "AC-Key with learning rates of 1 K to 10 M and thresholds of 0 to 30 % (AC-Key, \
                 section 5)",
-        paper: "throughput stays within 3.9 % over the learning rates (1461 to 1520 operations a \
+        paper: "throughput stays within 3.9 % over the learning rates (1461 to 1520 operations per \
                 second) and within 2.8 % over the thresholds (1418 to 1459)",
-        claim: "reads of an operation stay within 3.9 % and 2.8 % of those with the paper's \
-                100 K and 5 %",
+        claim: "reads per operation stay within 3.9 % and 2.8 % of those with the paper's 100 K \
+                and 5 %",
         subjects: Subjects::Only(&["tidekv:hac"]),
         points: parameters,
         targets: &[
@@ -423,13 +423,13 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "ackey-ablation",
-        about: "what is left when ideas are left out, one at a time, and other policies",
-        claim: "each of them saves reads",
+        about: "ablation: adaptive without one mechanism at a time, and other policies",
+        claim: "each mechanism saves reads",
         subjects: Subjects::Only(&["tidekv:tide"]),
         points: ablation,
         targets: &[Target::new(
             "reads_per_op",
-            Rule::RatioToNamedPointAtLeast("variant", ALL_IDEAS, 1.0),
+            Rule::RatioToNamedPointAtLeast("variant", NO_ABLATION, 1.0),
         )],
         ..Experiment::USUAL
     },

@@ -1,7 +1,6 @@
-//! The experiments `ackey-*` in which the load changes on the way, or the store does:
-//! phases, YCSB, writes.
+//! The experiments `ackey-*` with a changing load or a changing store: phases, YCSB, writes.
 //!
-//! The six loads of YCSB (Cooper et al., SoCC 2010) are mixes of a hundred:
+//! The six loads of YCSB (Cooper et al., SoCC 2010), in percent of the operations:
 //!
 //! | | get | update | insert | scan | read, then write | keys |
 //! |---|---|---|---|---|---|---|
@@ -12,9 +11,9 @@
 //! | E | | | 5 | 95 | | zipf |
 //! | F | 50 | | | | 50 | zipf |
 //!
-//! Zipf's law is that of YCSB, with an exponent of 0.99 and scattered. A thread inserts
-//! keys of its own behind all others, and in D reads those most that it has itself
-//! inserted last. Scans have 100 entries, as everywhere here, rather than 1 to 100.
+//! Zipf's law is that of YCSB, with an exponent of 0.99 and scattered keys. A thread inserts
+//! separate keys after all others, and in D it mostly reads its own latest inserts. Scans have 100
+//! entries, as in all experiments here, rather than 1 to 100.
 
 use crate::experiment::{Experiment, Point, Rule, Subjects, Target};
 use crate::experiments::ackey::caches::{Load, ZIPF, point, threads};
@@ -23,10 +22,10 @@ use crate::load::keys::Choice;
 use crate::load::workload::{Kind, Workload};
 use crate::scale::Scale;
 
-/// How often counters are read in a phase.
+/// The sampling period of counters in a phase.
 const SAMPLES: u64 = 20;
 
-/// A name, a mix, a choice of keys.
+/// A name, a mix, a key distribution.
 pub(crate) type NamedLoad = (&'static str, Vec<(Kind, u32)>, Choice);
 
 /// YCSB.
@@ -56,7 +55,7 @@ fn ycsb(scale: &Scale) -> Vec<Point> {
     points.into()
 }
 
-/// A point in phases, each of so many operations of a kind.
+/// A point in phases, each with a number of operations of a kind.
 fn in_phases(scale: &Scale, load: &Load, phases: &[(&str, Kind, u64)]) -> Point {
     point(scale, threads(scale), load).without(&["scan_percent"]).driven(|drive| {
         let phases = phases.iter().map(|&(name, kind, operations)| {
@@ -70,7 +69,7 @@ fn in_phases(scale: &Scale, load: &Load, phases: &[(&str, Kind, u64)]) -> Point 
 }
 
 fn phase(scale: &Scale) -> Vec<Point> {
-    // A tenth of the entries: as many scans as there are entries would take an hour.
+    // A tenth of the entries: one scan per entry would take an hour.
     let operations = if scale.is_quick { 100_000 } else { scale.entries / 10 };
     let phases = [
         ("1-scans", Kind::Scan, operations),
@@ -83,9 +82,9 @@ fn phase(scale: &Scale) -> Vec<Point> {
     caches.iter().map(point).collect()
 }
 
-/// Gets fill the caches, so that writes have something to keep true.
+/// Gets fill the caches, so that writes must keep cached entries up to date.
 fn write(scale: &Scale) -> Vec<Point> {
-    // Memtables are of one size, whatever the cache takes.
+    // Memtables have a fixed size, independent of the cache size.
     let memory_bytes = in_phases(scale, &Load::zipf(10.0), &[]).memory_bytes;
     let points = [0.0, 10.0].map(|cache_percent| {
         let gets = scale.entries / 10;
@@ -94,7 +93,7 @@ fn write(scale: &Scale) -> Vec<Point> {
         let point = in_phases(scale, &Load::zipf(cache_percent), &phases)
             .with("cache_percent", cache_percent as u64)
             .driven(|drive| {
-                // Where caching is off, gets are slow, and nothing is to be filled.
+                // Without caching, gets are slow and there is no cache to fill.
                 if cache_percent == 0.0 {
                     drive.phases.iter_mut().take(1).for_each(|phase| phase.operations /= 10);
                 }
@@ -104,16 +103,16 @@ fn write(scale: &Scale) -> Vec<Point> {
     points.into()
 }
 
-/// All of them, in the order in which they are listed and run.
+/// All of them, in the order of listing and running.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "ackey-phase",
-        about: "scans, then gets, then scans again: how fast boundaries follow, and what they \
-                cost on the way (AC-Key, Fig. 12)",
+        about: "scans, then gets, then scans again: how fast boundaries adapt, and the cost of \
+                the adaptation (AC-Key, Fig. 12)",
         paper: "AC-Key is 32 to 66 % faster than the best single split in the phase of scans, \
                 and 2 to 20 % in that of gets",
-        claim: "behind a switch at most 5 % more reads than with boundaries that are told of it; \
-                on the whole at most 2 % more than with the best single split; and as much \
+        claim: "after a switch at most 5 % more reads than with the best boundaries of each \
+                phase; in total at most 2 % more than with the best single split; and as much \
                 faster than that one, and than that of AC-Key's caches, as the paper says",
         subjects: Subjects::Also(&["tidekv:block-lru"]),
         points: phase,
@@ -157,7 +156,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         about: "YCSB A to F (AC-Key, Fig. 13)",
         paper: "AC-Key is 3.6 to 59.9 % faster than RocksDB, 0.1 to 20.7 % than values alone \
                 and 1.2 to 25.2 % than pointers alone; A to F: 4285, 4500, 4785, 6214, 785 and \
-                3928 operations a second",
+                3928 operations per second",
         claim: "faster than RocksDB at every load, by 3.6 % or more",
         subjects: Subjects::Also(&["tidekv:block-lru"]),
         points: ycsb,

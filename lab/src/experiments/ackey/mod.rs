@@ -1,5 +1,5 @@
-//! The experiments `ackey-*`, after AC-Key (Wu et al., ATC 2020): caches under one budget, loads
-//! that change, and restarts.
+//! The experiments `ackey-*`, after AC-Key (Wu et al., ATC 2020): caches with one budget, changing
+//! loads, and restarts.
 //!
 //! Modules are declared bottom-up; a module names only modules above it.
 

@@ -1,21 +1,19 @@
-//! The experiment `ackey-restart`: how soon a store that was closed and opened again
-//! answers as much from memory as before.
+//! The experiment `ackey-restart`: how soon a reopened store answers as many requests from memory
+//! as before.
 //!
 //! ```text
 //!   1-before ──close, open: warm──▶ 2-warm ──close, open: cold──▶ 3-cold
 //! ```
 //!
-//! - The *hit ratio* is the share of gets in which the thread that asked read nothing from
-//!   storage, by the kernel's account of that thread; so what is brought back in the
-//!   background counts as nobody's reading. That of before is measured over the last
-//!   quarter of `1-before`.
-//! - A life is *hot* from the first of three samples on that reach 90 % of that together.
-//!   Samples are of 256 operations at first and later of a twentieth of what went before,
-//!   so that they tell a twentieth apart. Where a life does not come to it, it is taken to
-//!   be hot at its end.
-//! - What is held against the target is the operations that the warm life needs, in those
-//!   that the cold one needs. What is brought back takes time, so a faster drive gets more
-//!   operations in meanwhile; `until_hot_s` says how long both took.
+//! - The *hit ratio* is the share of gets in which the requesting thread read nothing from storage,
+//!   by the kernel's per-thread counters; so the background reads of the warm start belong to no
+//!   get. The hit ratio before the restart is that of the last quarter of `1-before`.
+//! - A run is *hot* from the first of three samples that together reach 90 % of it. Samples have
+//!   256 operations at first and later a twentieth of the previous total, so they have a resolution
+//!   of a twentieth. A run that does not reach it counts as hot at its end.
+//! - The target compares the operations that the warm run needs with those of the cold one. The
+//!   warm start takes time, so a faster drive completes more operations meanwhile; `until_hot_s`
+//!   gives the seconds of both.
 
 use crate::experiment::{Experiment, Point, Rule, Subjects, Target};
 use crate::experiments::ackey::caches::{Load, point, threads};
@@ -23,16 +21,16 @@ use crate::harness::job::{Drive, Measurement, Phase, Sample, Sampling, Start, Wa
 use crate::load::keys::data_bytes;
 use crate::scale::Scale;
 
-/// Operations before the store is closed, and behind a cold start, in entries. `adaptive` is
-/// within 5 % of its level after a fifth of the entries at most.
+/// Operations before the close, and after a cold start, in entries. `adaptive` is within 5 % of its
+/// final level after at most a fifth of the entries.
 const BEFORE_SHARE: f64 = 0.5;
 const COLD_SHARE: f64 = 0.5;
-/// Behind a warm start: many times of what it is to need.
+/// Operations after a warm start: many times the expected need.
 const WARM_SHARE: f64 = 0.2;
 
-/// Of the hit ratio before.
+/// Fraction of the hit ratio before the restart.
 const HOT_SHARE: f64 = 0.9;
-/// Samples that must have it together.
+/// Number of samples that must reach it together.
 const HOT_SAMPLES: usize = 3;
 
 const BEFORE: &str = "1-before";
@@ -60,13 +58,13 @@ fn restart(scale: &Scale) -> Vec<Point> {
                 })
                 .into();
         });
-        // A list is left behind.
+        // Writes a hot list at the close.
         Point { changes_store: true, ..point }
     };
     caches.iter().map(point).collect()
 }
 
-/// What a turn found of restarts in the phase `name`, by the names of metrics.
+/// The restart metrics of the phase `name` in a turn, by name.
 pub(crate) fn metrics_of(
     drive: &Drive,
     name: &str,
@@ -99,7 +97,7 @@ pub(crate) fn metrics_of(
     found
 }
 
-/// What came on top with a sample.
+/// The counts that a sample adds.
 struct Step {
     operations: u64,
     hits: u64,
@@ -123,7 +121,7 @@ fn steps(samples: &[Sample], position: usize) -> Vec<Step> {
     steps
 }
 
-/// The hit ratio of the last quarter of a phase; `None`: nothing was answered from memory.
+/// The hit ratio of the last quarter of a phase; `None`: memory answered no gets.
 fn settled_hit_ratio(samples: &[Sample], position: usize) -> Option<f64> {
     let steps = steps(samples, position);
     let all: u64 = steps.iter().map(|step| step.operations).sum();
@@ -138,8 +136,8 @@ fn settled_hit_ratio(samples: &[Sample], position: usize) -> Option<f64> {
     (hits > 0).then(|| hits as f64 / operations as f64)
 }
 
-/// Operations and seconds from the beginning of a phase until samples have the `wanted` hit
-/// ratio; all of the phase, if they never do.
+/// Operations and seconds from the beginning of a phase until samples reach the `wanted` hit ratio;
+/// the whole phase if they never do.
 fn until_hot(samples: &[Sample], position: usize, wanted: f64) -> (u64, f64) {
     let steps = steps(samples, position);
     let mut done = (0, 0.0);
@@ -155,13 +153,13 @@ fn until_hot(samples: &[Sample], position: usize, wanted: f64) -> (u64, f64) {
     done
 }
 
-/// The one experiment.
+/// The experiment.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[Experiment {
     name: "ackey-restart",
-    about: "gets until the store answers 0.9 times as many of them from memory as before it was \
-            closed: where it remembers what was hot, and where it does not",
-    claim: "it takes at most a twentieth of the operations of a cold start, with a list of at \
-            most a hundredth of the data",
+    about: "gets until a reopened store answers 0.9 times as many of them from memory as before \
+            the close, with and without a warm start",
+    claim: "a warm start takes at most a twentieth of the operations of a cold start, with a hot \
+            list of at most a hundredth of the data",
     subjects: Subjects::Only(&["tidekv:tide"]),
     points: restart,
     targets: &[
@@ -175,7 +173,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[Experiment {
 mod tests {
     use super::*;
 
-    /// Samples of 100 operations with so many hits, phase by phase.
+    /// Samples of 100 operations with these numbers of hits, phase by phase.
     fn samples(phases: &[&[u64]]) -> Vec<Sample> {
         let (mut operations, mut hits) = (0, 0);
         let steps = phases.iter().enumerate();
@@ -190,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_is_hot_from_the_first_of_three_samples_on() {
+    fn a_run_is_hot_from_the_first_of_three_samples_on() {
         let samples = samples(&[
             &[10, 20, 30, 99, 60, 80, 80, 80],
             &[90, 0, 70, 72, 72, 72, 10],
@@ -198,16 +196,16 @@ mod tests {
             &[72; 2],
         ]);
         assert_eq!(settled_hit_ratio(&samples, 0), Some(0.8));
-        // 90 with what follows is too little; 70, 72, 72 are; 72, 72, 72 are enough.
+        // 90 with the following ones is too little, as are 70, 72, 72; 72, 72, 72 are enough.
         assert_eq!(until_hot(&samples, 1, 0.72), (400, 400.0));
-        // One that is never hot, and one that ends too early to say.
+        // A run that never becomes hot, and one that ends too early for a result.
         assert_eq!(until_hot(&samples, 2, 0.72).0, 500);
         assert_eq!(until_hot(&samples, 3, 0.72).0, 200);
         assert_eq!(settled_hit_ratio(&samples, 2), None);
     }
 
     #[test]
-    fn the_warm_start_is_held_against_the_cold_one() {
+    fn the_target_compares_the_warm_start_with_the_cold_one() {
         let mut samples = samples(&[&[80; 8], &[80; 8], &[0, 0, 0, 0, 0, 80, 80, 80, 80]]);
         samples[10].counts.hot_list_bytes = Some(58);
         let scale = Scale::new(crate::scale::Size::Quick);

@@ -1,13 +1,13 @@
-//! `bigkv-corpus`: real files as objects, through a real socket, and every byte of every answer
+//! `bigkv-corpus`: real files as objects, through a real socket, with every byte of every response
 //! compared.
 //!
-//! Files of 4 KiB to 1 MiB, as many as a system has: documents, libraries, headers, a compiler with
-//! its documentation, or those below `--corpus`. Each is set once with flags of its own, from
-//! several connections at once. Then each is asked for once in random order. DRAM holds a
-//! thirty-second of what files may take, flash all of it and half as much again; so nearly every
-//! answer comes from flash. What flash cannot follow is missed later, and said.
+//! Files of 4 KiB to 1 MiB from the system: documents, libraries, headers, a compiler with its
+//! documentation, or those below `--corpus`. Each is set once with its own flags, from several
+//! connections at once. Then each is requested once in random order. DRAM holds a thirty-second of
+//! the files' maximum size, flash one and a half times all of it; so nearly every response comes
+//! from flash. Writes that flash cannot keep up with become misses later, and are reported.
 //!
-//! The rate is that of asking, with the reading of the file that the answer is compared with.
+//! The rate is that of requests, including the read of the file for the comparison.
 
 use tidekv_testkit::evidence::Value;
 
@@ -23,18 +23,18 @@ use crate::subjects::served::{MEMCACHED_EXTSTORE, TIDEKV_CACHE_SERVED};
 const CACHES: &[&str] = &[TIDEKV_CACHE_SERVED.name, MEMCACHED_EXTSTORE.name];
 
 const THREADS: u64 = 8;
-/// Memory beside that of a cache: who asks has a list of all files, and the kernel their names, and
-/// on both sides of each connection there may be a value of the largest size.
+/// Memory in addition to the cache: the client has a list of all files, and the kernel their names,
+/// and both sides of each connection may hold a value of the largest size.
 const BESIDE_BYTES: u64 = 256 << 20;
-/// What files of a usual system have on average is near.
+/// Close to the mean size of the files of a typical system.
 const OBJECT_BYTES: u64 = 24 << 10;
 
-/// How many files there may be, and bytes of them.
+/// The maximum number of files and their maximum bytes.
 fn most(scale: &Scale) -> (u64, u64) {
     if scale.is_quick { (900, 256 << 20) } else { (100_000, 2 << 30) }
 }
 
-/// The last parts of the directories: what is above them is nobody's affair.
+/// The last parts of the directories; the paths above them are private.
 fn name(scale: &Scale) -> String {
     let parts = scale.corpus.iter().map(|directory| {
         let part = directory.file_name().unwrap_or_default();
@@ -88,10 +88,10 @@ fn points(scale: &Scale) -> Vec<Point> {
 
 pub(super) const CORPUS: Experiment = Experiment {
     name: "bigkv-corpus",
-    about: "real files of 4 KiB to 1 MiB set through a socket and asked for in random order, every \
-            byte compared, with little memory beside flash",
+    about: "real files of 4 KiB to 1 MiB, set through a socket and read in random order, every \
+            byte compared, with DRAM that is small compared with flash",
     paper: "",
-    claim: "no answer is wrong in a byte or in its flags, and nearly all files are there",
+    claim: "no response has a wrong byte or wrong flags, and nearly all files are hits",
     subjects: Subjects::Only(CACHES),
     points,
     targets: &[

@@ -1,8 +1,9 @@
-//! `bigkv-dataset-size`: caches behind a socket as objects outgrow their memory, once, ten times
-//! and a hundred times.
+//! `bigkv-dataset-size`: caches behind a socket with data of one, ten and a hundred times their
+//! memory.
 //!
-//! Objects are small for caches with flash, so that what memory holds for each of them outgrows
-//! memory with the data: at a hundred times memcached's headers of all objects are eight times as
+//! Objects are small for caches with flash, so the metadata per object in memory outgrows the
+//! memory as the data grows: at a hundred times, memcached's item headers are eight times the
+//! memory.
 //! large as memory.
 
 use crate::experiment::{Experiment, Figure, Point, Rule, Shape, Subjects, Target};
@@ -17,7 +18,7 @@ const CACHES: &[&str] =
 
 const VALUE_BYTES: u64 = 1 << 10;
 const THREADS: u64 = 16;
-/// The data in memories.
+/// The data size as a multiple of the memory.
 const TIMES: [u64; 3] = [1, 10, 100];
 
 fn points(scale: &Scale) -> Vec<Point> {
@@ -36,7 +37,7 @@ fn points(scale: &Scale) -> Vec<Point> {
             index_bytes: None,
             threads: THREADS,
         };
-        // What differs with the data is no axis of its own.
+        // Properties that differ with the data are not parameters of their own.
         load.point(scale, CACHES)
             .without(&["objects", "flash_bytes"])
             .with("data_in_memories", times)
@@ -48,11 +49,11 @@ fn points(scale: &Scale) -> Vec<Point> {
 
 pub(super) const DATASET_SIZE: Experiment = Experiment {
     name: "bigkv-dataset-size",
-    about: "objects of 1 KiB by Zipf's law, as many as fit memory, ten and a hundred times as \
-            many, on caches behind a socket with flash, without, and with swap (BigKV)",
+    about: "objects of 1 KiB by Zipf's law, 1, 10 and 100 times the memory in total, on caches \
+            behind a socket with flash, without, and with swap (BigKV)",
     paper: "level throughput whatever the size, where memcached and Fatcache stop once metadata \
             cannot be kept in DRAM, and are very slow with swap",
-    claim: "from ten to a hundred memories the throughput stays within a fifth",
+    claim: "from ten to a hundred times the memory, the throughput stays within a fifth",
     subjects: Subjects::Only(CACHES),
     points,
     targets: &[
@@ -69,14 +70,14 @@ pub(super) const DATASET_SIZE: Experiment = Experiment {
     ],
     figures: &[
         Figure {
-            title: "Operations a second",
+            title: "Operations per second",
             metric: "ops_per_s",
             x: "data_in_memories",
             y: "",
             shape: Shape::Lines,
         },
         Figure {
-            title: "Gets that found their object",
+            title: "Hit ratio of gets",
             metric: "hit_ratio",
             x: "data_in_memories",
             y: "",

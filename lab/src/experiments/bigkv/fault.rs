@@ -1,23 +1,24 @@
-//! `bigkv-fault`: one of eight devices is lost under load, and another one comes in its place.
+//! `bigkv-fault`: one of eight devices fails under load, and is replaced.
 //!
 //! The cache's own code on storage in memory, in virtual time. All objects are on flash, with room
-//! for as many again. They are asked for, each as likely as the others, which is the worst case:
-//! where some are hot a lost share is back sooner. What a cache does not have is put there; one in a
-//! hundred operations writes an object anew.
+//! for as many again. Requests are uniform, which is the worst case: with hot objects the lost
+//! share returns sooner. The client stores missed objects; one in a hundred operations overwrites
+//! an object.
 //!
 //! ```text
 //!   1-before ──device 3 fails everything──▶ 2-lost ──it works again──▶ 3-replaced
 //! ```
 //!
-//! - Every value is checked: it is its key's, and the one that was written last.
-//! - The *fall* is that of the hit ratio in the worst stretch of operations, a fiftieth of the
-//!   objects, in shares: 1 is the share of the objects on flash that the device had.
-//! - The *refill* is the bytes of objects put because they were missed, until the hit ratio of a
-//!   stretch and of all that follow in the phase is back at 99 % of before, in shares. That it is
-//!   back at all, the last fifth of the phase says (`hit_ratio_at_end`, in hit ratios of before).
+//! - Every value is checked: it belongs to its key and is the last one written.
+//! - The *fall* is the drop of the hit ratio in the worst stretch of operations, a fiftieth of the
+//!   objects, in shares: 1 is the device's share of the objects on flash.
+//! - The *refill* is the bytes of objects stored after misses, until the hit ratio of a stretch and
+//!   of all following stretches in the phase is back at 99 % of that before, in shares. The last
+//!   fifth of the phase shows whether it is back at all (`hit_ratio_at_end`, relative to the hit
+//!   ratio before).
 //!
-//! `model:raid-0` is the same cache on one device as large as all: what a stripe over eight
-//! devices loses when one of them goes.
+//! `model:raid-0` is the same cache on one device of the total size: the loss of a stripe over
+//! eight devices when one of them fails.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -38,18 +39,18 @@ use crate::scale::Scale;
 use crate::subjects::tiered::{TIDEKV_CACHE, flash_in, open, plain};
 
 const DEVICES: u64 = 8;
-/// The one that is lost.
+/// The failing device.
 const LOST: u64 = 3;
 const VALUE_BYTES: u64 = 1 << 10;
-/// Flash in objects: seven devices have room for all, and for what was written anew.
+/// Flash size in objects: seven devices have room for all, including the overwrites.
 const ROOM: f64 = 2.0;
-/// Operations between two looks, in objects.
+/// Operations per stretch, in objects.
 const STRETCH: f64 = 0.02;
-/// Of so many operations one writes.
+/// One in this number of operations is a write.
 const WRITE_EVERY: u64 = 100;
 /// Virtual time of an operation.
 const OPERATION: Duration = Duration::from_micros(200);
-/// The hit ratio is back at this share of before.
+/// The hit ratio counts as recovered at this fraction of that before.
 const BACK: f64 = 0.99;
 
 const BEFORE: &str = "1-before";
@@ -61,15 +62,15 @@ struct Loss {
     load: Load,
 }
 
-/// What happened in a stretch.
+/// The counts of a stretch.
 #[derive(Debug, Clone, Copy)]
 struct Stretch {
     hit_ratio: f64,
-    /// Objects put because they were missed.
+    /// Objects stored after a miss.
     misses: u64,
 }
 
-/// A cache whose answers are checked.
+/// A cache whose responses are checked.
 struct Scene<'a> {
     load: &'a Load,
     cache: Cache,
@@ -79,7 +80,7 @@ struct Scene<'a> {
     dice: Dice,
     values: Values,
     value: Vec<u8>,
-    /// Of each object the last write.
+    /// The last write of each object.
     versions: Vec<u32>,
     written: u32,
 }
@@ -123,7 +124,7 @@ impl<'a> Scene<'a> {
         self.cache.store(&key_of(present(index)), object);
     }
 
-    /// Whether it is there.
+    /// Whether it is a hit.
     fn get(&mut self, index: u64) -> Result<bool> {
         let number = present(index);
         let Some(found) = self.cache.get(&key_of(number)) else { return Ok(false) };
@@ -135,7 +136,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// So many operations.
+    /// Runs a number of operations.
     fn stretch(&mut self, operations: u64) -> Result<Stretch> {
         let (mut hits, mut misses) = (0, 0);
         for operation in 0..operations {
@@ -156,7 +157,7 @@ impl<'a> Scene<'a> {
         Ok(Stretch { hit_ratio: hits as f64 / (hits + misses) as f64, misses })
     }
 
-    /// The share of the objects on flash that a device has.
+    /// A device's share of the objects on flash.
     fn share_of(&self, device: u64) -> f64 {
         let objects: Vec<u64> = self.cache.device_stats().iter().map(|it| it.objects).collect();
         objects[device as usize] as f64 / objects.iter().sum::<u64>().max(1) as f64
@@ -193,7 +194,7 @@ impl Loss {
         Ok(self.found(subject, share, &phases))
     }
 
-    /// What is to be told of each stretch and of each phase.
+    /// The metrics of each stretch and of each phase.
     fn found(
         &self,
         subject: &'static str,
@@ -257,11 +258,11 @@ fn points(scale: &Scale) -> Vec<Point> {
 
 pub(super) const FAULT: Experiment = Experiment {
     name: "bigkv-fault",
-    about: "one of eight devices is lost under load and comes back, in virtual time; every value \
+    about: "one of eight devices fails under load and is replaced, in virtual time; every value \
             is checked (BigKV)",
     paper: "a better hit ratio without parity, and recovery of what was lost",
-    claim: "the hit ratio falls by no more than the share of the device, once, and is back at 99 % \
-            when a share has been filled again",
+    claim: "the hit ratio falls by no more than the share of the device, once, and recovers to \
+            99 % when a share has been refilled",
     subjects: Subjects::Only(&[TIDEKV_CACHE.name]),
     points,
     targets: &[

@@ -1,5 +1,5 @@
-//! `bigkv-index`: what a lookup costs that finds its object through an index of two levels, beside
-//! one that is in memory as a whole. Values are of 4 KiB, so that indexes are large for their data.
+//! `bigkv-index`: the cost of a lookup through a two-level index, compared with an index that is
+//! entirely in memory. Values have 4 KiB, so indexes are large for their data.
 //!
 //! | part | index memory | lookups | threads |
 //! |---|---|---|---|
@@ -7,20 +7,19 @@
 //! | `zipf` | a tenth of the index | by Zipf's law, 0.99 | 8 |
 //! | `hot` | more than all of the index | by Zipf's law, 0.99 | 8 |
 //! | `cold` | next to none | of any object | 8 |
-//! | `absent` | a tenth of the index | of what is not there | 8 |
+//! | `absent` | a tenth of the index | of absent objects | 8 |
 //!
-//! All objects fit flash, which is full but for a tenth, and every index starts to be asked when
-//! all of them have been put. The cache cannot do without memory for objects: its buffers for
-//! writes are bound to be at most half of its memory. That is a few hundredths of the data,
-//! and by Zipf's law these take half of all lookups, which no other subject has memory for. So
-//! latencies are judged at `lookups`, where memory for objects takes less than a third of them in
-//! a quick run and less than a twentieth in a usual one (`memory_hit_ratio`), and what is found at
-//! `zipf`, which is the paper's load, is only stated.
+//! All objects fit flash, which is 90 % full, and every index receives its first lookup after all
+//! objects are stored. The cache needs memory for objects: its write buffers are limited to half of
+//! its memory. That is a few percent of the data, and by Zipf's law these get half of all lookups,
+//! for which no other subject has memory. So latencies are judged at `lookups`, where objects in
+//! memory get less than a third of the lookups in a quick run and less than a twentieth in a
+//! default one (`memory_hit_ratio`); the results at `zipf`, the paper's load, are only reported.
 //!
-//! The paper's lookups, 99 and 99.9 and 99.99 of a hundred, in microseconds: 88, 118, 208 with the
-//! index in memory; uDepot 183, 247, 1115; SlickCache 201, 1655, 1993; BigKV 96, 167, 208. These are
-//! 49, 73 and 86 % shorter than uDepot's, which is where its 68 % come from: what is held against
-//! the target is the mean of the three (`tail_us`).
+//! The paper's lookups, p99, p99.9 and p99.99, in microseconds: 88, 118, 208 with the index in
+//! memory; uDepot 183, 247, 1115; SlickCache 201, 1655, 1993; BigKV 96, 167, 208. These are 49, 73
+//! and 86 % shorter than uDepot's, whose mean is its 68 %: the target uses the mean of the three
+//! (`tail_us`).
 
 use crate::experiment::{Experiment, Figure, Point, Rule, Shape, Subjects, Target};
 use crate::experiments::bigkv::load::Load;
@@ -39,13 +38,13 @@ const ABSENT: &str = "absent";
 const VALUE_BYTES: u64 = 4 << 10;
 const THREADS: u64 = 8;
 
-/// What an entry of an index takes, of any.
+/// Bytes of an index entry, of any index.
 const ENTRY_BYTES: u64 = 16;
-/// Memory for as many entries as this leaves of one in so many.
+/// Memory for the number of entries that this divisor gives.
 const TENTH: u64 = 10;
 /// More than the cache needs for an entry in memory.
 const WHOLE_ENTRY_BYTES: u64 = 64;
-/// The least that there can be.
+/// The minimum possible.
 const COLD_BYTES: u64 = 32 << 10;
 
 const ZIPF: Choice = Choice::Zipf { alpha: 0.99, is_scattered: true };
@@ -60,7 +59,7 @@ fn objects(scale: &Scale) -> u64 {
     (scale.entries * 100).clamp(64 << 20, 4 << 30) / VALUE_BYTES
 }
 
-/// A load without what tells parts apart.
+/// A load without the properties that distinguish the parts.
 fn load(scale: &Scale, name: &'static str, choice: Choice, index_bytes: u64) -> Load {
     let objects = objects(scale);
     let data_bytes = objects * (KEY_BYTES as u64 + VALUE_BYTES);
@@ -72,7 +71,7 @@ fn load(scale: &Scale, name: &'static str, choice: Choice, index_bytes: u64) -> 
         mix: FETCHES.to_vec(),
         objects,
         value_bytes: VALUE_BYTES,
-        // Twice what buffers, filters and the index take.
+        // Twice the memory of buffers, filters and the index.
         memory_bytes: 2 * (buffer_bytes(flash_bytes) + 3 * objects + index_bytes),
         flash_bytes,
         devices: 1,
@@ -81,8 +80,8 @@ fn load(scale: &Scale, name: &'static str, choice: Choice, index_bytes: u64) -> 
     }
 }
 
-/// What the cache's buffers for writes take at least: three of a size that flash decides, with
-/// room to spare.
+/// The minimum memory of the cache's write buffers: three of a size that depends on flash, with a
+/// reserve.
 fn buffer_bytes(flash_bytes: u64) -> u64 {
     let segment_bytes = (flash_bytes / 1024).next_power_of_two().clamp(2 << 20, 16 << 20);
     3 * segment_bytes + (1 << 20)
@@ -125,15 +124,15 @@ const fn map(title: &'static str, metric: &'static str) -> Figure<'static> {
 
 pub(super) const INDEX: Experiment = Experiment {
     name: "bigkv-index",
-    about: "lookups of objects of 4 KiB through an index of which a tenth is in memory, beside one \
-            that is there as a whole and others of two levels (BigKV)",
+    about: "lookups of objects of 4 KiB through an index with a tenth of it in memory, compared \
+            with one entirely in memory and with other two-level indexes (BigKV)",
     paper: "99, 99.9 and 99.99 % of lookups take 96, 167 and 208 us, with the whole index in \
             memory 88, 118 and 208, with uDepot 183, 247 and 1115, with SlickCache 201, 1655 and \
             1993; 68 % shorter than uDepot's, the three together",
-    claim: "the same to 1.1, 1.4 and 1.0 times those with the whole index in memory, and 68 % \
-            shorter than with an index after uDepot, the three together; at most 1.05 reads for a hit of \
-            which the index is in memory, 2 for another one, 0.02 for a miss; at most 2 bytes of \
-            memory an object",
+    claim: "1.0 to 1.1, 1.4 and 1.0 times the latencies with the whole index in memory, and 68 % \
+            shorter than with an index modelled on uDepot, the three together; at most 1.05 \
+            reads for a hit whose index entry is in memory, 2 for another hit, 0.02 for a miss; \
+            at most 2 bytes of memory per object",
     subjects: Subjects::Only(&[
         TIDEKV_CACHE.name,
         INDEX_DRAM.name,

@@ -1,12 +1,12 @@
-//! A load for caches of objects.
+//! A load for object caches.
 //!
-//! A cache is filled with all objects first; then they are asked for, and what a cache does not
-//! have is put there as if it had been fetched from behind it, which takes a millisecond. Memory is
-//! what the cache is set up with. The process, and what the kernel keeps of its files, may take
-//! [`BESIDE_BYTES`] more: that is the same for all, and counts the kernel's cache of files.
+//! The load first fills a cache with all objects and then requests them; a client stores a missed
+//! object as if it had fetched it from a backend, which takes a millisecond. Memory is the
+//! configured size of the cache. The process and the kernel's page cache for its files may take
+//! [`BESIDE_BYTES`] more, equal for all.
 //!
-//! Caches in this process and caches behind a socket are measured at points of their own: what a
-//! socket costs says nothing of a cache.
+//! Caches in this process and caches behind a socket are measured at separate points: the cost of a
+//! socket is not a property of a cache.
 
 use tidekv_testkit::evidence::Value;
 
@@ -18,25 +18,24 @@ use crate::load::workload::{Kind, Workload};
 use crate::scale::{self, Scale};
 use crate::subject::FlashSettings;
 
-/// Memory of a process beside that of its cache: its code, its threads, what it has in flight, and
-/// what drives it.
+/// Memory of a process in addition to its cache: code, threads, pending requests, and the driver.
 pub(super) const BESIDE_BYTES: u64 = 64 << 20;
 
-/// What a miss costs in microseconds: a cache that has less must not be the faster for it.
+/// The cost of a miss in microseconds: a cache with fewer objects must not be faster because of it.
 const FETCH_US: u64 = 1_000;
 
-/// Where a cache is: in this process.
+/// The location of a cache: in this process.
 pub(super) const EMBEDDED: &str = "embedded";
 /// Behind a socket of its own.
 pub(super) const SERVED: &str = "served";
 
-/// A load for caches of objects.
+/// A load for object caches.
 #[derive(Debug, Clone)]
 pub(super) struct Load {
-    /// As rows name it.
+    /// Its name in rows.
     pub(super) name: &'static str,
     pub(super) choice: Choice,
-    /// Kinds of operations with their weights.
+    /// Operation kinds with their weights.
     pub(super) mix: Vec<(Kind, u32)>,
     pub(super) objects: u64,
     pub(super) value_bytes: u64,
@@ -48,7 +47,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// What is done once all objects were put.
+    /// The step after all objects are stored.
     pub(super) fn workload(&self) -> Workload {
         Workload {
             mix: self.mix.clone(),
@@ -57,7 +56,7 @@ impl Load {
         }
     }
 
-    /// A point where all subjects in `only` carry this load.
+    /// A point where all subjects in `only` run this load.
     pub(super) fn point(&self, scale: &Scale, only: &'static [&'static str]) -> Point {
         let Self { objects, value_bytes, memory_bytes, threads, .. } = *self;
         let params: Params = [

@@ -1,5 +1,5 @@
-//! The experiments `bigkv-*`: caches of large objects in memory and on flash, as BigKV (Koo et
-//! al., EuroSys 2023) measures them.
+//! The experiments `bigkv-*`: caches of large objects in memory and on flash, with the measurements
+//! of BigKV (Koo et al., EuroSys 2023).
 
 mod load;
 mod ycsb;
@@ -17,7 +17,7 @@ mod small;
 
 use crate::experiment::Experiment;
 
-/// All of them, in the order in which they are listed and run.
+/// All of them, in the order of listing and running.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     ycsb::YCSB,
     index::INDEX,

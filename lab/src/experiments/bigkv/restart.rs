@@ -1,14 +1,14 @@
-//! `bigkv-restart`: how soon a cache is there again whose process was killed, and what it has then.
+//! `bigkv-restart`: how soon a killed cache is available again, and its content then.
 //!
 //! | part | what |
 //! |---|---|
-//! | `open` | a flash full of the smallest objects is opened, whose process was killed |
-//! | `hits` | the same, and it is asked for its objects at once |
+//! | `open` | opens a flash tier full of the smallest objects, whose process was killed |
+//! | `hits` | the same, and immediately requests its objects |
 //!
-//! Objects of `open` are as small as they can be, so that there are as many of them as the disk of
-//! a usual machine bears: what a start reads depends on their number and hardly on their size.
-//! Those of `hits` are of a usual size. Memory is small beside flash, for what is in memory alone is
-//! lost with its process.
+//! Objects of `open` are as small as possible, to have the largest number that the disk of a
+//! typical machine can hold: the reads of a start depend on their number and hardly on their size.
+//! Those of `hits` have a typical size. Memory is small compared with flash, as objects that are
+//! only in memory are lost with the process.
 
 use crate::experiment::{Experiment, Point, Rule, StoreEnd, StorePlan, Subjects, Target};
 use crate::experiments::bigkv::load::Load;
@@ -19,13 +19,13 @@ use crate::scale::Scale;
 use crate::subject::FlashSettings;
 use crate::subjects::tiered::TIDEKV_CACHE;
 
-/// Small objects: with key, header and what fills it up, 128 bytes.
+/// Small objects: with key, header and padding, 128 bytes.
 const SMALL_BYTES: u64 = 40;
 const USUAL_BYTES: u64 = 4 << 10;
-/// What an object takes on flash beside its key and value, at most: a header, what fills it up, its
-/// part of a summary, and of two pages of the index that are three quarters full.
+/// The maximum overhead of an object on flash in addition to its key and value: a header, padding,
+/// its part of a summary, and of two pages of the index that are three quarters full.
 const BESIDE_BYTES: u64 = 64 + 63 + 24 + 44;
-/// The share of flash that objects take, so that none has to leave.
+/// The fraction of flash that objects take, so that no object is evicted.
 const FULL: f64 = 0.85;
 /// Objects of the evidence for the target.
 const MANY: u64 = 100_000_000;
@@ -33,17 +33,17 @@ const MANY: u64 = 100_000_000;
 /// Some memory for objects.
 const OBJECTS_BYTES: u64 = 22 << 20;
 
-/// How a store came to be closed, as rows name it.
+/// The way a store was closed, as rows name it.
 const ENDS: [(&str, StoreEnd); 2] = [("closed", StoreEnd::Settled), ("killed", StoreEnd::Killed)];
 
 fn point(scale: &Scale, objects: u64, value_bytes: u64, end: (&'static str, StoreEnd)) -> Point {
     let object_bytes = KEY_BYTES as u64 + value_bytes;
     let flash_bytes = ((objects * (object_bytes + BESIDE_BYTES)) as f64 / FULL) as u64;
-    // Three, of the segment that a device of that size has.
+    // Three, of the segment size of such a device.
     let buffers_bytes = 3 * (flash_bytes >> 10).next_power_of_two().clamp(2 << 20, 16 << 20);
-    // The fewer changes wait, the more often a page is written again for few of them.
+    // With fewer pending changes, a page is rewritten more often for few of them.
     let index_bytes = (objects * 2 / 3).clamp(1 << 20, 128 << 20);
-    // Half of memory may be the index of what is on flash and write buffers, an eighth write buffers.
+    // Half of memory may be the flash index and write buffers, an eighth write buffers.
     let all_index_bytes = index_bytes + objects * 3;
     let flash_dram_bytes = (2 * (all_index_bytes + buffers_bytes)).max(all_index_bytes * 8 / 3);
     let load = Load {
@@ -73,7 +73,7 @@ fn point(scale: &Scale, objects: u64, value_bytes: u64, end: (&'static str, Stor
         end: end.1,
     };
     let point = point.with("end", end.0).once_if_quick(scale);
-    // Of so many there is hardly room for two: it is opened once.
+    // The disk hardly has room for two of this size: it is opened once.
     let changes_store = objects < MANY;
     let alternations = if changes_store { point.alternations } else { 1 };
     Point { flash, store: Some(store), changes_store, alternations, ..point }
@@ -92,9 +92,9 @@ fn points(scale: &Scale) -> Vec<Point> {
 
 pub(super) const RESTART: Experiment = Experiment {
     name: "bigkv-restart",
-    about: "a cache with ten and a hundred million objects on flash is killed and opened again",
+    about: "a cache with 10 and 100 million objects on flash is killed and reopened",
     paper: "",
-    claim: "within a second for a hundred million objects, with the hit ratio of before at once",
+    claim: "within a second for 100 million objects, immediately with the previous hit ratio",
     subjects: Subjects::Only(&[TIDEKV_CACHE.name]),
     points,
     targets: &[

@@ -1,16 +1,16 @@
 //! `bigkv-scale`: one device and eight, on devices with modelled service time.
 //!
-//! The cache's own code, in real time, on storage in memory whose direct operations take as long
-//! as on modelled devices ([`tidekv_io::PacedStorage`]). All objects are on flash and all entries
-//! of the index in memory: what is measured is how far devices work side by side.
+//! The cache's own code, in real time, on storage in memory whose direct operations take as long as
+//! on modelled devices ([`tidekv_io::PacedStorage`]). All objects are on flash and all entries of
+//! the index in memory: the experiment measures how well devices work in parallel.
 //!
-//! | subject | what |
+//! | subject | description |
 //! |---|---|
 //! | `tidekv:cache` | shards: each key belongs to one device |
-//! | `model:raid-5-N` | the same cache on one array of eight devices, striped with parity, N KiB of each in a stripe |
+//! | `model:raid-5-N` | the same cache on one array of eight devices, striped with parity, with chunks of N KiB |
 //!
-//! Chunks of 4 KiB spread each object over all devices; chunks of 64 and 512 KiB (what Linux's md
-//! takes where nothing is said) leave most objects on one.
+//! Chunks of 4 KiB spread each object over all devices; chunks of 64 and 512 KiB (the default of
+//! Linux's md) keep most objects on one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,15 +30,15 @@ use crate::load::workload::{Kind, Operation};
 use crate::scale::Scale;
 use crate::subjects::tiered::{TIDEKV_CACHE, flash_in, open, plain};
 
-/// A device does about so many reads of an object a second.
+/// Approximate reads of an object per second on one device.
 const SERVICE: ServiceTime =
     ServiceTime { fixed: Duration::from_micros(500), bytes_per_s: 400 << 20, channels: 1 };
 
 const VALUE_BYTES: u64 = 16 << 10;
 const DEVICES: u64 = 8;
-/// Operations under way.
+/// Pending operations.
 const THREADS: u64 = 64;
-/// Before what is measured, so that all devices have work.
+/// The phase before the measurement, to give all devices work.
 const RAMP: Duration = Duration::from_millis(300);
 
 const ARRAYS: [(&str, u64); 3] =
@@ -51,7 +51,7 @@ struct Devices {
 }
 
 impl Devices {
-    /// Operations a second on so many devices, as shards or as an array.
+    /// Operations per second on this number of devices, as shards or as an array.
     fn rate(&self, devices: u64, chunk_bytes: Option<u64>, seed: u64) -> Result<f64> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let array = chunk_bytes.map(|chunk_bytes| Array { devices: devices as usize, chunk_bytes });
@@ -102,7 +102,7 @@ impl Devices {
     }
 }
 
-/// What one thread does.
+/// The work of one thread.
 struct Lane<'a> {
     cache: &'a Cache,
     values: &'a Values,
@@ -126,7 +126,7 @@ impl Lane<'_> {
     }
 }
 
-/// Puts all objects and asks for them until the index of nearly all is in memory.
+/// Stores all objects and requests them until nearly all index entries are in memory.
 fn fill(lane: &mut Lane<'_>, objects: u64) -> Result<()> {
     let numbers = (0..objects).map(present);
     for _ in 0..4 {
@@ -138,7 +138,7 @@ fn fill(lane: &mut Lane<'_>, objects: u64) -> Result<()> {
     let found = numbers.filter(|number| lane.cache.get(&key_of(*number)).is_some()).count();
     match found as f64 >= 0.99 * objects as f64 {
         true => Ok(()),
-        false => Err(Failure::new(format!("of {objects} objects {found} are there"))),
+        false => Err(Failure::new(format!("only {found} of {objects} objects are hits"))),
     }
 }
 
@@ -165,7 +165,7 @@ impl Model for Devices {
 }
 
 fn points(scale: &Scale) -> Vec<Point> {
-    // With more writes a device that cannot follow drops them, and answers the sooner for it.
+    // With more writes, a device that cannot keep up drops them, and answers faster.
     let loads: &[(&str, u32)] = &[("fetch", 0), ("fetch-95-put-5", 5)];
     let loads = if scale.is_quick { &loads[1..] } else { loads };
     let point = |&(name, puts): &(&'static str, u32)| {
@@ -201,8 +201,8 @@ pub(super) const SCALE: Experiment = Experiment {
     about: "the same load on one to eight modelled devices, as shards and striped with parity \
             (BigKV)",
     paper: "5.4 times the throughput with 8 SSDs",
-    claim: "eight shards do seven times as much as one, and 5.4 times as much as an array of the \
-            same devices that is striped with parity",
+    claim: "eight shards have seven times the throughput of one, and 5.4 times that of an array \
+            of the same devices striped with parity",
     subjects: Subjects::Only(&[TIDEKV_CACHE.name]),
     points,
     targets: &[
@@ -213,7 +213,7 @@ pub(super) const SCALE: Experiment = Experiment {
         Target::in_phase("fetch-95-put-5", "ops_per_s", STRIPES[2]),
     ],
     figures: &[Figure {
-        title: "Operations a second",
+        title: "Operations per second",
         metric: "ops_per_s",
         x: "devices",
         y: "load",

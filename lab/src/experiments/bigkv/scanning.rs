@@ -1,17 +1,18 @@
-//! A model of caches that find what has expired by reading all of flash, or not at all: a log of
-//! segments in the order in which objects came, behind a DRAM like that of our cache.
+//! A model of caches that find expired objects by scanning all of flash, or not at all: a log of
+//! segments in insertion order, behind a DRAM tier like that of our cache.
 //!
-//! 1. An object leaves DRAM for the head of the log, unless its copy is there. One that was asked
-//!    for, and whose copy is in the oldest quarter of the log, is written anew.
-//! 2. Where there is no free segment, the oldest goes with all that is in it.
-//! 3. With scans, all of flash is read once in so many seconds, and exactly what has expired or was
-//!    overwritten is removed. What lives in segments that are half empty or more is written anew,
-//!    at the head, and they are free. Nothing goes early: BigKV calls that *loss-prohibited*.
-//! 4. Without, it is noticed of an object that it has expired when it is asked for. This is what
-//!    our own cache does with [`tidekv_tiered::Expiry::Lazy`], and both agree.
+//! 1. An object evicted from DRAM is appended to the head of the log, unless the log has its copy.
+//!    One that was accessed, and whose copy is in the oldest quarter of the log, is rewritten.
+//! 2. If there is no free segment, the oldest one is evicted with all its objects.
+//! 3. With scans, all of flash is read once per period, and exactly the expired and overwritten
+//!    objects are removed. The live objects of segments that are at most half full are rewritten at
+//!    the head, and those segments are freed. No object is removed early: BigKV calls that
+//!    *loss-prohibited*.
+//! 4. Without scans, the cache detects an expired object at its next access. Our own cache does
+//!    this with [`tidekv_tiered::Expiry::Lazy`], and both agree.
 //!
-//! No bytes are kept. How many objects a segment has, how many segments there are and how much
-//! DRAM is for objects is handed in. Pure.
+//! The model keeps no bytes. The caller sets the objects per segment, the number of segments and
+//! the DRAM for objects. Pure.
 
 use std::collections::VecDeque;
 
@@ -19,18 +20,18 @@ use tidekv_cache::{Eviction, Objects};
 
 use crate::load::dice::mix;
 
-/// A copy that is nearer to the end of the log than this is written anew.
+/// A copy closer to the end of the log than this is rewritten.
 const OLD: f64 = 0.25;
-/// What an object in DRAM is charged beside its bytes: those of allocations.
+/// Overhead of an object in DRAM in addition to its bytes: that of allocations.
 const CHARGE_BYTES: usize = 48;
 
-/// How large all is.
+/// The sizes of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sizes {
-    /// Of a key and a value.
+    /// Bytes of a key and a value.
     pub(super) object_bytes: u64,
     pub(super) segment_bytes: u64,
-    /// Objects of a segment.
+    /// Objects per segment.
     pub(super) segment_objects: usize,
     /// Segments on flash.
     pub(super) segments: usize,
@@ -38,20 +39,20 @@ pub(super) struct Sizes {
     pub(super) dram_bytes: u64,
 }
 
-/// What was done on flash.
+/// The work on flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Work {
     /// Objects that came from DRAM.
     pub(super) objects_written: u64,
-    /// Bytes that scans read.
+    /// Bytes read by scans.
     pub(super) scan_read_bytes: u64,
-    /// Bytes of objects that scans wrote anew.
+    /// Bytes of objects rewritten by scans.
     pub(super) scan_written_bytes: u64,
 }
 
 /// An object in DRAM.
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct DramObject {
     key: u32,
     deadline_s: u32,
     was_fetched: bool,
@@ -64,9 +65,9 @@ struct Copy {
     deadline_s: u32,
 }
 
-/// The copy of a key that counts.
+/// The valid copy of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct FlashCopy {
     segment: u64,
     deadline_s: u32,
 }
@@ -81,16 +82,16 @@ struct Segment {
 #[derive(Debug)]
 pub(super) struct Scanning {
     sizes: Sizes,
-    /// Seconds from one scan to the next; `None`: there are none.
+    /// Seconds between scans; `None`: no scans.
     interval_s: Option<u32>,
     scanned_s: u32,
-    dram: Objects<Held>,
+    dram: Objects<DramObject>,
     /// The oldest first; the last one is being filled.
     log: VecDeque<Segment>,
     /// The number of the next segment.
     next: u64,
     /// By key.
-    index: Vec<Option<Place>>,
+    index: Vec<Option<FlashCopy>>,
     work: Work,
 }
 
@@ -108,7 +109,7 @@ impl Scanning {
         }
     }
 
-    /// Scans if it is time.
+    /// Scans if it is due.
     pub(super) fn advance(&mut self, now_s: u32) {
         if self.interval_s.is_some_and(|interval_s| now_s >= self.scanned_s + interval_s) {
             self.scanned_s = now_s;
@@ -116,7 +117,7 @@ impl Scanning {
         }
     }
 
-    /// Whether an object is there.
+    /// Whether an object is a hit.
     pub(super) fn get(&mut self, key: u32, now_s: u32) -> bool {
         let hash = hash_of(key);
         if let Some(held) = self.dram.get(hash) {
@@ -129,7 +130,7 @@ impl Scanning {
         let Some(place) = self.index[key as usize] else { return false };
         let is_there = place.deadline_s > now_s;
         if is_there {
-            self.hold(Held { key, deadline_s: place.deadline_s, was_fetched: true }, now_s);
+            self.hold(DramObject { key, deadline_s: place.deadline_s, was_fetched: true }, now_s);
         }
         is_there
     }
@@ -138,29 +139,30 @@ impl Scanning {
     pub(super) fn set(&mut self, key: u32, deadline_s: u32, now_s: u32) {
         self.index[key as usize] = None;
         self.dram.remove(hash_of(key));
-        self.hold(Held { key, deadline_s, was_fetched: false }, now_s);
+        self.hold(DramObject { key, deadline_s, was_fetched: false }, now_s);
     }
 
-    /// What was done on flash.
+    /// The work on flash.
     pub(super) fn work(&self) -> Work {
         self.work
     }
 
-    /// The share of what is on flash that has expired.
+    /// The expired fraction of the objects on flash.
     pub(super) fn expired_share(&self, now_s: u32) -> f64 {
         let copies = || self.log.iter().flat_map(|segment| &segment.copies);
         let expired = copies().filter(|copy| copy.deadline_s <= now_s).count();
         expired as f64 / copies().count().max(1) as f64
     }
 
-    /// Puts an object into DRAM; what leaves for it goes to flash, if it has to.
-    fn hold(&mut self, held: Held, now_s: u32) {
+    /// Puts an object into DRAM; the objects evicted for it go to flash if necessary.
+    fn hold(&mut self, held: DramObject, now_s: u32) {
         let charge_bytes = self.sizes.object_bytes as usize + CHARGE_BYTES;
         let insertion = self.dram.insert(hash_of(held.key), held, charge_bytes);
         for left in insertion.evicted.iter().chain(&insertion.refused) {
-            // What was set since has no copy.
+            // An object set since then has no copy.
             let copy = self.index[left.key as usize];
-            let is_to_stay = |copy: Place| left.was_fetched && self.distance(copy.segment) < OLD;
+            let is_to_stay =
+                |copy: FlashCopy| left.was_fetched && self.distance(copy.segment) < OLD;
             if left.deadline_s > now_s && copy.is_none_or(is_to_stay) {
                 self.work.objects_written += 1;
                 self.write(Copy { key: left.key, deadline_s: left.deadline_s });
@@ -168,7 +170,7 @@ impl Scanning {
         }
     }
 
-    /// How far a segment is from going: 0 is next, 1 is as far as can be.
+    /// The distance of a segment from eviction: 0 is next, 1 is the farthest.
     fn distance(&self, segment: u64) -> f64 {
         let (Some(first), Some(last)) = (self.log.front(), self.log.back()) else { return 1.0 };
         let rank = (segment - first.number) as f64 / (last.number - first.number).max(1) as f64;
@@ -188,7 +190,7 @@ impl Scanning {
         }
         if let Some(head) = self.log.back_mut() {
             head.copies.push(copy);
-            let place = Place { segment: head.number, deadline_s: copy.deadline_s };
+            let place = FlashCopy { segment: head.number, deadline_s: copy.deadline_s };
             self.index[copy.key as usize] = Some(place);
         }
     }
@@ -202,7 +204,7 @@ impl Scanning {
         }
     }
 
-    /// Reads all that is whole, and removes what nobody can ask for any more.
+    /// Scans all complete segments, and removes unreachable objects.
     fn scan(&mut self, now_s: u32) {
         let Some(head) = self.log.pop_back() else { return };
         self.work.scan_read_bytes += self.log.len() as u64 * self.sizes.segment_bytes;
@@ -226,9 +228,9 @@ impl Scanning {
     }
 }
 
-/// Whether it is that copy of its key that counts.
-fn counts(index: &[Option<Place>], segment: u64, copy: Copy) -> bool {
-    index[copy.key as usize] == Some(Place { segment, deadline_s: copy.deadline_s })
+/// Whether this is the valid copy of its key.
+fn counts(index: &[Option<FlashCopy>], segment: u64, copy: Copy) -> bool {
+    index[copy.key as usize] == Some(FlashCopy { segment, deadline_s: copy.deadline_s })
 }
 
 fn hash_of(key: u32) -> u64 {
@@ -239,7 +241,7 @@ fn hash_of(key: u32) -> u64 {
 mod tests {
     use super::*;
 
-    /// Two objects a segment, and DRAM for none.
+    /// Two objects per segment, and DRAM for none.
     fn model(segments: usize, interval_s: Option<u32>) -> Scanning {
         let sizes = Sizes {
             object_bytes: 1_000,
@@ -251,7 +253,7 @@ mod tests {
         Scanning::new(sizes, 10, interval_s)
     }
 
-    /// What is on flash, found without asking for it.
+    /// Reads the content of flash without a request.
     fn found(model: &Scanning, now_s: u32) -> Vec<u32> {
         let is_there =
             |key: &u32| model.index[*key as usize].is_some_and(|place| place.deadline_s > now_s);
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn without_scans_the_oldest_goes_whatever_has_expired() {
+    fn without_scans_the_oldest_segment_is_evicted_regardless_of_expiry() {
         let mut model = model(2, None);
         for (key, deadline_s) in [(0, 90), (1, 90), (2, 10), (3, 10)] {
             model.set(key, deadline_s, 1);
@@ -275,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_removes_exactly_what_has_expired_and_counts_what_that_costs() {
+    fn a_scan_removes_exactly_the_expired_objects_and_counts_its_cost() {
         let mut model = model(3, Some(60));
         // Half of the first segment expires, all of the second, and the third is being filled.
         for (key, deadline_s) in [(0, 90), (1, 10), (2, 10), (3, 10), (4, 90)] {
@@ -285,7 +287,7 @@ mod tests {
         assert_eq!(model.work().scan_read_bytes, 0);
         model.advance(60);
         assert_eq!((found(&model, 60), model.expired_share(60)), (vec![0, 4], 0.0));
-        // Two whole segments were read, and one object was written anew.
+        // The scan read two complete segments and rewrote one object.
         let work =
             Work { objects_written: 5, scan_read_bytes: 2 * 2_048, scan_written_bytes: 1_000 };
         assert_eq!(model.work(), work);
@@ -295,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_overwritten_is_not_there_again() {
+    fn an_overwritten_object_does_not_return() {
         let mut model = model(3, Some(60));
         model.set(0, 90, 1);
         model.set(0, 10, 2);

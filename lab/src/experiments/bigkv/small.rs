@@ -1,17 +1,17 @@
-//! `bigkv-small`: from which size on objects are for the flash tier, and what it costs below.
+//! `bigkv-small`: the minimum object size for the flash tier, and the cost of smaller objects.
 //!
-//! Objects of 64 bytes to 4 KiB on the same bytes of flash and DRAM. There are as many as take all
-//! bytes of flash with their keys and nothing else, and each is as likely as the others to be asked
-//! for: so the hit ratio is, about, the part of flash that objects themselves take, and what is in
-//! DRAM beside it (`memory_hit_ratio`). What a cache does not have is put there.
+//! Objects of 64 bytes to 4 KiB on the same bytes of flash and DRAM. Keys and values alone take as
+//! many bytes as flash has, and requests are uniform: so the hit ratio is about the part of flash
+//! that objects themselves take, plus the objects in DRAM (`memory_hit_ratio`). The client stores
+//! missed objects.
 //!
-//! | column | what grows as objects get smaller |
+//! | column | effect of smaller objects |
 //! |---|---|
-//! | `index_bytes_per_object` | nothing |
+//! | `index_bytes_per_object` | constant |
 //! | `flash_bytes_per_object` | a record has 64 bytes beside key and value and ends at a multiple of 64, an entry of the index 16, on a page that has two places |
 //! | `space_overhead` | the same in bytes of key and value |
-//! | `flash_reads_per_hit` | misses of the index in memory: there are more entries for the same memory |
-//! | `write_amp` | pages of the index are written for changes, of which a page has fewer at once |
+//! | `flash_reads_per_hit` | misses of the index in memory: the same memory serves more entries |
+//! | `write_amp` | index pages are written for changes, and a page has fewer changes at once |
 
 use crate::experiment::{Experiment, Figure, Point, Rule, Shape, Subjects, Target};
 use crate::experiments::bigkv::load::Load;
@@ -22,7 +22,7 @@ use crate::subject::FlashSettings;
 use crate::subjects::tiered::TIDEKV_CACHE;
 
 const SIZES: [u64; 6] = [64, 128, 256, 512, 1 << 10, 4 << 10];
-/// So many requests are under way.
+/// Concurrent requests.
 const THREADS: u64 = 16;
 
 fn points(scale: &Scale) -> Vec<Point> {
@@ -36,14 +36,14 @@ fn points(scale: &Scale) -> Vec<Point> {
             mix: vec![(Kind::Fetch, 100)],
             objects: flash_bytes / object_bytes,
             value_bytes,
-            // What buffers for writes and the index of the smallest objects take, twice.
+            // Twice the memory of write buffers and of the index of the smallest objects.
             memory_bytes: 32 << 20,
             flash_bytes,
             devices: 1,
             index_bytes: None,
             threads: THREADS,
         };
-        // What differs with the size is no axis of its own.
+        // Properties that differ with the size are not parameters of their own.
         let point = load.point(scale, &[]).without(&["objects"]);
         let flash = point.flash.clone().map(|flash| FlashSettings { object_bytes, ..flash });
         Point { alternations: 1, flash, ..point }
@@ -57,11 +57,11 @@ const fn lines(title: &'static str, metric: &'static str) -> Figure<'static> {
 
 pub(super) const SMALL: Experiment = Experiment {
     name: "bigkv-small",
-    about: "objects of 64 bytes to 4 KiB on the same bytes of flash and DRAM: what each takes of \
-            both, what is read and written for it, and how many are there",
+    about: "objects of 64 bytes to 4 KiB on the same bytes of flash and DRAM: space per object \
+            on both, reads and writes, and hit ratio",
     paper: "",
-    claim: "memory for an object on flash is about the same for all sizes, at most 2 bytes; of what \
-            small objects take of flash most is not theirs",
+    claim: "memory per object on flash is about the same for all sizes, at most 2 bytes; most of \
+            the flash space of small objects is overhead",
     subjects: Subjects::Only(&[TIDEKV_CACHE.name]),
     points,
     targets: &[Target::new("index_bytes_per_object", Rule::AtMost(2.0))],
@@ -69,7 +69,7 @@ pub(super) const SMALL: Experiment = Experiment {
         lines("Bytes of flash for a byte of an object", "space_overhead"),
         lines("Bytes written to flash for a byte of an object", "write_amp"),
         lines("Reads of flash for a hit", "flash_reads_per_hit"),
-        lines("Gets that found their object", "hit_ratio"),
+        lines("Hit ratio of gets", "hit_ratio"),
     ],
     ..Experiment::USUAL
 };

@@ -1,21 +1,21 @@
-//! `bigkv-ttl`: what it is worth that flash knows which objects expire together.
+//! `bigkv-ttl`: the value of grouping objects by expiry time on flash.
 //!
-//! Traces made after Twitter's caches ([`crate::experiments::bigkv::ttl_trace`]) in virtual time, of one cluster
-//! each or of several that share a cache (parts `shared…`), with flash for a part of the *working
-//! set*: the bytes of objects that live in a cache without bounds. DRAM is the same for all of a
-//! trace.
+//! Traces modelled on Twitter's caches ([`crate::experiments::bigkv::ttl_trace`]) in virtual time,
+//! of one cluster each or of several that share a cache (parts `shared…`), with flash for a part of
+//! the *working set*: the bytes of live objects in an unbounded cache. DRAM is the same for all
+//! subjects of a trace.
 //!
-//! | subject | what it is |
+//! | subject | description |
 //! |---|---|
 //! | `tidekv:cache` | our cache, with its groups |
-//! | `tidekv:cache-lazy` | the same code; objects go in the order in which they came, and that one has expired is noticed when it is asked for |
-//! | `model:lazy` | the model of that, with as much DRAM for objects and as many objects a segment: how far to trust the next |
-//! | `model:scan`, `model:scan-10s`, `model:scan-10min` | the same model that reads all of flash once a minute, ten seconds, ten minutes, and removes exactly what has expired |
+//! | `tidekv:cache-lazy` | the same code; objects are evicted in insertion order, and an expired object is detected at its next access |
+//! | `model:lazy` | the model of that, with the same DRAM for objects and objects per segment: it shows the accuracy of the next one |
+//! | `model:scan`, `model:scan-10s`, `model:scan-10min` | the same model, which scans all of flash once per minute, ten seconds, ten minutes, and removes exactly the expired objects |
 //!
-//! What it found: `docs/benchmarks/notes/ttl-grouping.md`.
+//! Results: `docs/benchmarks/notes/ttl-grouping.md`.
 //!
-//! The first half of a trace warms caches up, the second is measured. A get that finds nothing is
-//! followed by a set.
+//! The first half of a trace warms the caches up, the second is measured. A set follows each missed
+//! get.
 
 use std::sync::Arc;
 
@@ -37,28 +37,28 @@ use crate::load::keys::Choice;
 use crate::scale::{self, Scale};
 use crate::subjects::tiered::TIDEKV_CACHE;
 
-/// DRAM, as a part of the working set.
+/// DRAM, as a fraction of the working set.
 const DRAM_SHARE: f64 = 0.03;
-/// A cache takes no less.
+/// The minimum DRAM of a cache.
 const DRAM_BYTES_MIN: u64 = 2 << 20;
-/// Flash, as parts of the working set.
+/// Flash, as fractions of the working set.
 const FLASH_SHARES: &[f64] = &[0.25, 0.5, 1.0, 2.0];
 const FLASH_SHARES_QUICK: &[f64] = &[0.5, 1.0];
-/// One in so many keys and requests is taken in a quick run.
+/// A quick run takes one in this number of keys and requests.
 const SHRINK_QUICK: u64 = 4;
 const PARTS_QUICK: &[&str] = &["cluster37", "cluster4", "shared"];
 
 const CACHE_LAZY: &str = "tidekv:cache-lazy";
 const MODEL_LAZY: &str = "model:lazy";
-/// Models that scan, with the seconds from one scan to the next.
+/// Models that scan, with the seconds between scans.
 const SCANS: [(&str, u32); 3] =
     [("model:scan-10s", 10), ("model:scan", 60), ("model:scan-10min", 600)];
-/// In a trace so long nobody would scan every ten seconds.
+/// In a trace of this length, scans every ten seconds are unrealistic.
 const SCANS_MAX: u64 = 10_000;
-/// How often it is looked at how much has expired.
+/// The number of samples of the expired fraction.
 const LOOKS: u64 = 20;
 
-/// The trace of a cluster, or of several that share a cache, and all that carry it.
+/// The trace of a cluster, or of several that share a cache, and all subjects that run it.
 #[derive(Debug)]
 struct Replays {
     clusters: Vec<Cluster>,
@@ -66,7 +66,7 @@ struct Replays {
     flash_shares: &'static [f64],
 }
 
-/// Gets of the second half of a trace, and what went with them.
+/// Gets of the second half of a trace, and their work.
 #[derive(Debug, Clone, Copy, Default)]
 struct Gets {
     hits: u64,
@@ -89,16 +89,16 @@ impl Gets {
     }
 }
 
-/// What a cache of ours did.
+/// The counts of our cache.
 #[derive(Debug)]
 struct Run {
     hit_ratio: f64,
     metrics: Vec<(&'static str, f64)>,
-    /// What a model is to be like.
+    /// The sizes for a model.
     sizes: Sizes,
 }
 
-/// Replays a trace to our cache.
+/// Replays a trace on our cache.
 fn replay(trace: &Trace, dram_bytes: u64, flash_bytes: u64, expiry: Expiry) -> Result<Run> {
     let mut cache = TtlCache::open(dram_bytes, flash_bytes, expiry)?;
     let mut gets = Gets::default();
@@ -128,7 +128,7 @@ fn replay(trace: &Trace, dram_bytes: u64, flash_bytes: u64, expiry: Expiry) -> R
     Ok(Run { hit_ratio: gets.hit_ratio(), metrics, sizes })
 }
 
-/// Replays a trace to the model.
+/// Replays a trace on the model.
 fn replay_to_model(
     trace: &Trace,
     sizes: Sizes,
@@ -188,7 +188,7 @@ impl Model for Replays {
             let mut found = |subject, metrics| {
                 all.push(Found { subject, params: params.clone(), metrics });
             };
-            // Shares double: the one that was twice the flash before is this one's.
+            // Fractions double: twice the previous flash is the current one.
             let lazy = match lazy_before.take() {
                 Some((twice, run)) if twice == share => run,
                 _ => lazy_at(share)?,
@@ -241,7 +241,7 @@ fn point(scale: &Scale, part: &str, lives: &str, replays: Replays) -> Point {
     .into();
     let model: Arc<dyn Model> = Arc::new(replays);
     let point = filling(scale, shape, 1, Choice::Sequential, 1);
-    // What is counted hardly differs from seed to seed.
+    // The counts hardly differ between seeds.
     Point { params, store: None, model: Some(model), alternations: 1, ..point }
 }
 
@@ -251,12 +251,12 @@ const fn is_met(part: &'static str) -> Target {
 
 pub(super) const TTL: Experiment = Experiment {
     name: "bigkv-ttl",
-    about: "hit ratio of flash for a part of the objects that live, with traces made after \
-            Twitter's caches: groups of objects that expire together, the same without, and a \
-            model that scans (BigKV)",
+    about: "hit ratio with flash for a part of the live objects, with traces modelled on \
+            Twitter's caches: with objects grouped by expiry, without groups, and a model that \
+            scans (BigKV)",
     paper: "1 TB of BigKV is as good as 2 TB of uDepot, at nearly no I/O",
     claim: "the hit ratio of lazy expiry with twice the flash, where times to live are mixed; \
-            where all are the same, what came first expires first and there is nothing to gain",
+            where all are equal, insertion order is expiry order and grouping gains nothing",
     subjects: Subjects::Default,
     points,
     targets: &[
@@ -271,21 +271,21 @@ pub(super) const TTL: Experiment = Experiment {
     ],
     figures: &[
         Figure {
-            title: "Gets that found their object",
+            title: "Hit ratio of gets",
             metric: "hit_ratio",
             x: "flash",
             y: "part",
             shape: Shape::Map,
         },
         Figure {
-            title: "Share of flash that has expired",
+            title: "Expired share of flash",
             metric: "expired_share",
             x: "flash",
             y: "part",
             shape: Shape::Map,
         },
         Figure {
-            title: "Bytes read to find what has expired, for each byte put",
+            title: "Bytes read to find expired objects, per byte put",
             metric: "expiry_read_bytes_per_byte",
             x: "flash",
             y: "part",

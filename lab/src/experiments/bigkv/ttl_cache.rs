@@ -1,5 +1,5 @@
-//! Our own cache under a trace of objects that expire: the real code, on simulated storage, with
-//! a clock that the trace moves, in one thread. The same trace gives the same counts.
+//! Our own cache under a trace of expiring objects: the real code, on simulated storage, with a
+//! clock that the trace advances, in one thread. The same trace gives the same counts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::failure::Result;
 use crate::load::keys::{key_of, present};
 use crate::subjects::tiered::{open, plain};
 
-/// Bytes of a segment: as small as keeps what a segment is rounded up to a small part of it, so
-/// that flash has about as many segments as a large device.
+/// Bytes of a segment: the smallest size at which rounding to it is a small part, so that flash has
+/// about as many segments as a large device.
 pub(super) const SEGMENT_BYTES: u64 = 64 << 10;
-/// When the trace begins.
+/// The time at which the trace begins.
 const START_S: u64 = 1_700_000_000;
 const DEVICE: &str = "/flash";
-/// Simulated storage keeps what has not been synced a second time: it is synced so often.
+/// Requests between two syncs: simulated storage keeps a second copy of unsynced data.
 const SETS_PER_SYNC: u64 = 10_000;
 
 /// The cache.
@@ -37,7 +37,7 @@ pub(super) struct TtlCache {
 }
 
 impl TtlCache {
-    /// A cache with so much DRAM and flash.
+    /// A cache with this DRAM and flash.
     pub(super) fn open(dram_bytes: u64, flash_bytes: u64, expiry: Expiry) -> Result<Self> {
         let options = Options {
             dram_bytes,
@@ -61,13 +61,13 @@ impl TtlCache {
         Ok(Self { cache, clock, storage, value, now_ms: 0, sets: 0 })
     }
 
-    /// Moves the clock on.
+    /// Advances the clock.
     pub(super) fn advance(&mut self, to_ms: u64) {
         self.clock.advance(Duration::from_millis(to_ms - self.now_ms));
         self.now_ms = to_ms;
     }
 
-    /// Whether an object is there.
+    /// Whether an object is a hit.
     pub(super) fn get(&self, key: u32) -> bool {
         self.cache.get(&key_of(present(key.into()))).is_some()
     }
@@ -83,14 +83,14 @@ impl TtlCache {
         }
     }
 
-    /// What was counted so far, and how the device stands.
+    /// The counts so far, and the state of the device.
     pub(super) fn stats(&self) -> (Stats, DeviceStats) {
         let mut devices = self.cache.device_stats();
         (self.cache.stats(), devices.remove(0))
     }
 }
 
-/// Bytes written to flash for each byte of an object that was.
+/// Bytes written to flash per byte of objects written.
 pub(super) fn write_amp(counts: &DeviceCounts) -> f64 {
     let written_bytes =
         counts.segment_bytes_written + counts.page_bytes_written + counts.metadata_bytes_written;

@@ -1,39 +1,39 @@
-//! Traces of requests to caches whose objects expire, made after the published statistics of
+//! Traces of requests to caches with expiring objects, generated from the published statistics of
 //! Twitter's caches (Yang, Yue and Rashmi: "A large scale analysis of hundreds of in-memory cache
 //! clusters at Twitter", OSDI 2020; the table `stat/2020Mar.md` of
 //! <https://github.com/twitter/cache-trace>, CC-BY 4.0).
 //!
-//! From there: how often requests come, which share of them sets, the skew of keys, and the
-//! common times to live with their shares, scaled to a sum of one. A key has its time to live by
-//! its hash. Other operations (`incr`, `add`) are left out, and all values are made
-//! [`VALUE_BYTES`] long, whatever they were: a cache of the same proportions then holds as much.
+//! From there: the request rate, the share of sets, the skew of keys, and the common times to live
+//! with their shares, scaled to a sum of one. The hash of a key determines its time to live. Other
+//! operations (`incr`, `add`) are omitted, and all values have [`VALUE_BYTES`], whatever their real
+//! size: a cache of the same proportions then holds the same share.
 //!
-//! **What is scaled.** Requests come so many times more slowly ([`Cluster::slowed`]), as if one of
-//! so many keys was taken, so that as many requests as a simulation bears pass several of the
-//! short times to live. Times to live are not scaled: those that are longer than the trace hardly
-//! end in it.
+//! **Scaling.** Requests arrive more slowly by a factor ([`Cluster::slowed`]), as if one in that
+//! number of keys were sampled, so that the requests of a feasible simulation span several of the
+//! short times to live. Times to live are not scaled: hardly any that is longer than the trace ends
+//! in it.
 //!
-//! **What is made up.** How many keys there are is not published. [`Cluster::keys`] was found by
-//! halving an interval: with so many a cache without bounds misses what production missed, within
-//! a hundredth, in the second half of a trace of [`DEFAULT_REQUESTS`]. Clusters where no number of
-//! keys does that are left out (`cluster50`, whose keys must have changed more than Zipf's law
-//! says); `cluster4` only does with requests that come very slowly.
+//! **Estimates.** The number of keys is not published. [`Cluster::keys`] is the result of a
+//! bisection: with this number an unbounded cache has the production miss ratio, within a
+//! hundredth, in the second half of a trace of [`DEFAULT_REQUESTS`]. Clusters for which no number
+//! of keys does that are omitted (`cluster50`, whose keys must have changed more than Zipf's law
+//! says); `cluster4` works only with requests that arrive very slowly.
 //!
-//! **Several that share a cache** ([`MIXES`]), as clusters do that are served by one large array.
-//! Each cluster keeps its own keys, skew, sets and times to live. All are slowed by one factor, so
-//! that each asks as often beside the others as it does in production; whose request is the next
-//! is left to chance. The factor says which times end within the trace, and so which mix it is:
+//! **Clusters that share a cache** ([`MIXES`]), as clusters on one large array do. Each cluster
+//! keeps its own keys, skew, sets and times to live. All are slowed by one factor, so the ratios of
+//! their request rates are those of production; the order of requests is random. The factor
+//! determines which times to live end within the trace, and so the kind of the mix:
 //!
-//! | mix | clusters | slowed | long | what is mixed |
+//! | mix | clusters | slowed | length | content |
 //! |---|---|---|---|---|
-//! | `shared-short` | 37, 24 | 2 | 7 minutes | 20 seconds (97 of 100 bytes put are of 37), and what stays |
-//! | `shared` | 13, 37, 24, 52 | 40 | 38 minutes | 20 seconds and 5 minutes (7 of 10 bytes put are of 13 and 37), and what stays, which 24 and 52 ask for again and again |
+//! | `shared-short` | 37, 24 | 2 | 7 minutes | 20 seconds (97 of 100 bytes put are of 37), and long-lived objects |
+//! | `shared` | 13, 37, 24, 52 | 40 | 38 minutes | 20 seconds and 5 minutes (7 of 10 bytes put are of 13 and 37), and long-lived objects, which 24 and 52 request repeatedly |
 //! | `shared-hours` | those and 46 | 2000 | a day | 1 hour and less (half of the bytes put), and 12 hours and more |
 //!
-//! The keys of each were found as above, but by the cluster alone, with the mix's factor and with
-//! the requests that it has of [`DEFAULT_REQUESTS`] in the mix. Bytes put are those of a cache
-//! without bounds. `cluster46` is not in the faster two, where none of its times would end and six
-//! of ten bytes put would be its own; for `cluster4` keys were not looked for.
+//! The keys of each were found in the same way, but for the cluster alone, with the mix's factor
+//! and with its number of requests of [`DEFAULT_REQUESTS`] in the mix. Bytes put are those of an
+//! unbounded cache. `cluster46` is not in the faster two, where none of its times would end and its
+//! own share would be six of ten bytes put; the keys of `cluster4` were not estimated.
 //!
 //! Guarantee: the same seed gives the same trace. Pure.
 
@@ -54,27 +54,27 @@ const DAY: u32 = 24 * HOUR;
 /// A cluster of caches.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cluster {
-    /// As it is published.
+    /// The published name.
     pub(super) name: &'static str,
-    /// What times to live are like.
+    /// A description of the times to live.
     pub(super) lives: &'static str,
-    /// Of gets, in production.
+    /// The miss ratio of gets, in production.
     pub(super) miss_ratio: f64,
     /// Of all keys.
     pub(super) requests_per_s: f64,
-    /// Share of requests that set.
+    /// Share of sets among the requests.
     pub(super) sets: f64,
-    /// Of Zipf's law.
+    /// The exponent of Zipf's law.
     pub(super) alpha: f64,
-    /// Seconds, and the share of keys that live so long.
+    /// Seconds, and the share of keys with this time to live.
     pub(super) ttls: &'static [(u32, f64)],
-    /// Requests come so many times more slowly than in production.
+    /// The factor by which requests arrive more slowly than in production.
     pub(super) slowed: f64,
     /// Keys of the trace.
     pub(super) keys: u64,
 }
 
-/// Those that are replayed.
+/// The replayed clusters.
 pub(super) const CLUSTERS: &[Cluster] = &[
     Cluster {
         name: "cluster13",
@@ -145,18 +145,18 @@ pub(super) const CLUSTERS: &[Cluster] = &[
     },
 ];
 
-/// Clusters that share one cache, all slowed by the same factor, so that requests of each are as
-/// frequent beside those of the others as in production.
+/// Clusters that share one cache, all slowed by the same factor, so the ratios of their request
+/// rates are those of production.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mix {
     pub(super) name: &'static str,
-    /// Requests come so many times more slowly than in production.
+    /// The factor by which requests arrive more slowly than in production.
     slowed: f64,
     /// Clusters, and the keys of each.
     clusters: &'static [(&'static str, u64)],
 }
 
-/// Those that are replayed.
+/// The replayed mixes.
 pub(super) const MIXES: &[Mix] = &[
     Mix {
         name: "shared-short",
@@ -200,7 +200,7 @@ impl Mix {
 /// A request: a get, after a miss of which the object is set, or a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Request {
-    /// When, from the beginning of the trace.
+    /// The time since the beginning of the trace.
     pub(super) at_ms: u64,
     pub(super) key: u32,
     pub(super) is_set: bool,
@@ -210,7 +210,7 @@ pub(super) struct Request {
 #[derive(Debug, Clone)]
 pub(super) struct Trace {
     clusters: Vec<Cluster>,
-    /// One more in so many keys is taken.
+    /// Takes one in this number of keys.
     shrink: u64,
     seed: u64,
     pub(super) requests: u64,
@@ -229,19 +229,19 @@ impl Trace {
         Self { clusters: clusters.to_vec(), shrink, seed, requests }
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub(super) fn keys(&self) -> u64 {
         self.clusters.iter().map(|cluster| self.keys_of(cluster)).sum()
     }
 
-    /// What share of the gets missed in production.
+    /// The miss ratio of gets in production.
     pub(super) fn miss_ratio_production(&self) -> f64 {
         let gets = |it: &Cluster| it.requests_per_s / it.slowed * (1.0 - it.sets);
         let misses: f64 = self.clusters.iter().map(|it| gets(it) * it.miss_ratio).sum();
         misses / self.clusters.iter().map(gets).sum::<f64>()
     }
 
-    /// How long an object of that key lives, in seconds.
+    /// The time to live of an object with that key, in seconds.
     pub(super) fn ttl_s(&self, key: u32) -> u32 {
         let mut dice = Dice::new(mix(self.seed ^ mix(u64::from(key) + 1)));
         let ttls = self.cluster_of(key).map_or(&[][..], |cluster| cluster.ttls);
@@ -256,12 +256,12 @@ impl Trace {
         ttls.first().map_or(0, |(ttl_s, _)| *ttl_s)
     }
 
-    /// How long it is, in seconds.
+    /// Its length, in seconds.
     pub(super) fn seconds(&self) -> u64 {
         (self.requests as f64 * self.ms_per_request() / 1_000.0) as u64
     }
 
-    /// The requests, in their order. Which cluster one comes from is left to chance.
+    /// The requests, in their order. The cluster of each is random.
     pub(super) fn requests(&self) -> impl Iterator<Item = Request> + use<> {
         let mut sources = self.sources();
         let mut dice = Dice::of_thread(self.seed, 0);
@@ -280,7 +280,7 @@ impl Trace {
         })
     }
 
-    /// The clusters' parts: the keys of one come behind those of the one before.
+    /// The clusters' parts: their keys are consecutive.
     fn sources(&self) -> Vec<Source> {
         let mut key_next = 0;
         let source = |cluster: &Cluster| {
@@ -318,7 +318,7 @@ impl Trace {
     }
 }
 
-/// Whose turn it is, at a point of all their requests.
+/// The cluster of the next request, at a point of all their requests.
 fn drawn(sources: &[Source], mut point: f64) -> usize {
     let is_it = |source: &Source| {
         point -= source.requests_per_s;
@@ -327,12 +327,12 @@ fn drawn(sources: &[Source], mut point: f64) -> usize {
     sources.iter().position(is_it).unwrap_or(0)
 }
 
-/// A cache without bounds.
+/// An unbounded cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Unbounded {
-    /// Of the gets of the second half of a trace.
+    /// The miss ratio of the gets of the second half of a trace.
     pub(super) miss_ratio: f64,
-    /// Bytes of objects that live at the end of it.
+    /// Bytes of live objects at its end.
     pub(super) working_set_bytes: u64,
 }
 
@@ -359,7 +359,7 @@ impl Unbounded {
     }
 }
 
-/// The second of a request; none is zero, which stands for nothing.
+/// The second of a request; never zero, which means none.
 pub(super) fn second(at_ms: u64) -> u32 {
     (at_ms / 1_000) as u32 + 1
 }
@@ -368,7 +368,7 @@ pub(super) fn second(at_ms: u64) -> u32 {
 mod tests {
     use super::*;
 
-    /// A sixteenth of a trace, with as many requests as that.
+    /// A sixteenth of a trace, with that number of requests.
     fn small(name: &str, seed: u64) -> Trace {
         let cluster = CLUSTERS.iter().find(|cluster| cluster.name == name).expect("it is there");
         Trace::new(&[*cluster], 16, DEFAULT_REQUESTS / 16, seed)
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_those_that_are_published() {
+    fn shares_are_the_published_ones() {
         for cluster in CLUSTERS {
             let trace = Trace::new(&[Cluster { keys: 20_000, ..*cluster }], 1, 20_000, 1);
             let sets = trace.requests().filter(|request| request.is_set).count();
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn without_bounds_as_much_is_missed_as_was_in_production() {
+    fn an_unbounded_cache_has_the_miss_ratio_of_production() {
         let mixes = MIXES.iter().map(|mix| (mix.name, mix.clusters()));
         let mixes = mixes.filter(|mix| mix.0 != "shared-hours");
         let mixes =
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn clusters_of_a_mix_have_their_own_keys_and_ask_as_often_as_they_do() {
+    fn clusters_of_a_mix_have_their_own_keys_and_request_rates() {
         for mix in MIXES {
             let trace = Trace::new(&mix.clusters(), 4, 50_000, 1);
             assert_eq!(trace.clusters.len(), mix.clusters.len(), "{}", mix.name);

@@ -1,5 +1,5 @@
 //! `bigkv-ycsb`: the loads of YCSB with one field of 32 KiB, and others, on caches whose objects
-//! are on flash for the most part.
+//! are mostly on flash.
 //!
 //! | load | operations | keys |
 //! |---|---|---|
@@ -8,8 +8,8 @@
 //! | `f` | two reads for each write, as if half of all read and half read and wrote | by Zipf's law, 0.99 |
 //! | `b-hot-spot` | 95 % reads, the others writes | a fifth of them takes 80 % |
 //!
-//! YCSB's E scans, which no cache does. At `headers` memory is less than memcached needs for the
-//! headers of all objects, which it keeps there.
+//! YCSB's E scans, which caches do not support. At `headers` memory is smaller than the headers of
+//! all objects, which memcached keeps in memory.
 
 use crate::experiment::{Experiment, Figure, Point, Rule, Shape, Subjects, Target};
 use crate::experiments::bigkv::load::{EMBEDDED, Load, SERVED};
@@ -26,9 +26,9 @@ const HOT_SPOT: Choice = Choice::Hot { entries: 0.2, operations: 0.8, run: 1 };
 const SERVED_CACHES: &[&str] = &[TIDEKV_CACHE_SERVED.name, MEMCACHED_EXTSTORE.name];
 const EMBEDDED_CACHES: &[&str] = &[TIDEKV_CACHE.name, "foyer", DEVICE_OBJECTS.name];
 
-/// So many requests are under way: a device is slow for one, and quick for many.
+/// Concurrent requests: a device is slow for one, and fast for many.
 const THREADS: u64 = 16;
-/// Memory in hundredths of the objects.
+/// Memory in percent of the objects.
 const MEMORY_PERCENT: u64 = 6;
 
 type Mix = &'static [(Kind, u32)];
@@ -56,7 +56,7 @@ fn load(scale: &Scale, (name, choice, mix): &(&'static str, Choice, Mix), value:
         objects: data_bytes / value,
         value_bytes: value,
         memory_bytes: data_bytes * MEMORY_PERCENT / 100,
-        // Nobody's flash is full: how one makes room is another question.
+        // No subject's flash is full: making room is a separate topic.
         flash_bytes: data_bytes * 2,
         devices: 1,
         index_bytes: None,
@@ -81,7 +81,7 @@ fn points(scale: &Scale) -> Vec<Point> {
     let objects = headers.objects * 9 / 5;
     let headers = Load {
         objects,
-        // A header is 48 bytes, a key 16, and where its value is on flash takes 12 more.
+        // A header has 48 bytes, a key 16, and the flash location of its value takes 12 more.
         memory_bytes: objects * 46,
         flash_bytes: objects * (4 << 10) * 11 / 10,
         ..headers
@@ -92,11 +92,11 @@ fn points(scale: &Scale) -> Vec<Point> {
 
 pub(super) const YCSB: Experiment = Experiment {
     name: "bigkv-ycsb",
-    about: "the loads of YCSB with fields of 4 to 32 KiB on caches with flash, in this process and \
+    about: "YCSB loads with fields of 4 to 32 KiB on caches with flash, in this process and \
             behind a socket (BigKV)",
     paper: "3.1 times the throughput of uDepot",
     claim: "as fast as memcached with extstore, three times as fast where its headers do not fit \
-            memory; half as fast again as foyer; nine tenths of the device's own rate",
+            memory; 1.5 times as fast as foyer; nine tenths of the device's own rate",
     subjects: Subjects::Only(&[
         TIDEKV_CACHE.name,
         TIDEKV_CACHE_SERVED.name,
@@ -126,14 +126,14 @@ pub(super) const YCSB: Experiment = Experiment {
     ],
     figures: &[
         Figure {
-            title: "Operations a second",
+            title: "Operations per second",
             metric: "ops_per_s",
             x: "load",
             y: "value_bytes",
             shape: Shape::Map,
         },
         Figure {
-            title: "Gets that found their object",
+            title: "Hit ratio of gets",
             metric: "hit_ratio",
             x: "load",
             y: "value_bytes",

@@ -1,28 +1,29 @@
-//! `elcached-accuracy`: miss ratios that a profile predicts, against those that a cache has for the same
-//! requests (Figure 2), at eight sizes.
+//! `elcached-accuracy`: miss ratios predicted by a profile, compared with those of a cache for the
+//! same requests (Figure 2), at eight sizes.
 //!
 //! | part | the cache | predicted by |
 //! |---|---|---|
-//! | `memcached zipf`, `memcached exponential` | a memcached 1.6 of its own process, one list a class | one profile of its slab classes |
-//! | `tier zipf`, `tier exponential` | TideKV's cache in memory, of this process | small caches of a tenth of the keys |
+//! | `memcached zipf`, `memcached exponential` | memcached 1.6 in a separate process, one LRU list per class | one profile of its slab classes |
+//! | `tier zipf`, `tier exponential` | TideKV's cache in memory, in this process | small caches of a tenth of the keys |
 //! | `flash zipf`, `flash exponential` | the same with flash behind it ([`crate::experiments::elcached::behind`]) | small caches of an eighth |
 //! | `samples zipf`, `samples exponential` | caches of all sizes, by a profile of all keys | a sample of the keys ([`crate::experiments::elcached::sampling`]) |
 //!
-//! | subject | what it is |
+//! | subject | description |
 //! |---|---|
-//! | `tidekv:profile-slabs` | pages in the order in which classes come to need them |
-//! | `elcached:shares` | to each class the share of pages that it has where there is room for everything, as in the paper |
-//! | `memcached` | what a memcached with its defaults misses, beside the prediction for one list a class |
-//! | `tidekv:miniature-s3-fifo`, `tidekv:miniature-lru` | the product's code in small, held against itself in large |
-//! | `model:byte-lru` | distances in bytes of keys and values, held against S3-FIFO |
+//! | `tidekv:profile-slabs` | pages in the order in which classes need them |
+//! | `elcached:shares` | each class has the share of pages that it has with room for everything, as in the paper |
+//! | `memcached` | the misses of memcached with its defaults, next to the prediction for one list per class |
+//! | `tidekv:miniature-s3-fifo`, `tidekv:miniature-lru` | the product's code at a small scale, compared with itself at full scale |
+//! | `model:byte-lru` | distances in bytes of keys and values, compared with S3-FIFO |
 //!
-//! Each request is a get, and a set where it misses; misses are those of the whole run, those of an empty
-//! cache among them, as in a curve. Sizes are spread evenly by their logarithm from a
-//! thirty-second to three quarters of what everything takes in slabs. `crate::subjects::served` says how time
-//! and order are kept where memcached is asked; its sizes are what `-m` says. Keys and the mean of the exponential
-//! law are divided by `shrink`; of the requests so many come first as `requests` says. By the exponential law keys
-//! are divided by less: each class has a page whatever the size is, and in two dozen pages would be all that is asked
-//! for, so that only first requests missed.
+//! Each request is a get, followed by a set if it misses; misses are those of the whole run,
+//! including those of the empty cache, as in a curve. Sizes are evenly spaced on a logarithmic
+//! scale from a thirty-second to three quarters of the slab memory of all objects.
+//! `crate::subjects::served` describes the handling of time and order with memcached; its sizes are
+//! the values of `-m`. Keys and the mean of the exponential law are divided by `shrink`; `requests`
+//! is the number of requests used. For the exponential law keys are divided by less: each class has
+//! a page at any size, and two dozen pages would hold all requested objects, so only first requests
+//! would miss.
 
 use std::sync::Arc;
 
@@ -44,22 +45,22 @@ const BY_ORDER: &str = "tidekv:profile-slabs";
 const BY_SHARES: &str = "elcached:shares";
 /// With its defaults.
 const MEMCACHED: &str = "memcached";
-/// Caches that are tried in small have so many of the keys.
+/// Sampling rate of simulated small caches.
 const RATE: f64 = 0.1;
 
-/// Of TideKV's orders of eviction, those that are tried.
+/// The measured eviction policies of TideKV.
 const EVICTIONS: [(Eviction, &str); 2] =
     [(Eviction::S3Fifo, "tidekv:miniature-s3-fifo"), (Eviction::Lru, "tidekv:miniature-lru")];
 
 #[derive(Debug)]
 struct Memcached {
     load: Load,
-    /// Whether one with its defaults is measured as well.
+    /// Whether the default configuration is measured too.
     has_usual: bool,
 }
 
 impl Memcached {
-    /// What a memcached of this kind misses, at each size.
+    /// The misses of a memcached of this kind, at each size.
     fn measured(&self, kind: Kind, sizes: &[u64], seed: u64) -> Result<Vec<f64>> {
         let asked = |key| {
             let Sizes { key_bytes, value_bytes } = workload::sizes_of(key);
@@ -100,7 +101,7 @@ struct Tier {
 impl Model for Tier {
     fn run(&self, seed: u64) -> Result<Vec<Found>> {
         let sizes = sizes_from(self.load.slabs(seed).bytes_max());
-        // A cache in small has a MiB at least.
+        // A small cache has at least 1 MiB.
         let least = (tidekv_tiered::DRAM_BYTES_MIN as f64 / RATE) as u64 + PAGE_BYTES;
         let mut sizes: Vec<u64> = sizes.into_iter().map(|size| size.max(least)).collect();
         sizes.dedup();
@@ -121,7 +122,7 @@ impl Model for Tier {
     }
 }
 
-/// What is judged of memcached, by law, and of the tier.
+/// The judged results of memcached, by law, and of the tier.
 const PARTS: [(Law, &str, &str); 2] = [
     (Law::Zipf, MEMCACHED_ZIPF, TIER_ZIPF),
     (Law::Exponential, MEMCACHED_EXPONENTIAL, TIER_EXPONENTIAL),
@@ -133,7 +134,7 @@ const TIER_EXPONENTIAL: &str = "tier exponential";
 
 fn points(scale: &Scale) -> Vec<Point> {
     let load = |law, shrink, requests| Load { law, shrink, requests };
-    // A socket takes its time: there are fewer requests where one is asked.
+    // A socket takes time: there are fewer requests with one.
     let loads = |law| match (scale.is_quick, law) {
         (true, Law::Zipf) => [load(law, 1_000, 800_000); 2],
         (true, Law::Exponential) => [load(law, 20, 800_000); 2],
@@ -159,10 +160,11 @@ const fn target(part: &'static str, most: f64) -> Target {
 
 pub(super) const ACCURACY: Experiment = Experiment {
     name: "elcached-accuracy",
-    about: "miss ratios that profiles predict, against those of a real memcached and of TideKV's cache \
-            without and with flash, for two workloads after Facebook's ETC at eight sizes (ElCached, Figure 2)",
+    about: "miss ratios predicted by profiles, compared with those of a real memcached and of \
+            TideKV's cache without and with flash, for two workloads modelled on Facebook's ETC \
+            at eight sizes (ElCached, Figure 2)",
     paper: "4 % off on average, against a memcached",
-    claim: "2 % off at most against a memcached, 1 % against our own cache",
+    claim: "an error of at most 2 % for memcached, 1 % for our own cache",
     subjects: Subjects::Default,
     points,
     targets: &[
@@ -201,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_caches_foretell_what_large_ones_miss() {
+    fn small_caches_predict_the_misses_of_large_ones() {
         let load = Load { law: Law::Zipf, shrink: 5_000, requests: usize::MAX };
         let found = Tier { load }.run(1).expect("nothing fails");
         let mean = |subject: &str| {

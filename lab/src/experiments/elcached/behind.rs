@@ -1,13 +1,13 @@
-//! Miss ratios of TideKV's cache with flash behind its DRAM, four times as much, against what is predicted for
-//! them: the parts `flash …` of `elcached-accuracy`.
+//! Miss ratios of TideKV's cache with flash behind its DRAM, four times its size, compared with
+//! predictions: the parts `flash …` of `elcached-accuracy`.
 //!
-//! | subject | what it is |
+//! | subject | description |
 //! |---|---|
 //! | `tidekv:miniature-flash` | caches of an eighth of the keys, with DRAM, flash and segments of an eighth |
 //! | `model:byte-lru` | distances in bytes of keys and values, for DRAM and flash together |
 //!
-//! Flash is a file in memory, and what is to be written there is written at once: how soon that is
-//! is not what is asked.
+//! Flash is a file in memory and is written immediately: the write delay is not part of this
+//! experiment.
 
 use std::sync::Arc;
 
@@ -23,11 +23,11 @@ use crate::failure::Result;
 use crate::scale::Scale;
 
 const MINIATURE: &str = "tidekv:miniature-flash";
-/// Caches that are tried in small have so many of the keys.
+/// Sampling rate of simulated small caches.
 const RATE: f64 = 1.0 / 8.0;
 /// Of the cache itself.
 const SEGMENT_BYTES: u64 = 2 << 20;
-/// With less DRAM, a fifth of that, there is no room for three segments and for objects.
+/// With less DRAM, a fifth of it does not have room for three segments and for objects.
 const BYTES_MIN: u64 = 60 << 20;
 
 #[derive(Debug)]
@@ -35,13 +35,13 @@ struct Both {
     load: Load,
 }
 
-/// So many bytes of both.
+/// The sizes of both.
 fn sized(bytes: u64) -> CacheSize {
     let memory_bytes = (bytes as f64 / (1.0 + DEFAULT_FLASH_FOR_DRAM)) as u64;
     CacheSize { memory_bytes, flash_bytes: bytes - memory_bytes }
 }
 
-/// A cache of that size, which has so many of the keys.
+/// A cache of that size, with this fraction of the keys.
 fn cache_of(size: CacheSize, part: f64) -> Result<SimulatedTier> {
     let segment_bytes = (SEGMENT_BYTES as f64 * part) as u64;
     SimulatedTier::with_segments(Eviction::S3Fifo, size, Some(segment_bytes))
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_caches_with_flash_foretell_what_large_ones_miss() {
+    fn small_caches_with_flash_predict_the_misses_of_large_ones() {
         let load = Load { law: Law::Exponential, shrink: 20, requests: 400_000 };
         let found = Both { load }.run(1).expect("nothing fails");
         let mean = |subject: &str| {
@@ -99,7 +99,7 @@ mod tests {
         };
         let [in_small, byte_lru] = [MINIATURE, BYTE_LRU].map(mean);
         assert!(in_small < 0.05, "{in_small}");
-        // What flash's index and its buffers take is a part of it.
+        // The flash index and its buffers take part of it.
         assert!(byte_lru > in_small, "{byte_lru}");
     }
 }

@@ -1,20 +1,21 @@
-//! `elcached-cost`: the least cost at which a latency is kept, with DRAM and flash in whatever ratio,
-//! and in one that is fixed (Figure 3).
+//! `elcached-cost`: the lowest cost that meets a latency target, with DRAM and flash in any ratio,
+//! and in a fixed one (Figure 3).
 //!
-//! | subject | what it is |
+//! | subject | description |
 //! |---|---|
 //! | `tidekv:plan` | the plan of `tidekv plan`, by the curve's own points |
-//! | `tidekv:plan-hull` | the linear program on its hull, what it costs by that and what the curve makes of it |
+//! | `tidekv:plan-hull` | the linear program on its hull, with its cost and the latency by the curve itself |
 //! | `proportional` | DRAM and flash as 1 to 4 |
 //!
-//! `cost_to_searched` is held against a search through every point of the curve for DRAM, with the
-//! least flash that will do for each: no plan can cost less. `latency_error` is how far the latency of a
-//! plan is from that of other requests by the same law, every one of which is followed through caches
-//! of its sizes.
+//! `cost_to_searched` compares with a search through every point of the curve for DRAM, with the
+//! minimum flash for each: no plan can cost less. `latency_error` is the difference between the
+//! latency of a plan and that of other requests with the same law, each simulated through caches of
+//! the plan's sizes.
 //!
-//! What the paper saves is asked of three sets of [`terms`](crate::experiments::elcached::terms), the last of which are solved from the
-//! paper: with these it is all of its requests, and objects as memcached has them (parts `whole …`, which
-//! take a quarter of an hour for a curve, and 4 GB of memory).
+//! The paper's savings are computed for three sets of
+//! [`terms`](crate::experiments::elcached::terms), the last of which are solved from the paper:
+//! with these it uses all of its requests, and objects with memcached's sizes (parts `whole …`,
+//! which take a quarter of an hour per curve, and 4 GB of memory).
 
 use std::sync::Arc;
 
@@ -41,11 +42,11 @@ const PLAN_HULL: &str = "tidekv:plan-hull";
 /// DRAM and flash in a fixed ratio.
 pub(super) const PROPORTIONAL: &str = "proportional";
 
-/// Latencies that are to be kept, in microseconds.
+/// Latency targets, in microseconds.
 const SLAS: &[f64] =
     &[150.0, 200.0, 250.0, 300.0, 350.0, 400.0, 500.0, 600.0, 700.0, 800.0, 900.0, 1_000.0];
 
-/// What is judged together: the paper says other things of short latencies than of long ones.
+/// The groups of results: the paper has different findings for short and for long latencies.
 struct Phases {
     zipf: &'static str,
     exponential_short: &'static str,
@@ -67,20 +68,20 @@ const EXAMPLE: Phases = Phases {
     exponential_short: "exponential-to-250us-example",
     exponential_long: "exponential-from-300us-example",
 };
-/// How far terms are from the paper's sizings.
+/// The distance of terms from the paper's sizings.
 const SIZINGS: &str = "example";
-/// Of other terms nothing is asked.
+/// Other terms have no target.
 pub(super) const OTHER_TERMS: &str = "other-terms";
 
 #[derive(Debug)]
 struct Costs {
     workload: Workload,
-    /// Points of the curve that are looked at at a time.
+    /// Curve points examined at a time.
     points: usize,
     terms: &'static [Terms],
 }
 
-/// The least that a latency costs, found by looking at every point.
+/// The minimum cost of a latency, found by examining every point.
 fn searched(tenant: &Tenant, prices: Prices) -> Option<Allotment> {
     let sla_us = tenant.sla_us?;
     let Latencies { memory_us, flash_us, backend_us } = tenant.latencies;
@@ -94,7 +95,7 @@ fn searched(tenant: &Tenant, prices: Prices) -> Option<Allotment> {
     all.min_by(|one, other| one.cost.total_cmp(&other.cost))
 }
 
-/// What an allotment is, as rows have it.
+/// The metrics of an allotment in rows.
 pub(super) fn metrics_of(gets: &Allotment) -> Vec<(&'static str, f64)> {
     vec![
         ("cost", gets.cost),
@@ -104,8 +105,8 @@ pub(super) fn metrics_of(gets: &Allotment) -> Vec<(&'static str, f64)> {
     ]
 }
 
-/// The question that one tenant asks alone.
-fn question(tenant: Tenant, prices: Prices) -> PlanRequest {
+/// The plan request of one tenant alone.
+fn request(tenant: Tenant, prices: Prices) -> PlanRequest {
     PlanRequest { tenants: vec![tenant], prices, bounds: Bounds::default(), goal: Goal::Cost }
 }
 
@@ -136,14 +137,14 @@ impl Costs {
             ..Tenant::new(self.workload.law.name(), curve.clone())
         };
         let Some(best) = searched(&tenant, terms.prices) else { return Ok(Vec::new()) };
-        let question = question(tenant.clone(), terms.prices);
+        let request = request(tenant.clone(), terms.prices);
         let failed = |why| Failure::new(format!("{sla_us} µs, though there is a plan: {why:?}"));
         let of_curve = |plan: &Plan| {
             let gets = plan.tenants[0];
             tenant.allot(gets.memory_bytes, gets.flash_bytes, terms.prices)
         };
-        let plan = of_curve(&plan_exactly(&question, self.points).map_err(failed)?);
-        let hull = of_curve(&plan_on_hull(&question).map_err(failed)?);
+        let plan = of_curve(&plan_exactly(&request, self.points).map_err(failed)?);
+        let hull = of_curve(&plan_on_hull(&request).map_err(failed)?);
         let fixed = tenant.proportional(DEFAULT_FLASH_FOR_DRAM, terms.prices);
         let params: Params = [
             ("phase", Value::from(self.phase(terms, sla_us))),
@@ -156,7 +157,7 @@ impl Costs {
         let beside = |gets: &Allotment| {
             let searched = [("cost_to_searched", gets.cost / best.cost)];
             let fixed = fixed.iter().map(|fixed| ("cost_to_proportional", gets.cost / fixed.cost));
-            // Where nothing is needed, nothing is saved.
+            // Without a need there is no saving.
             let ratios = searched.into_iter().chain(fixed).filter(|(_, ratio)| ratio.is_finite());
             let other = Tenant { curve: followed.clone(), ..tenant.clone() };
             let really = other.allot(gets.memory_bytes, gets.flash_bytes, terms.prices);
@@ -170,7 +171,7 @@ impl Costs {
     }
 }
 
-/// How far terms are from the paper's sizings, and which would not be.
+/// The distance of terms from the paper's sizings, and the infeasible ones.
 fn sizings(curve: &Curve, terms: &Terms) -> Found {
     let params = Params::from([("phase".to_owned(), Value::from(SIZINGS))]);
     let mut metrics = vec![("example_latency_error", PAPER.error(curve, &terms.latencies))];
@@ -185,7 +186,7 @@ impl Model for Costs {
     fn run(&self, seed: u64) -> Result<Vec<Found>> {
         let [curve, followed] = [seed, seed + 1].map(|seed| self.workload.curve(seed));
         let solved = self.terms.iter().filter(|terms| terms.asked == Asked::Solved);
-        // The paper says it of Zipf's law.
+        // The paper states it for Zipf's law.
         let solved = solved.filter(|_| self.workload.law == Law::Zipf);
         let mut all: Vec<Found> = solved.map(|terms| sizings(&curve, terms)).collect();
         for terms in self.terms {
@@ -197,7 +198,7 @@ impl Model for Costs {
     }
 }
 
-/// A point of which a model finds everything.
+/// A point whose results all come from a model.
 pub(super) fn modelled(scale: &Scale, part: &str, shrink: u64, model: Arc<dyn Model>) -> Point {
     let value_bytes = workload::VALUE_BYTES_MEAN;
     let shape = scale::Shape { entries: 1, value_bytes, is_compressed: false };
@@ -213,7 +214,7 @@ pub(super) fn modelled(scale: &Scale, part: &str, shrink: u64, model: Arc<dyn Mo
     Point { params, store: None, model: Some(model), alternations: 1, ..point }
 }
 
-/// How much smaller than in the paper everything is.
+/// The scale factor compared with the paper.
 pub(super) fn shrink(scale: &Scale) -> u64 {
     if scale.is_quick { 1_000 } else { 20 }
 }
@@ -226,7 +227,8 @@ fn points(scale: &Scale) -> Vec<Point> {
     };
     let small = |law: Law| of(law.name(), Workload::small(law, shrink), &VARIED);
     let whole = |(law, part)| of(part, Workload::whole(law), &[SOLVED]);
-    // Of fewer requests so many are the first of their keys that the paper's latencies cannot be.
+    // With fewer requests, first accesses are so frequent that the paper's latencies are
+    // infeasible.
     let wholes: &[_] = match scale.is_quick {
         true => &[],
         false => &[(Law::Zipf, "whole zipf"), (Law::Exponential, "whole exponential")],
@@ -238,7 +240,7 @@ const fn target(phase: &'static str, of: &'static str, most: f64) -> Target {
     Target::in_phase(phase, of, Rule::AtMost(most))
 }
 
-/// No plan costs less than a search finds, and latencies are what they are said to be.
+/// No plan costs less than the search finds, and latencies are as predicted.
 const fn exact(phase: &'static str) -> [Target; 2] {
     [target(phase, "cost_to_searched", 1.001), target(phase, "latency_error", 0.03)]
 }
@@ -249,13 +251,14 @@ const fn saves(phase: &'static str, most: f64) -> Target {
 
 pub(super) const COST: Experiment = Experiment {
     name: "elcached-cost",
-    about: "the least cost of DRAM and flash that keeps a latency, by a plan and with both in a \
-            fixed ratio, for two workloads after Facebook's ETC (ElCached, Figure 3)",
+    about: "the lowest cost of DRAM and flash that meets a latency target, by a plan and with \
+            both in a fixed ratio, for two workloads modelled on Facebook's ETC (ElCached, \
+            Figure 3)",
     paper: "about 0.40 of the proportional cost by Zipf's law; by an exponential one 0.90 up to 250 µs, \
             and 0.30 from 300 µs on",
-    claim: "within a thousandth of the least there is; and what the paper saves, with the times of the design, \
-            with flash in 50 µs before a back end in 2 ms (chosen after others had been seen), or with \
-            those that the paper's own example has, of all its requests",
+    claim: "within a thousandth of the minimum; and the paper's savings, with the times of the \
+            design, with flash in 50 µs and a back end in 2 ms (chosen after the results of \
+            others), or with those of the paper's own example, for all its requests",
     subjects: Subjects::Default,
     points,
     targets: &[
@@ -283,14 +286,14 @@ pub(super) const COST: Experiment = Experiment {
     ],
     figures: &[
         Figure {
-            title: "Cost of keeping a latency",
+            title: "Cost of a latency target",
             metric: "cost",
             x: "sla_us",
             y: "",
             shape: Shape::Subjects,
         },
         Figure {
-            title: "Cost of the plan, as a part of the proportional one",
+            title: "Cost of the plan, relative to the proportional one",
             metric: "cost_to_proportional",
             x: "sla_us",
             y: "terms",
@@ -305,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plans_cost_what_a_search_finds_and_less_than_a_fixed_ratio() {
+    fn plans_cost_as_little_as_a_search_finds_and_less_than_a_fixed_ratio() {
         for law in Law::ALL {
             let workload = Workload::small(law, 4_000);
             let costs = Costs { workload, points: DEFAULT_POINTS, terms: &VARIED[..1] };

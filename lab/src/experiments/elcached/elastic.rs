@@ -1,28 +1,30 @@
-//! `elcached-elastic`: a cache that changes its sizes by itself, while its clients change their minds (what
-//! ElCached left open, §6).
+//! `elcached-elastic`: a cache that resizes itself while its load changes (which ElCached left
+//! open, §6).
 //!
-//! | subject | what it is |
+//! | subject | description |
 //! |---|---|
-//! | `tidekv:elastic` | `tidekv cache --elastic`: as much DRAM and flash as keeps a latency, for the least money |
-//! | `fixed` | the same cache with all that it may have, all the time |
-//! | `asked` | the latency that is to be kept |
+//! | `tidekv:elastic` | `tidekv cache --elastic`: the cheapest DRAM and flash that meet a latency target |
+//! | `fixed` | the same cache with its maximum sizes, all the time |
+//! | `asked` | the latency target |
 //!
-//! In the parts `loop …` clients ask a real cache behind a socket, with flash in a real file: first for few
-//! objects, then for five times as many, then for few again. Latencies are theirs, with the time that a
-//! database takes for what the cache has not. `windows_until_kept` says after how many windows from a change
-//! on the mean of each window is what is asked, and stays so; pictures have fifths of windows.
+//! In the parts `loop …` clients use a real cache behind a socket, with flash in a real file: first
+//! few objects, then five times as many, then few again. Latencies are those of the clients,
+//! including the database time of misses. `windows_until_kept` is the number of windows after a
+//! change from which on the mean of each window meets the target; figures have fifths of windows.
 //!
-//! | part | a database takes | is asked | what for |
+//! | part | database latency | target | purpose |
 //! |---|---|---|---|
-//! | `loop` | 1 ms | 300 µs | a hit takes a good part of it, so DRAM and flash are weighed; needs processors that are kept awake: else a virtual machine's host is measured |
-//! | `loop slow database` | 50 ms | 10 ms | what is missed decides, and a machine that others use changes little |
+//! | `loop` | 1 ms | 300 µs | a hit takes a significant part of it, so DRAM and flash are weighed; needs processors that are kept awake: otherwise a virtual machine's host is measured |
+//! | `loop slow database` | 50 ms | 10 ms | misses dominate, and other load on the machine has little effect |
 //!
-//! What the machine did is told: whether processors were kept awake (`is_awake`), how long a hit took before (`hit_us`),
-//! and in how many windows the cache of fixed size was late though it would not have been with hits of that length
-//! (`windows_late_by_machine`). Where there are such windows, `tidekv:elastic` may have been late for the same reason.
+//! The rows report the state of the machine: whether processors were kept awake (`is_awake`), the
+//! latency of a hit before (`hit_us`), and the number of windows in which the fixed cache was late
+//! although hits of that length would have met the target (`windows_late_by_machine`). With such
+//! windows, `tidekv:elastic` may have been late for the same reason.
 //!
-//! The parts `windows …` say what a window's length does ([`crate::experiments::elcached::windows`]), the parts
-//! `profiling …` what curves cost a server ([`crate::experiments::elcached::profiled`]).
+//! The parts `windows …` measure the effect of the window length
+//! ([`crate::experiments::elcached::windows`]), the parts `profiling …` the cost of curves for a
+//! server ([`crate::experiments::elcached::profiled`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,21 +49,21 @@ const ASKED: &str = "asked";
 const LOOP: &str = "loop";
 const LOOP_SLOW: &str = "loop slow database";
 
-/// Bytes of a value. Large, so that few requests fill a cache: with many, clients would wait for a processor, and
-/// no plan helps there.
+/// Bytes of a value. Large, so that few requests fill a cache: with many, clients would wait for a
+/// processor, which no plan can improve.
 const VALUE_BYTES: u64 = 16 << 10;
 /// Stretches of a window.
 const STRETCHES: u32 = 5;
-/// What a cache may have.
+/// The maximum sizes of a cache.
 const MOST: Sizes = Sizes { dram_bytes: 256 << 20, flash_bytes: 1 << 30 };
 
 #[derive(Debug)]
 struct Loop {
-    /// The latency that is to be kept, in microseconds.
+    /// The latency target, in microseconds.
     sla_us: f64,
-    /// What a database takes.
+    /// The latency of the database.
     backend: Duration,
-    /// How long clients wait between their requests.
+    /// The pause of clients between their requests.
     pause: Duration,
     window: Duration,
     /// Windows of each stage, and objects.
@@ -85,9 +87,9 @@ impl Loop {
         }
     }
 
-    /// How a cache is set up that keeps the latency by itself, where DRAM answers in so many microseconds.
+    /// The options of an elastic cache whose DRAM answers in this number of microseconds.
     fn options(&self, hit_us: f64) -> CacheServerOptions {
-        // The way to the cache is not the server's to measure.
+        // The server cannot measure the way to the cache.
         let latencies = LatencyOverrides { memory_us: Some(hit_us), ..LatencyOverrides::default() };
         CacheServerOptions {
             profile_window: Some(self.window),
@@ -100,7 +102,7 @@ impl Loop {
         }
     }
 
-    /// When the stages after the first one begin, in seconds.
+    /// The start times of the stages after the first one, in seconds.
     fn changes(&self) -> Vec<f64> {
         let mut at = 0;
         let ends = self.stages.iter().map(|(windows, _)| {
@@ -111,7 +113,7 @@ impl Loop {
         ends[..ends.len() - 1].to_vec()
     }
 
-    /// What was seen in each window, stage by stage.
+    /// The measurements of each window, stage by stage.
     fn windows(&self, stretches: &[Stretch]) -> Vec<Vec<WindowSeen>> {
         let begins = [vec![0.0], self.changes()].concat();
         let stage = |(number, from): (usize, &f64)| {
@@ -123,7 +125,7 @@ impl Loop {
         begins.iter().enumerate().map(stage).collect()
     }
 
-    /// After how many windows the mean of each is what is asked, until the next change.
+    /// The number of windows after which the mean of each meets the target, until the next change.
     fn windows_until_kept(&self, stretches: &[Stretch]) -> f64 {
         let until = |windows: Vec<WindowSeen>| {
             windows.iter().rposition(|it| it.latency_us > self.sla_us).map_or(0, |late| late + 1)
@@ -132,8 +134,8 @@ impl Loop {
         after_changes.map(until).max().unwrap_or(0) as f64
     }
 
-    /// How many windows were late whose misses, with hits as short as before the run, would not have made
-    /// them so.
+    /// The number of late windows whose misses, with hits as short as before the run, would not
+    /// have made them late.
     fn windows_late_by_machine(&self, course: &Course) -> f64 {
         let backend_us = self.backend.as_secs_f64() * 1e6;
         let is_by_machine = |it: &&WindowSeen| {
@@ -158,7 +160,7 @@ impl Loop {
     }
 }
 
-/// What was seen in a window.
+/// The measurements of a window.
 #[derive(Debug, Clone, Copy)]
 struct WindowSeen {
     latency_us: f64,
@@ -218,7 +220,7 @@ impl Model for Loop {
     }
 }
 
-/// Clients of a database that answers soon.
+/// Clients of a fast database.
 const FAST_DATABASE: Loop = Loop {
     sla_us: 300.0,
     backend: Duration::from_millis(1),
@@ -228,7 +230,8 @@ const FAST_DATABASE: Loop = Loop {
     threads: 10,
 };
 
-/// Of one that takes long: more clients, for each waits longer; when all are hits, about as many requests a second.
+/// Clients of a slow one: more clients, as each waits longer; with all hits, about the same request
+/// rate.
 const SLOW_DATABASE: Loop = Loop {
     sla_us: 10_000.0,
     backend: Duration::from_millis(50),
@@ -261,12 +264,13 @@ fn points(scale: &Scale) -> Vec<Point> {
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "elcached-elastic",
-    about: "a cache that changes its DRAM and flash by itself so that a latency is kept for the least \
-            money, while clients ask for five times as many objects and for few again; and how long \
-            the windows of its curves should be (what ElCached, §6, left open)",
+    about: "a cache that resizes its DRAM and flash to meet a latency target at the lowest cost, \
+            while the number of requested objects grows fivefold and shrinks again; and the best \
+            window length of its curves (left open in ElCached, §6)",
     paper: "future work",
-    claim: "after a change the latency is kept again within two windows; a server that makes curves does 98 % \
-            of what it does without; nobody waits for more than 10 ms while DRAM becomes smaller",
+    claim: "after a change the latency meets its target again within two windows; a server that \
+            computes curves has 98 % of its throughput without; no request waits for more than \
+            10 ms while DRAM shrinks",
     subjects: Subjects::Default,
     points,
     targets: &[
@@ -283,29 +287,29 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     figures: &[
         Figure {
-            title: "Mean latency of clients; at a third of the time they begin to ask for five times as many \
-                    objects, at two thirds for as few again",
+            title: "Mean latency of clients; after a third of the time they request five times \
+                    as many objects, after two thirds the original number again",
             metric: "latency_us",
             x: "second",
             y: "",
             shape: Shape::Subjects,
         },
         Figure {
-            title: "DRAM that the cache may use",
+            title: "DRAM limit of the cache",
             metric: "plan_dram_bytes",
             x: "second",
             y: "",
             shape: Shape::Subjects,
         },
         Figure {
-            title: "Flash that it may use",
+            title: "Flash limit of the cache",
             metric: "plan_flash_bytes",
             x: "second",
             y: "",
             shape: Shape::Subjects,
         },
         Figure {
-            title: "What both cost, 13 for a GiB of DRAM, 1 for one of flash",
+            title: "Cost of both, 13 per GiB of DRAM, 1 per GiB of flash",
             metric: "cost",
             x: "second",
             y: "",
@@ -322,10 +326,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_latency_is_kept_from_where_it_stays_so() {
+    fn a_target_is_met_from_the_window_after_which_it_stays_met() {
         let model = Loop { stages: &[(2, 1), (3, 9), (2, 1)], ..FAST_DATABASE };
-        // Late before the first change, in the first window after it and for a moment in the second, and
-        // never again.
+        // Late before the first change, in the first window after it and for a moment in the
+        // second, and never again.
         let late_us = |at_s: f64| match at_s {
             ..10.0 | 20.0..30.0 => 500.0,
             30.0..34.0 => 700.0,
@@ -344,9 +348,9 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_was_slow_where_misses_do_not_say_why_it_was_late() {
+    fn the_machine_was_slow_in_late_windows_that_misses_do_not_explain() {
         let model = Loop { stages: &[(2, 1), (2, 9)], ..FAST_DATABASE };
-        // By windows: late and nothing missed, late by what was missed, late by both, in time.
+        // By windows: late without misses, late because of misses, late because of both, in time.
         let of = [(400.0, 0), (400.0, 3), (350.0, 1), (250.0, 1)];
         let stretch = |number: u32| {
             let (latency_us, misses) = of[number as usize / STRETCHES as usize];
@@ -363,7 +367,8 @@ mod tests {
             let stretches = stretches.clone();
             model.windows_late_by_machine(&Course { hit_us, is_awake: true, stretches })
         };
-        // A database takes 1 ms, and 300 microseconds are asked: 10 % of misses are 100 of them.
+        // A database takes 1 ms, and the target is 300 microseconds: 10 % of misses are 100 of
+        // them.
         assert_eq!([150.0, 210.0, 310.0].map(slow), [2.0, 1.0, 0.0]);
     }
 }

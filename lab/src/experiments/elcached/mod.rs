@@ -1,4 +1,4 @@
-//! The experiments `elcached-*`: how much DRAM and flash to buy, as ElCached (Gupta et al.) asks it.
+//! The experiments `elcached-*`: the DRAM and flash to buy, the topic of ElCached (Gupta et al.).
 
 mod workload;
 mod terms;
@@ -19,6 +19,6 @@ mod elastic;
 
 use crate::experiment::Experiment;
 
-/// All of them, in the order in which they are listed and run.
+/// All of them, in the order of listing and running.
 pub(crate) const EXPERIMENTS: &[Experiment] =
     &[accuracy::ACCURACY, cost::COST, tenants::TENANTS, shrink::SHRINK, elastic::EXPERIMENT];

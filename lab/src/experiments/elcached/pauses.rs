@@ -1,17 +1,18 @@
-//! How long who asks waits while DRAM becomes smaller: the parts `pauses …` of `elcached-elastic`.
+//! Request latency during a reduction of DRAM: the parts `pauses …` of `elcached-elastic`.
 //!
 //! | part | the cache |
 //! |---|---|
 //! | `pauses dram` | in memory alone |
-//! | `pauses flash` | with flash behind it, in a real file: what leaves is written |
+//! | `pauses flash` | with flash behind it, in a real file: evicted objects are written |
 //!
-//! | subject | what it is |
+//! | subject | description |
 //! |---|---|
-//! | `tidekv:shrinking` | while half of the DRAM goes, from the first step to the last |
-//! | `unchanged` | as long, when nothing changes: what this machine makes one wait anyway |
+//! | `tidekv:shrinking` | during the removal of half of the DRAM, from the first step to the last |
+//! | `unchanged` | for the same time without a change: the latency of this machine |
 //!
-//! One thread looks up and stores objects in turns, without pause, and notes how long each takes; another one
-//! makes the cache smaller. Lookups are those that a server answers without waiting for flash.
+//! One thread alternates lookups and stores of objects, without pause, and records the latency of
+//! each; another one shrinks the cache. Lookups are those that a server answers without waiting for
+//! flash.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,22 +37,22 @@ const SHRINKING: &str = "tidekv:shrinking";
 const UNCHANGED: &str = "unchanged";
 const DRAM: &str = "pauses dram";
 const FLASH: &str = "pauses flash";
-/// As much as is asked for; part of the design.
+/// The requested amount; part of the design.
 const PAUSE_US_MAX: f64 = 10_000.0;
 
 const VALUE_BYTES: u64 = 1 << 10;
-/// What an object takes of DRAM, about.
+/// Approximate DRAM of an object.
 const TAKEN_BYTES: u64 = VALUE_BYTES + 80;
 
 #[derive(Debug, Clone, Copy)]
 struct Pauses {
     dram_bytes: u64,
     flash_bytes: u64,
-    /// How often it becomes smaller, and large again and full.
+    /// The number of times that it shrinks and grows and fills again.
     rounds: usize,
 }
 
-/// Lookups and stores, each with how long they took, until it is over.
+/// Runs lookups and stores, with the latency of each, until the end.
 fn ask(cache: &Cache, objects: u64, seed: u64, is_over: &AtomicBool) -> (Latencies, Latencies) {
     let clock = SystemClock::new();
     let (mut gets, mut puts) = (Latencies::new(), Latencies::new());
@@ -66,7 +67,7 @@ fn ask(cache: &Cache, objects: u64, seed: u64, is_over: &AtomicBool) -> (Latenci
         let ended_ns = clock.monotonic_ns();
         gets.record(between_ns - began_ns);
         puts.record(ended_ns - between_ns);
-        // Once at least, however soon it is over.
+        // At least once, however short the change.
         if is_over.load(Ordering::Relaxed) {
             return (gets, puts);
         }
@@ -75,7 +76,7 @@ fn ask(cache: &Cache, objects: u64, seed: u64, is_over: &AtomicBool) -> (Latenci
 
 impl Pauses {
     fn objects(&self) -> u64 {
-        // More than there is room for, so that DRAM is full.
+        // More than fits, so that DRAM is full.
         self.dram_bytes / TAKEN_BYTES * 5 / 4
     }
 
@@ -92,7 +93,7 @@ impl Pauses {
         tiered::open(&options, &around)
     }
 
-    /// How long requests take while `change` goes on.
+    /// Request latencies during `change`.
     fn during(
         &self,
         cache: &Cache,
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_timed_while_the_cache_becomes_smaller() {
+    fn requests_are_timed_while_the_cache_shrinks() {
         for flash_bytes in [0, 64 << 20] {
             let pauses = Pauses { dram_bytes: 24 << 20, flash_bytes, rounds: 1 };
             let found = pauses.run(1).expect("nothing fails");

@@ -1,5 +1,4 @@
-//! Miss ratios that are predicted, beside those that are measured, of caches of several sizes; and the
-//! requests for which.
+//! Predicted and measured miss ratios of caches of several sizes, and their requests.
 
 use std::sync::Arc;
 
@@ -23,10 +22,10 @@ pub(super) const BYTE_LRU: &str = "model:byte-lru";
 
 /// Sizes of caches.
 const SIZES: usize = 8;
-/// Processors, about: so many sizes are tried at a time.
+/// Approximate number of processors: the number of sizes measured at a time.
 const AT_ONCE: usize = 2;
 
-/// What is predicted and measured of one size.
+/// Prediction and measurement of one size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Beside {
     size: u64,
@@ -35,7 +34,7 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    /// What a curve says of sizes, and what was measured of them.
+    /// The predictions of a curve, and the measurements.
     pub(super) fn all(curve: &Curve, sizes: &[u64], measured: &[f64]) -> Vec<Self> {
         let beside = |(&size, &measured): (&u64, &f64)| Self {
             size,
@@ -62,7 +61,7 @@ impl Beside {
     }
 }
 
-/// What was found of a subject: at each size, and on average.
+/// The results of a subject: at each size, and on average.
 pub(super) fn found_of(subject: &'static str, all: &[Beside]) -> Vec<Found> {
     let mean = all.iter().map(Beside::error).sum::<f64>() / all.len().max(1) as f64;
     let most = all.iter().map(Beside::error).fold(0.0, f64::max);
@@ -71,15 +70,15 @@ pub(super) fn found_of(subject: &'static str, all: &[Beside]) -> Vec<Found> {
     found.chain([Found { subject, params: Params::new(), metrics }]).collect()
 }
 
-/// Less a memcached does not take, as its largest item is a page.
+/// The minimum of memcached, as its largest item is a page.
 const PAGES_MIN: u64 = 2;
 
-/// Whole MiB, spread evenly by their logarithm.
+/// Whole MiB, evenly spaced on a logarithmic scale.
 pub(super) fn sizes_from(bytes_max: u64) -> Vec<u64> {
     sizes_between(bytes_max / 32, bytes_max)
 }
 
-/// The same from so many bytes on.
+/// The same from this number of bytes on.
 pub(super) fn sizes_between(bytes_min: u64, bytes_max: u64) -> Vec<u64> {
     let (from, to) = (bytes_min as f64, bytes_max as f64 * 0.75);
     let step = (to / from).powf(1.0 / (SIZES - 1) as f64);
@@ -90,12 +89,12 @@ pub(super) fn sizes_between(bytes_min: u64, bytes_max: u64) -> Vec<u64> {
     sizes
 }
 
-/// What is asked.
+/// The requests.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
     pub(super) law: Law,
     pub(super) shrink: u64,
-    /// So many requests.
+    /// The number of requests.
     pub(super) requests: usize,
 }
 
@@ -129,7 +128,7 @@ impl Load {
         modelled(scale, part, self.shrink, model).with("requests", self.requests as u64)
     }
 
-    /// What the caches that are made miss, of each size, in the order of those.
+    /// The misses of the created caches, by size, in the order of the sizes.
     pub(super) fn measured(
         &self,
         sizes: &[CacheSize],
@@ -151,7 +150,7 @@ impl Load {
         Ok(all.into_iter().map(|(_, ratio)| ratio).collect())
     }
 
-    /// What caches are thought to miss, as small ones do that are made for so many of the keys.
+    /// The predicted misses of caches, by simulated small caches for this fraction of the keys.
     pub(super) fn predicted(
         &self,
         sizes: &[CacheSize],

@@ -1,17 +1,16 @@
-//! What it costs a server to make curves of what it is asked: the parts `profiling …` of `elcached-elastic`.
+//! The cost of miss-ratio curves for a server: the parts `profiling …` of `elcached-elastic`.
 //!
-//! Some servers, all in this process with clients that keep them busy, take turns; each has one in which it makes
-//! curves, and beside it one in which it does not. What it does in the one is held against what it does in the
-//! other, in requests a second, and in requests for a second of the server's processor time: what clients cost is not in that.
-//! Without curves each request is still asked whether it is wanted, as in a server that was started without any; what
-//! is stored is asked once more.
-//! A part is for each way in which it could cost something:
+//! Several servers, all in this process with clients that keep them busy, take turns; each has one
+//! turn with curves and one without. The experiment compares both turns in requests per second, and
+//! in requests per second of the server's processor time, which excludes the cost of clients.
+//! Without curves the sampling check still runs for each request, as in a server that was started
+//! without any; a store runs it twice. Each part tests one way in which profiling could cost time:
 //!
-//! | part | what is asked | why |
+//! | part | load | reason |
 //! |---|---|---|
 //! | `profiling few` | five thousand objects, 64 gets at a time | every key is in the sample: the most work for curves |
 //! | `profiling many` | two hundred thousand | memory, not the processor, is the limit |
-//! | `profiling plain` | one get at a time | the way to the server is most of it |
+//! | `profiling plain` | one get at a time | most of the time is the way to the server |
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,15 +25,15 @@ use crate::subjects::served::{Drivers, Target as Sizes, Turn, Turns};
 
 const PROFILED: &str = "tidekv:profiled";
 const UNPROFILED: &str = "unprofiled";
-/// As much as is asked for; part of the design.
+/// The requested amount; part of the design.
 const TARGET: Rule = Rule::AtLeast(0.98);
 const FEW: &str = "profiling few";
 const MANY: &str = "profiling many";
 const PLAIN: &str = "profiling plain";
 
-/// How memory is laid out in one makes a difference.
+/// The memory layout of a server affects its speed.
 const SERVERS: usize = 4;
-/// A hundredth of a processor is spent however long it is.
+/// A hundredth of a processor is used for any length of the turn.
 const WINDOW: Duration = Duration::from_secs(10);
 const SIZES: Sizes = Sizes { dram_bytes: 256 << 20, flash_bytes: 0 };
 
@@ -46,7 +45,7 @@ impl Model for Profiled {
         let drivers = Drivers { seed, ..self.0.clone() };
         let servers = drivers.drive(&SIZES, SERVERS, WINDOW)?;
         if let Some(number) = servers.iter().position(|turns| turns.last_window == 0) {
-            return Err(Failure::new(format!("server {number} has told of no window")));
+            return Err(Failure::new(format!("server {number} has reported no window")));
         }
         let of_all = |is_profiled: bool, metric: fn(&Turn) -> f64| -> Vec<f64> {
             let turns = servers.iter().flat_map(|turns| turns.of(is_profiled));
@@ -78,8 +77,8 @@ impl Model for Profiled {
     }
 }
 
-/// Processor time for a request of the server that takes most, beside the one that takes least, both without curves and
-/// by their medians: what the layout of memory alone does.
+/// Processor time per request of the slowest server compared with the fastest one, both without
+/// curves and by their medians: the effect of memory layout alone.
 fn servers_apart(servers: &[Turns]) -> f64 {
     let median = |turns: &Turns| {
         let of_server: Vec<f64> = turns.of(false).iter().map(Turn::cpu_us_per_op).collect();
@@ -93,8 +92,8 @@ fn ratios(of: &[f64], to: &[f64]) -> Vec<f64> {
     of.iter().zip(to).map(|(of, to)| of / to).collect()
 }
 
-/// The median, and between which values that of all turns that there might be is, with 19 in 20 chances
-/// (by ranks: how many of `n` lie below a median is binomial).
+/// The median, and the 95 % confidence interval of the median of all possible turns (by ranks: the
+/// number of `n` values below a median is binomial).
 fn median_between(values: &[f64]) -> [f64; 3] {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -106,7 +105,7 @@ fn median_between(values: &[f64]) -> [f64; 3] {
 pub(super) fn points(scale: &Scale) -> Vec<Point> {
     let (lead_in, turn_length, rounds) = match scale.is_quick {
         true => (Duration::from_millis(50), Duration::from_millis(100), 3),
-        // A burst is due each 1.25 s. What is saved up is spent when a turn counts, and it has two.
+        // A burst is due every 1.25 s. Saved budget is spent when a turn counts, and it has two.
         false => (Duration::from_millis(1_250), Duration::from_millis(2_500), 12),
     };
     let of = |(part, objects, gets_at_once, sets_at_once, threads): (&str, _, _, _, _)| {

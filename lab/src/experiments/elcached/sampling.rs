@@ -1,15 +1,16 @@
-//! Of `elcached-accuracy`, the parts about samples: how far the curve of a sample of the keys is from
-//! that of all, and how many requests a processor profiles in a second.
+//! The parts of `elcached-accuracy` about samples: the distance of the curve of a sample of the
+//! keys from that of all keys, and the number of requests per second that a processor profiles.
 //!
-//! | subject | what it is |
+//! | subject | description |
 //! |---|---|
-//! | `tidekv:shards-rate` | one key of a hundred, held against what is known of all; what its error would be by these keys alone is told as well |
-//! | `tidekv:shards-size` | at most 8192 objects, whatever the trace |
+//! | `tidekv:shards-rate` | one key of a hundred, compared with all keys; the rows also report its error by these keys alone |
+//! | `tidekv:shards-size` | at most 8192 objects, for any trace |
 //!
-//! The error is the mean absolute one, over a thousand sizes that are spread evenly up to that of
-//! everything: as the literature has it. That of the curve of bytes, which is by the sample alone, is told as well.
-//! Requests are drawn a million at a time, and handed to each profile as `tidekv profile`
-//! does, a thousand at a time out of a small buffer; of that only the profile's own time counts.
+//! The error is the mean absolute error over a thousand evenly spaced sizes up to that of all
+//! objects, as in the literature. The rows also report the error of the curve of bytes, which uses
+//! the sample alone. Requests are generated a million at a time and passed to each profile as in
+//! `tidekv profile`, a thousand at a time out of a small buffer; only the profile's own time
+//! counts.
 
 use std::sync::Arc;
 
@@ -26,27 +27,27 @@ use crate::scale::Scale;
 const OF_RATE: &str = "tidekv:shards-rate";
 const OF_SIZE: &str = "tidekv:shards-size";
 
-/// What is judged of each.
+/// The judged metrics of each.
 const BY_RATE: &str = "fixed-rate";
 const BY_SIZE: &str = "fixed-size";
 
 const RATE: f64 = 0.01;
-/// Requests that are drawn at a time.
+/// Requests generated at a time.
 const AT_ONCE: usize = 1 << 20;
-/// Requests that are handed to a profile at a time.
+/// Requests passed to a profile at a time.
 const HANDED: usize = 1 << 10;
-/// Sizes at which curves are held against each other.
+/// Sizes at which curves are compared.
 const SIZES: u32 = 1_000;
 
 #[derive(Debug)]
 struct Sampling {
     law: Law,
     shrink: u64,
-    /// So many of the workload's requests.
+    /// The number of the workload's requests.
     requests: usize,
 }
 
-/// A profile, and the time that it has taken.
+/// A profile, and its time.
 struct Timed {
     sampler: Sampler,
     /// The same with bytes, which is not timed.
@@ -121,7 +122,7 @@ impl Model for Sampling {
 
 /// The parts.
 pub(super) fn points(scale: &Scale) -> Vec<Point> {
-    // With fewer keys there are fewer hot ones in a hundredth of them, and it is further off.
+    // With fewer keys a hundredth contains fewer hot ones, and the error is larger.
     let (shrink, requests) = if scale.is_quick { (200, 4_000_000) } else { (1, 100_000_000) };
     let of = |(law, part)| {
         let model = Arc::new(Sampling { law, shrink, requests });
@@ -130,7 +131,7 @@ pub(super) fn points(scale: &Scale) -> Vec<Point> {
     [(Law::Zipf, "samples zipf"), (Law::Exponential, "samples exponential")].map(of).into()
 }
 
-/// What is asked of them.
+/// Their metrics.
 pub(super) const TARGETS: [Target; 4] = [
     Target::in_phase(BY_RATE, "mean_absolute_error", Rule::AtMost(0.001)),
     Target::in_phase(BY_RATE, "profiled_per_s", Rule::AtLeast(60e6)),
@@ -147,7 +148,7 @@ mod tests {
         let found = Sampling { law: Law::Exponential, shrink: 2_000, requests: usize::MAX }.run(1);
         for Found { subject, metrics, .. } in found.expect("nothing fails") {
             let metric = |name: &str| metrics.iter().find(|metric| metric.0 == name).map(|it| it.1);
-            // Of a few hundred objects.
+            // A few hundred objects.
             for error in ["mean_absolute_error", "mean_absolute_error_bytes"].map(metric) {
                 assert!(error.is_some_and(|error| error < 0.1), "{subject}: {metrics:?}");
             }

@@ -1,22 +1,23 @@
-//! `elcached-shrink`: a memcached that gives up pages, and which of them (ElCached §6).
+//! `elcached-shrink`: a memcached that releases pages, and the choice of these pages (ElCached §6).
 //!
-//! A model of its slabs ([`crate::experiments::elcached::slabs`]) with pages for half of what there is follows half of
-//! a workload's requests. During the last eighth of those it counts how many items of each page are asked
-//! for. Then it gives up pages, of each class its share, and goes on.
+//! A model of its slabs ([`crate::experiments::elcached::slabs`]) with pages for half of the data
+//! processes half of a workload's requests. During the last eighth of those it counts the accessed
+//! items of each page. Then it releases pages, a share of each class, and continues.
 //!
-//! | subject | the pages that go |
+//! | subject | released pages |
 //! |---|---|
-//! | `tidekv:least-active` | those in which the fewest items were asked for, by HyperLogLog |
+//! | `tidekv:least-active` | those with the fewest accessed items, by HyperLogLog |
 //! | `random` | any |
-//! | `oldest` | those that the class had first |
+//! | `oldest` | those that the class got first |
 //!
-//! | phase | the requests that count |
+//! | phase | counted requests |
 //! |---|---|
-//! | `at-once` | the first thirty-second of all behind that |
-//! | `settled` | the last quarter of all |
+//! | `at-once` | the first thirty-second of all requests after that |
+//! | `settled` | the last quarter of all requests |
 //!
-//! `relative_error` is how far its miss ratio is from that of slabs which never had more than the pages that it
-//! has kept, for the same requests, by their distances in each class; as a part of the latter.
+//! `relative_error` is the difference of its miss ratio from that of slabs that never had more than
+//! the remaining pages, for the same requests, by their distances in each class; as a fraction of
+//! the latter.
 
 use std::sync::Arc;
 
@@ -31,14 +32,14 @@ use crate::failure::Result;
 use crate::load::dice::{Dice, mix};
 use crate::scale::Scale;
 
-/// By how many of its items are used.
+/// By the number of accessed items.
 const LEAST_ACTIVE: &str = "tidekv:least-active";
 const SUBJECTS: [&str; 3] = [LEAST_ACTIVE, "random", "oldest"];
 
 const AT_ONCE: &str = "at-once";
 const SETTLED: &str = "settled";
 
-/// What is kept of the pages.
+/// The fraction of remaining pages.
 const KEPT: [f64; 3] = [0.75, 0.5, 0.25];
 
 #[derive(Debug)]
@@ -48,7 +49,7 @@ struct Shrinking {
     kept: f64,
 }
 
-/// When what happens, in requests.
+/// The phases, in requests.
 #[derive(Debug, Clone, Copy)]
 struct Times {
     watch: usize,
@@ -83,7 +84,7 @@ impl Shrinking {
         workload::keys(self.law, self.shrink, seed).map(request).collect()
     }
 
-    /// What a subject misses at once and when settled, and the pages that its classes have kept.
+    /// The misses of a subject at once and when settled, and the remaining pages of its classes.
     fn of_subject(
         &self,
         subject: &str,
@@ -114,21 +115,21 @@ impl Shrinking {
         ([at_once, settled], slabs.pages_of_classes())
     }
 
-    /// What slabs miss at once and when settled that have these pages from the beginning.
-    fn told(&self, requests: &[Request], pages: &[u64]) -> [f64; 2] {
+    /// The misses, at once and when settled, of slabs with these pages from the beginning.
+    fn predicted(&self, requests: &[Request], pages: &[u64]) -> [f64; 2] {
         let times = Times::of(requests.len());
         let mut profiler = ClassProfiler::new(SlabClasses::of_growth(GROWTH), Expiry::Ignored);
-        let mut told = |from: usize, to: usize| {
+        let mut predicted = |from: usize, to: usize| {
             profiler.reset_counts();
             for (key, bytes) in &requests[from..to] {
                 profiler.record(&Access::new(*key, Action::Load(*bytes)));
             }
             profiler.miss_ratio_of_pages(pages)
         };
-        told(0, times.shrink);
-        let at_once = told(times.shrink, times.at_once);
-        told(times.at_once, times.settled);
-        [at_once, told(times.settled, times.end)]
+        predicted(0, times.shrink);
+        let at_once = predicted(times.shrink, times.at_once);
+        predicted(times.at_once, times.settled);
+        [at_once, predicted(times.settled, times.end)]
     }
 }
 
@@ -144,14 +145,14 @@ impl Model for Shrinking {
         let mut all = Vec::new();
         for subject in SUBJECTS {
             let (missed, kept) = self.of_subject(subject, &requests, pages, seed);
-            let told = self.told(&requests, &kept);
-            for (phase, (missed, told)) in
-                [AT_ONCE, SETTLED].into_iter().zip(missed.into_iter().zip(told))
+            let predicted = self.predicted(&requests, &kept);
+            for (phase, (missed, predicted)) in
+                [AT_ONCE, SETTLED].into_iter().zip(missed.into_iter().zip(predicted))
             {
                 let params = Params::from([("phase".to_owned(), Value::from(phase))]);
-                let error = (missed - told).abs() / told;
+                let error = (missed - predicted).abs() / predicted;
                 let metrics = vec![
-                    ("predicted_miss_ratio", told),
+                    ("predicted_miss_ratio", predicted),
                     ("miss_ratio", missed),
                     ("relative_error", error),
                     ("pages", kept.iter().sum::<u64>() as f64),
@@ -166,7 +167,7 @@ impl Model for Shrinking {
 fn points(scale: &Scale) -> Vec<Point> {
     let laws = Law::ALL.into_iter().flat_map(|law| KEPT.map(|kept| (law, kept)));
     let point = |(law, kept): (Law, f64)| {
-        // By the exponential law there are fewer objects, and classes are to have pages to give up.
+        // With the exponential law there are fewer objects, and classes must have pages to release.
         let shrink = match (scale.is_quick, law) {
             (true, _) => 1_000,
             (false, Law::Zipf) => 100,
@@ -180,10 +181,10 @@ fn points(scale: &Scale) -> Vec<Point> {
 
 pub(super) const SHRINK: Experiment = Experiment {
     name: "elcached-shrink",
-    about: "a model of memcached's slabs that gives up a part of its pages, chosen by how many of their \
-            items are used, at random or by age (ElCached, section 6)",
+    about: "a model of memcached's slabs that releases a part of its pages, chosen by the number \
+            of their accessed items, at random or by age (ElCached, section 6)",
     paper: "the least active slabs are chosen by HyperLogLog counters (no numbers)",
-    claim: "once it has settled, what it misses is within a hundredth of the curve at its new size",
+    claim: "once it has settled, its misses are within a hundredth of the curve at its new size",
     subjects: Subjects::Default,
     points,
     targets: &[Target::in_phase(SETTLED, "relative_error", Rule::AtMost(0.01))],
@@ -195,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_settled_misses_what_the_curve_says() {
+    fn settled_slabs_miss_as_the_curve_predicts() {
         for law in Law::ALL {
             let found = Shrinking { law, shrink: 4_000, kept: 0.5 }.run(1).expect("nothing fails");
             assert_eq!(found.len(), 6);
@@ -203,7 +204,7 @@ mod tests {
                 let metric = |name: &str| {
                     found.metrics.iter().find(|metric| metric.0 == name).expect("it is there").1
                 };
-                // The large items are so few here that some come back late.
+                // Large items are so few here that some have long reuse times.
                 let most = if found.params["phase"] == SETTLED { 0.02 } else { 0.5 };
                 assert!(metric("relative_error") < most, "{law:?}: {found:?}");
             }

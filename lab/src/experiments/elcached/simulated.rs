@@ -1,5 +1,5 @@
-//! TideKV's cache of objects as something that requests are tried on: for what it misses, and in small
-//! for what it is thought to miss. Its flash, if it has any, is a file in memory.
+//! TideKV's object cache as a simulator of requests: at full scale for measured misses, and at a
+//! small scale for predictions. Its flash, if any, is a file in memory.
 
 use std::sync::Arc;
 
@@ -12,31 +12,31 @@ use crate::experiments::elcached::workload::{self, Sizes};
 use crate::failure::Result;
 use crate::subjects::tiered;
 
-/// The largest value of ETC is a MiB; one in a hundred million is larger than this, and is not
+/// The largest value of ETC is 1 MiB; one in a hundred million is larger than this, and is not
 /// stored. A cache is divided into shards of at least two of them.
 const OBJECT_BYTES_MAX: u64 = 256 << 10;
-/// Simulated storage keeps what has not been synced a second time: it is synced so often.
+/// Requests between two syncs: simulated storage keeps a second copy of unsynced data.
 const REQUESTS_PER_SYNC: u64 = 10_000;
-/// Some time: nothing expires, and a clock that stands still costs nothing.
+/// A fixed time: no object expires, and a constant clock is free.
 const UNIX_MS: u64 = 1_000_000;
 
 /// A cache, and values for it.
 #[derive(Debug)]
 pub(super) struct SimulatedTier {
     cache: Cache,
-    /// Of flash, if there is any, and how many requests there were.
+    /// The storage of flash, if any, and the number of requests.
     storage: Option<MemoryStorage>,
     requests: u64,
     value: Bytes,
 }
 
 impl SimulatedTier {
-    /// One of that size, with segments as they come.
+    /// A cache of that size, with default segments.
     pub(super) fn new(eviction: Eviction, size: CacheSize) -> Result<Self> {
         Self::with_segments(eviction, size, None)
     }
 
-    /// One with segments of so many bytes.
+    /// A cache with segments of this number of bytes.
     pub(super) fn with_segments(
         eviction: Eviction,
         size: CacheSize,
@@ -85,7 +85,7 @@ impl Simulated for SimulatedTier {
             self.cache.store(&text, tiered::plain(&self.cache, value));
         }
         if let Some(storage) = &self.storage {
-            // In this thread: what is measured is not how soon it is.
+            // In this thread: the delay of writes is not measured.
             self.cache.drain_writes();
             self.requests += 1;
             if self.requests.is_multiple_of(REQUESTS_PER_SYNC) {

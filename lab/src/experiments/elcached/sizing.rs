@@ -1,19 +1,23 @@
-//! What the paper says of two sizings, and what it says of its times with it (ElCached §5).
+//! The paper's two sizings with their latency, and the latencies of flash and back end that follow
+//! from them (ElCached §5).
 //!
-//! By Zipf's law 60 MB of DRAM with 11.7 GB of flash answer in 700 µs, and so do 1.8 with 7.3 GB. With `mr` the curve of its
-//! workload, of all 800 million requests, and DRAM in 10 µs, these are two equations for the times of flash and of the back end,
+//! For Zipf's law 60 MB of DRAM with 11.7 GB of flash answer in 700 µs, and so do 1.8 with 7.3 GB.
+//! With `mr` as the curve of its workload, of all 800 million requests, and DRAM in 10 µs, these
+//! are two equations for the times of flash and of the back end,
 //!
 //! ```text
 //! s · mr(0.06) + db · mr(11.76) = 690 = s · mr(1.8) + db · mr(9.1)
 //! ```
 //!
-//! which one `s` and one `db` solve: [`Sizings::solve`]. [`crate::experiments::elcached::terms::SOLVED`] has them, rounded.
+//! with one solution `s` and `db`: [`Sizings::solve`].
+//! [`crate::experiments::elcached::terms::SOLVED`] contains them, rounded.
 //!
-//! **What is left open.** The price of DRAM: that elasticity "saves around 60 % of cost" says that a GiB costs as much as 13.3
-//! of flash, if it is said of these two; the costs that the paper has for them, 0.7 and 8.1, would say 116. And what an
-//! object takes: it is taken as memcached has it, of which the paper's caches are made. With that price a plan for 700 µs cannot
-//! cost more than 0.4 of the proportional one, for the paper's own sizing does not; other latencies, the
-//! exponential law and two tenants are not fitted to anything.
+//! **Open parameters.** The price of DRAM: the statement that elasticity "saves around 60 % of
+//! cost" implies that a GiB costs as much as 13.3 of flash, if it refers to these two; the paper's
+//! costs for them, 0.7 and 8.1, would imply 116. The size of an object is that of memcached, on
+//! which the paper's caches are based. With that price a plan for 700 µs cannot cost more than 0.4
+//! of the proportional one, as the paper's own sizing does not; other latencies, the exponential
+//! law and two tenants are not fitted to any data.
 
 use tidekv_plan::{Curve, Latencies};
 
@@ -21,7 +25,7 @@ use tidekv_plan::{Curve, Latencies};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sizings {
     pub(super) latency_us: f64,
-    /// The elastic one, and that of a fixed ratio.
+    /// The elastic one, and the one with a fixed ratio.
     pub(super) sizes: [(u64, u64); 2],
 }
 
@@ -32,13 +36,13 @@ pub(super) const PAPER: Sizings = Sizings {
 };
 
 impl Sizings {
-    /// What DRAM and what both miss, of each.
+    /// The miss ratios of DRAM and of both tiers, for each.
     fn misses(&self, curve: &Curve) -> [(f64, f64); 2] {
         self.sizes.map(|(dram, flash)| (curve.miss_ratio(dram), curve.miss_ratio(dram + flash)))
     }
 
-    /// The times of flash and of what is behind with which both have that latency; none, where no such are
-    /// positive.
+    /// The times of flash and of the back end at which both have that latency; `None` if they are
+    /// not positive.
     pub(super) fn solve(&self, curve: &Curve, memory_us: f64) -> Option<Latencies> {
         let [(dram, all), (other_dram, other_all)] = self.misses(curve);
         let flash_for_backend = (other_all - all) / (dram - other_dram);
@@ -49,7 +53,7 @@ impl Sizings {
         are_positive.then_some(Latencies { memory_us, flash_us, backend_us })
     }
 
-    /// How far from that latency the two are, as a part of it: the further one.
+    /// The larger relative distance of the two from that latency.
     pub(super) fn error(&self, curve: &Curve, latencies: &Latencies) -> f64 {
         let error =
             |(dram, all)| (latencies.mean_us(dram, all) - self.latency_us).abs() / self.latency_us;
@@ -64,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_times_that_are_solved_give_both_their_latency() {
+    fn the_solved_times_give_both_sizings_their_latency() {
         let points = [(1, 0.5), (2, 0.3), (5, 0.2), (8, 0.1)];
         let points = points.map(|(size, miss_ratio)| Point { size, miss_ratio }).to_vec();
         let curve = Curve::new(points, 100.0).expect("it falls");
@@ -72,10 +76,10 @@ mod tests {
         let solved = sizings.solve(&curve, 10.0).expect("there are such times");
         assert!(sizings.error(&curve, &solved) < 1e-9, "{solved:?}");
         assert!(sizings.error(&curve, &Latencies { flash_us: 0.0, ..solved }) > 0.1);
-        // Both are the same in flash and DRAM together: only a flash that takes no time would do.
+        // Both have the same total size: only flash without latency would fit.
         let same = Sizings { sizes: [(1, 7), (2, 6)], ..sizings };
         assert_eq!(same.solve(&curve, 10.0), None);
-        // What misses less in DRAM and in all is sooner by any positive times.
+        // Fewer misses in DRAM and in total are faster with any positive times.
         let better = Sizings { sizes: [(1, 2), (2, 6)], ..sizings };
         assert_eq!(better.solve(&curve, 10.0), None);
     }

@@ -1,12 +1,12 @@
-//! A model of memcached's slabs, down to which page an item is in: for what depends on pages, such as
-//! which of them to give up.
+//! A model of memcached's slabs at page level, for effects that depend on pages, such as the choice
+//! of pages to release.
 //!
-//! As [`tidekv_plan::SlabClasses`] has it, a class takes a page where it has no free chunk, as long as there
-//! are pages or it has none, and evicts the least recently used of its items otherwise. Each page has a
-//! [`Distinct`] of the items that were asked for in it (ElCached §6).
+//! As in [`tidekv_plan::SlabClasses`], a class without a free chunk takes a page, as long as there
+//! are pages or it has none, and otherwise evicts its least recently used item. Each page has a
+//! [`Distinct`] counter of its accessed items (ElCached §6).
 //!
-//! Guarantees: an item is in one chunk of a page of its class; a page that is given up takes its items and
-//! its free chunks along, and no other.
+//! Guarantees: an item is in one chunk of a page of its class; releasing a page removes exactly its
+//! items and its free chunks.
 
 use std::collections::HashMap;
 
@@ -14,15 +14,15 @@ use tidekv_plan::{Distinct, PAGE_BYTES, SlabClasses};
 
 use crate::load::dice::mix;
 
-/// The number of a chunk; none where there is no neighbour.
+/// The number of a chunk; `None` without a neighbour.
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
 struct Chunk {
-    /// The item's, if there is one.
+    /// The item's, if any.
     key: Option<u64>,
     page: u32,
-    /// Towards the item that was used later.
+    /// Towards the item used later.
     newer: u32,
     older: u32,
 }
@@ -52,13 +52,13 @@ pub(super) struct Slabs {
     of_class: Vec<Class>,
     chunks: Vec<Chunk>,
     pages: Vec<Page>,
-    /// Where items are.
+    /// The location of items.
     places: HashMap<u64, u32>,
     pages_max: u64,
 }
 
 impl Slabs {
-    /// Slabs of so many pages.
+    /// Slabs of this number of pages.
     pub(super) fn new(classes: SlabClasses, pages_max: u64) -> Self {
         let class = Class { newest: NONE, oldest: NONE, free: Vec::new(), pages: 0 };
         let of_class = vec![class; classes.chunk_bytes().len()];
@@ -71,7 +71,7 @@ impl Slabs {
         self.of_class.iter().map(|class| class.pages).collect()
     }
 
-    /// Asks for an item, which is there afterwards; whether it was.
+    /// Accesses an item, which is stored afterwards; whether it was a hit.
     pub(super) fn ask(&mut self, key: u64, item_bytes: u64) -> bool {
         if let Some(chunk) = self.places.get(&key).copied() {
             self.unlink(chunk);
@@ -86,7 +86,7 @@ impl Slabs {
         false
     }
 
-    /// A chunk without an item, which nobody else has.
+    /// A chunk without an item, unused by others.
     fn free_chunk(&mut self, class: usize) -> u32 {
         let taken: u64 = self.of_class.iter().map(|class| class.pages).sum();
         let of_class = &self.of_class[class];
@@ -150,14 +150,14 @@ impl Slabs {
         }
     }
 
-    /// Begins to look at which pages are used.
+    /// Starts counting the accessed items of pages.
     pub(super) fn watch(&mut self) {
         self.pages.iter_mut().for_each(|page| page.seen.clear());
     }
 
-    /// Gives up pages until there are no more than so many, of each class its share, and never its last:
-    /// those for which `worth` is least. It is told a page's number, by age, and how many items were
-    /// asked for in it since [`Slabs::watch`].
+    /// Releases pages until this number remains, of each class its share, and never its last one:
+    /// those with the lowest `worth`, a function of a page's number, by age, and of its number of
+    /// accessed items since [`Slabs::watch`].
     pub(super) fn shrink(&mut self, pages_max: u64, worth: &mut dyn FnMut(usize, f64) -> f64) {
         let all: u64 = self.of_class.iter().map(|class| class.pages).sum();
         let kept = |pages: u64| (pages as f64 * pages_max as f64 / all as f64).round().max(1.0);
@@ -194,7 +194,7 @@ mod tests {
     const CLASSES: fn() -> SlabClasses = || SlabClasses::of_growth(GROWTH);
 
     #[test]
-    fn they_miss_what_the_profile_of_classes_says() {
+    fn slabs_miss_as_the_profile_of_classes_predicts() {
         let mut dice = Dice::new(7);
         let requests: Vec<(u64, u64)> = (0..20_000)
             .map(|_| {
@@ -209,15 +209,15 @@ mod tests {
         for pages in [3, 8, 15, 30] {
             let mut slabs = Slabs::new(CLASSES(), pages);
             let missed = requests.iter().filter(|(key, bytes)| !slabs.ask(*key, *bytes)).count();
-            let told = profiler.curve().miss_ratio(pages * PAGE_BYTES) * 20_000.0;
-            assert_eq!(missed, told.round() as usize, "{pages}");
+            let predicted = profiler.curve().miss_ratio(pages * PAGE_BYTES) * 20_000.0;
+            assert_eq!(missed, predicted.round() as usize, "{pages}");
         }
     }
 
     #[test]
-    fn pages_that_nobody_asks_for_are_given_up_first_and_take_their_items_along() {
+    fn unused_pages_are_released_first_with_their_items() {
         let mut slabs = Slabs::new(CLASSES(), 4);
-        // Two items a page.
+        // Two items per page.
         for key in 0..8 {
             assert!(!slabs.ask(key, 500_000));
         }
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!([0, 1, 4, 5].map(|key| slabs.ask(key, 500_000)), [true; 4]);
         // There is room for four.
         assert!(!slabs.ask(7, 500_000) && !slabs.ask(0, 500_000) && slabs.ask(7, 500_000));
-        // Another class has a page whatever there is.
+        // Another class always has a page.
         assert!(!slabs.ask(100, 90) && slabs.ask(100, 90));
     }
 }

@@ -1,10 +1,11 @@
-//! `elcached-tenants`: two tenants with 3 GB of DRAM between them, who share it in some ratio and have
-//! four times as much flash each; and what a plan gives them for the same latencies (Figure 4).
+//! `elcached-tenants`: two tenants share 3 GB of DRAM in some ratio and have four times as much
+//! flash each; compared with a plan for the same latencies (Figure 4).
 //!
-//! The first tenant's requests are by Zipf's law, the second's by the exponential one. Of the plan it is
-//! asked that the first is answered a twentieth sooner, and the second no later. What the paper saves is asked of three
-//! sets of [`terms`](crate::experiments::elcached::terms), the last of which are solved from the paper: with these it is all of its requests,
-//! and objects as memcached has them (part `whole tenants`).
+//! The first tenant's requests follow Zipf's law, the second's the exponential one. The plan must
+//! make the first tenant a twentieth faster, and the second no slower. The paper's savings are
+//! computed for three sets of [`terms`](crate::experiments::elcached::terms), the last of which are
+//! solved from the paper: with these it uses all of its requests, and objects with memcached's
+//! sizes (part `whole tenants`).
 
 use std::sync::Arc;
 
@@ -25,23 +26,23 @@ use crate::scale::Scale;
 
 /// DRAM of both, in bytes, before it is shrunk with the workload.
 const DRAM_BYTES: u64 = 3_000_000_000;
-/// The first tenant's share of it; the paper looks at 1.63 of 3 GB.
+/// The first tenant's share of it; the paper uses 1.63 of 3 GB.
 const SHARES: &[f64] = &[0.1, 0.2, 0.3, 0.4, 0.5, PAPER_SHARE, 0.6, 0.7, 0.8, 0.9];
 const PAPER_SHARE: f64 = 0.54;
-/// What is said of that.
+/// The judged metrics.
 const PAPER: &str = "paper";
-/// The same with flash that is sooner, before a back end that is later.
+/// The same with faster flash and a slower back end.
 const PAPER_SOONER: &str = "paper-sooner-flash";
 /// The same with the times of the paper's example.
 const PAPER_EXAMPLE: &str = "paper-example";
-/// How much sooner the first is to be answered.
+/// The speedup target of the first tenant.
 const LATENCY_PART: f64 = 0.9499;
 
 #[derive(Debug)]
 struct Tenants {
-    /// Of both, whose requests are as many times fewer.
+    /// Of both, whose requests are scaled by the same factor.
     workloads: [Workload; 2],
-    /// Points of a curve that are looked at at a time.
+    /// Curve points examined at a time.
     points: usize,
     terms: &'static [Terms],
 }
@@ -54,13 +55,13 @@ impl Tenants {
         let first = (dram as f64 * share) as u64;
         let fixed = [first, dram - first]
             .map(|memory| (memory, (memory as f64 * DEFAULT_FLASH_FOR_DRAM) as u64));
-        let question = |tenants: &[Tenant; 2]| PlanRequest {
+        let request = |tenants: &[Tenant; 2]| PlanRequest {
             tenants: tenants.to_vec(),
             prices: terms.prices,
             bounds: Bounds { dram_bytes: Some(dram), ..Bounds::default() },
             goal: Goal::Cost,
         };
-        let before = Plan::of(&question(tenants), &fixed);
+        let before = Plan::of(&request(tenants), &fixed);
         let latency = |number: usize, part: f64| Some(before.tenants[number].latency_us * part);
         let [zipf, exponential] = tenants.clone();
         let asked = [
@@ -93,7 +94,7 @@ impl Tenants {
         };
         let found = |subject, metrics| Found { subject, params: params.clone(), metrics };
         let mut all = vec![found(PROPORTIONAL, metrics(&before))];
-        match plan_exactly(&question(&asked), self.points) {
+        match plan_exactly(&request(&asked), self.points) {
             Ok(plan) => {
                 let ratio = |number: usize| {
                     plan.tenants[number].latency_us / before.tenants[number].latency_us
@@ -110,7 +111,7 @@ impl Tenants {
             Err(why) if [PAPER, PAPER_SOONER, PAPER_EXAMPLE].contains(&phase) => {
                 return Err(Failure::new(format!("there is no plan for {phase}: {why:?}")));
             }
-            // He has next to nothing to gain: his misses are those of a cache without bounds.
+            // It has almost no potential: its misses are those of an unbounded cache.
             Err(_) => {}
         }
         Ok(all)
@@ -149,8 +150,8 @@ const fn target(phase: &'static str, of: &'static str, most: f64) -> Target {
 
 pub(super) const TENANTS: Experiment = Experiment {
     name: "elcached-tenants",
-    about: "two tenants who share DRAM in some ratio with four times as much flash, and a plan that \
-            keeps the latency of both (ElCached, Figure 4)",
+    about: "two tenants that share DRAM in some ratio with four times as much flash, and a plan \
+            with the same latencies (ElCached, Figure 4)",
     paper: "a quarter cheaper (26 %), little more than half of the DRAM (46 % less), 5 % sooner for the \
             first tenant and no later for the second, where the first has 54 % of the DRAM",
     claim: "at least that",
@@ -170,14 +171,14 @@ pub(super) const TENANTS: Experiment = Experiment {
     ],
     figures: &[
         Figure {
-            title: "Cost of the plan, as a part of the proportional one",
+            title: "Cost of the plan, relative to the proportional one",
             metric: "cost_to_proportional",
             x: "share",
             y: "",
             shape: Shape::Subjects,
         },
         Figure {
-            title: "DRAM of the plan, as a part of the proportional one",
+            title: "DRAM of the plan, relative to the proportional one",
             metric: "dram_to_proportional",
             x: "share",
             y: "",
@@ -192,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_keeps_what_was_asked_for_less() {
+    fn a_plan_meets_the_latencies_at_a_lower_cost() {
         let workloads = Law::ALL.map(|law| Workload::small(law, 4_000));
         let tenants = Tenants { workloads, points: 60, terms: &VARIED[..1] };
         let found = tenants.run(1).expect("nothing fails");

@@ -1,27 +1,27 @@
-//! Times and prices by which plans are made: the paper (ElCached §5) states none of them.
+//! Latencies and prices for plans: the paper (ElCached §5) states none of them.
 //!
-//! | terms | a read of flash adds | the back end adds | where they are from |
+//! | terms | a read of flash adds | the back end adds | source |
 //! |---|---|---|---|
 //! | [`USUAL`] | 100 µs | 1 ms | the design's; [`VARIED`] has each of them halved and doubled |
-//! | [`SOONER`] | 50 µs | 2 ms | our own, taken when the others had been seen |
-//! | [`SOLVED`] | 295 µs | 10.8 ms | the two sizings of which the paper states the latency ([`crate::experiments::elcached::sizing`]) |
+//! | [`SOONER`] | 50 µs | 2 ms | our own, chosen after the results of the others |
+//! | [`SOLVED`] | 295 µs | 10.8 ms | the two sizings whose latency the paper states ([`crate::experiments::elcached::sizing`]) |
 //!
 //! DRAM answers in 10 µs, and a GiB of it costs as much as 13 of flash.
 
 use tidekv_plan::{Latencies, Prices};
 
-/// What is asked of terms.
+/// The purpose of terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// What the paper saves.
+    /// The paper's savings are checked.
     Usual,
     Sooner,
     Solved,
-    /// Nothing: they show what difference terms make.
+    /// No check: they show the effect of terms.
     Nothing,
 }
 
-/// Times and prices.
+/// Latencies and prices.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
     pub(super) name: &'static str,
@@ -38,7 +38,7 @@ pub(super) const USUAL: Terms = Terms {
     prices: Prices::DEFAULT,
 };
 
-/// Flash that is sooner, before a back end that is later.
+/// Faster flash, and a slower back end.
 pub(super) const SOONER: Terms = Terms {
     name: "flash-50us-backend-2ms",
     asked: Asked::Sooner,
@@ -46,7 +46,7 @@ pub(super) const SOONER: Terms = Terms {
     ..USUAL
 };
 
-/// Those that make the paper's sizings as fast as it says, rounded.
+/// The terms that give the paper's sizings their stated latency, rounded.
 pub(super) const SOLVED: Terms = Terms {
     name: "example",
     asked: Asked::Solved,
@@ -54,7 +54,7 @@ pub(super) const SOLVED: Terms = Terms {
     ..USUAL
 };
 
-/// What all have in common of which nothing is asked.
+/// The common part of the terms without a check.
 const OTHER: Terms = Terms { asked: Asked::Nothing, ..USUAL };
 
 /// [`USUAL`], each of it halved and doubled, and [`SOONER`].

@@ -1,9 +1,9 @@
-//! What the length of a window does to the curve that is made in it, and to the plan that follows: the
-//! part `windows` of `elcached-elastic`.
+//! The effect of the window length on the curve and on the plan: the part `windows` of
+//! `elcached-elastic`.
 //!
-//! A server's profile ([`WindowedProfiler`]) sees one window after another of a workload that stays the same, whose
-//! true curve is known from all of its requests. Each window's plan is held against that: what it really
-//! takes beside what was asked, and what it costs beside the best plan there is.
+//! A server's profile ([`WindowedProfiler`]) processes consecutive windows of a constant workload, whose true
+//! curve is known from all of its requests. Each window's plan is compared with that: its real
+//! latency with the target, and its cost with the best plan.
 
 use std::sync::Arc;
 
@@ -20,16 +20,16 @@ use crate::failure::{Failure, Result};
 use crate::scale::Scale;
 
 const WATCH: &str = "tidekv:watch";
-/// The latency that plans are to keep, in microseconds.
+/// The latency target of plans, in microseconds.
 const SLA_US: f64 = 300.0;
 /// Requests of a window.
 const LENGTHS: [u64; 6] = [10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000];
-/// So many windows of each length are looked at.
+/// The number of windows of each length.
 const WINDOWS: usize = 6;
-/// What the sample of a server has at most.
+/// The maximum sample of a server.
 const OBJECTS_MAX: usize = 2 * DEFAULT_SAMPLE_SIZE;
 const SETTINGS: Settings = Settings { unit: Unit::Bytes, expiry: Expiry::Ignored };
-/// Larger caches are not looked at.
+/// The largest cache considered.
 const SIZE_MAX: u64 = 1 << 40;
 
 #[derive(Debug)]
@@ -47,19 +47,19 @@ impl Windows {
         }
     }
 
-    /// The size that a plan by this curve gives: DRAM, and flash.
+    /// The sizes in a plan by this curve: DRAM, and flash.
     fn planned(&self, curve: Curve) -> Option<(u64, u64)> {
-        let question = PlanRequest {
+        let request = PlanRequest {
             tenants: vec![self.tenant(curve)],
             prices: Prices::DEFAULT,
             bounds: Bounds::default(),
             goal: Goal::Cost,
         };
-        let plan = plan_exactly(&question, DEFAULT_POINTS).ok()?;
+        let plan = plan_exactly(&request, DEFAULT_POINTS).ok()?;
         Some((plan.tenants[0].memory_bytes, plan.tenants[0].flash_bytes))
     }
 
-    /// What caches miss that are warm: of the second half of all requests, each followed.
+    /// The misses of warm caches: of the second half of all requests, each simulated.
     fn truth(&self, seed: u64) -> Option<Curve> {
         let mut watch = WindowedProfiler::new(usize::MAX / 16, SIZE_MAX, SETTINGS);
         let half = workload::requests(self.shrink) / 2;
@@ -77,7 +77,7 @@ impl Windows {
         let mut accesses = workload::accesses(self.law, self.shrink, seed);
         let tenant = self.tenant(truth.clone());
         let (mut errors, mut latencies, mut costs, mut windows) = (0.0, 0.0_f64, 0.0, 0);
-        // In half of all requests it has learnt what there is, as a server has that runs for long.
+        // Half of all requests warm it up, as in a long-running server.
         let learnt = workload::requests(self.shrink) / 2;
         for access in accesses.by_ref().take(learnt as usize) {
             watch.record(&access);
@@ -97,7 +97,7 @@ impl Windows {
             let curve = watch.end_window(Window { requests, lost: 0 })?;
             errors += curve.mean_absolute_error(truth, 1_000);
             windows += 1;
-            // A window by which nothing can be promised asks for all there is.
+            // A window without a feasible plan takes the maximum sizes.
             let Some((memory, flash)) = self.planned(curve) else { continue };
             let really = tenant.allot(memory, flash, Prices::DEFAULT);
             latencies = latencies.max(really.latency_us / SLA_US);
@@ -149,7 +149,7 @@ pub(super) const FIGURES: [Figure; 2] = [
         shape: Shape::Subjects,
     },
     Figure {
-        title: "Latency of a window's plan by the true curve, as a part of what was asked, at most",
+        title: "Maximum latency of a window's plan by the true curve, relative to the target",
         metric: "latency_to_asked",
         x: "window_requests",
         y: "",
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn longer_windows_are_nearer_to_the_truth() {
+    fn longer_windows_have_smaller_errors() {
         let windows = Windows { law: Law::Zipf, shrink: 1_000 };
         let truth = windows.truth(1).expect("there are requests");
         let error = |length| {

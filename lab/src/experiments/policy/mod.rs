@@ -1,18 +1,18 @@
-//! The experiments `policy-*`: what RocksDB's cache options do, as "Exploring Cache Policies
-//! in RocksDB" (Gallardo and Friedman) sweeps them, and the same loads on TideKV, which has
-//! none of these options.
+//! The experiments `policy-*`: the effects of RocksDB's cache options, as measured in "Exploring
+//! Cache Policies in RocksDB" (Gallardo and Friedman), and the same loads on TideKV, which has none
+//! of these options.
 //!
-//! A store has a million entries of 128 bytes, 8 of them the key; it is asked as often as it
-//! has entries, beginning with an empty cache; the cache is a share of the data, and metadata
-//! lies in it where nothing else is said. Where keys are by Zipf's law, popular ones lie
-//! scattered. `zipf` is its exponent, 0 where all keys are equally likely. Every point is
-//! there with direct reads and with reads through the kernel's cache of files, as the paper
-//! does not say which it measured. Points of ten million entries are fewer.
+//! A store has a million entries of 128 bytes, 8 of them the key; the number of gets equals the
+//! number of entries, beginning with an empty cache; the cache is a percentage of the data and,
+//! unless stated otherwise, contains the metadata. With Zipf's law, popular keys are scattered.
+//! `zipf` is its exponent, 0 for uniform keys. Every point is measured with direct reads and with
+//! reads through the kernel's page cache, as the paper does not say which it measured. Points of
+//! ten million entries are fewer.
 //!
-//! Nor does it say how large write buffers are, but Table 2 shows it: a query looks at 3.835 filters
-//! and at 1.027 indexes, so that most entries lie in one run and those of three write buffers on
-//! level 0 before it. With buffers of 6 MiB it is 3.838 and 1.027 here. How large tables are does
-//! not show; those of the run have 8 MiB, and where it is what matters RocksDB's own 64
+//! The paper does not state the size of write buffers, but Table 2 implies it: a query checks 3.835
+//! filters and 1.027 indexes, so most entries are in one run and those of three write buffers are
+//! on level 0 above it. With buffers of 6 MiB it is 3.838 and 1.027 here. The table size is not
+//! known; tables of the run have 8 MiB, and where it matters RocksDB's default of 64
 //! ([`large_tables`]), whose filters are as large as a part of the cache.
 
 mod statements;
@@ -28,31 +28,30 @@ const VALUE_BYTES: u64 = 120;
 
 /// Of the entries of the usual scale: a million.
 const ENTRIES_SHARE: u64 = 10;
-/// Of large stores there are so many times the entries; a fifth of them is asked for, as a
-/// query takes as long.
+/// The factor of entries of large stores; a fifth of them is requested, as a query takes as long.
 const LARGE_TIMES: u64 = 10;
 const LARGE_SHARE: u64 = 5;
-/// Stores that differ by luck are many, and each is asked one in so many times as often.
+/// Stores that differ by chance are many, and each gets one in this number of the requests.
 const LUCK_SHARE: u64 = 5;
-/// A quick run asks one in so many times as often.
+/// A quick run makes one in this number of the requests.
 const QUICK_SHARE: u64 = 10;
 
-/// The cache in hundredths of the data (section 3.3 of the paper).
+/// The cache in percent of the data (section 3.3 of the paper).
 const SIZES: &[f64] = &[2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 40.0, 50.0, 65.0, 80.0, 95.0, 110.0];
 const FEW_SIZES: &[f64] = &[2.0, 5.0, 10.0, 20.0, 50.0, 110.0];
 const QUICK_SIZES: &[f64] = &[2.0, 20.0];
 
-/// Exponents of Zipf's law (section 3.1); 0: all keys are equally likely.
+/// Exponents of Zipf's law (section 3.1); 0: uniform keys.
 const ALPHAS: &[f64] = &[0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 const FEW_ALPHAS: &[f64] = &[0.0, MODERATE, 1.0];
-/// What the paper takes where it varies something else.
+/// The paper's default where it varies another parameter.
 const MODERATE: f64 = 0.3;
 const MODERATE_SIZE: f64 = 20.0;
 
 const SMALL_TABLE_MIB: u32 = 8;
 const LARGE_TABLE_MIB: u32 = 64;
 
-/// What is asked where nothing else is said.
+/// The default scenario.
 pub(crate) fn usual(scale: &Scale) -> Scenario {
     Scenario {
         entries: entries(scale),
@@ -69,8 +68,8 @@ pub(crate) fn usual(scale: &Scale) -> Scenario {
     .choosing("table_mib", SMALL_TABLE_MIB)
 }
 
-/// With tables as RocksDB has them. Where their metadata is read again and again a query takes
-/// half a millisecond, so there are fewer.
+/// With RocksDB's default table size. Where their metadata is read repeatedly, a query takes half a
+/// millisecond, so there are fewer.
 fn large_tables(scale: &Scale) -> Scenario {
     let usual = usual(scale);
     let operations = usual.operations / if scale.is_quick { 10 } else { 20 };
@@ -85,39 +84,39 @@ fn operations(scale: &Scale, of_entries: u64) -> u64 {
     }
 }
 
-/// Entries of a store that many points ask: a tenth of the scale's, all in a quick run.
+/// Entries of a store that many points use: a tenth of the scale's, all in a quick run.
 pub(crate) fn entries(scale: &Scale) -> u64 {
     if scale.is_quick { scale.entries } else { (scale.entries / ENTRIES_SHARE).max(1) }
 }
 
-/// Each question with direct reads, and through the kernel's cache of files if the run is
-/// not a quick one.
-fn points(scale: &Scale, questions: Vec<Scenario>) -> Vec<Point> {
+/// Each scenario with direct reads, and also through the kernel's page cache unless the run is a
+/// quick one.
+fn points(scale: &Scale, scenarios: Vec<Scenario>) -> Vec<Point> {
     let ways: &[bool] = if scale.is_quick { &[false] } else { &[false, true] };
-    let with_each_way = |question: &Scenario| {
+    let with_each_way = |scenario: &Scenario| {
         ways.iter()
-            .map(|&is_buffered| Scenario { is_buffered, ..question.clone() })
+            .map(|&is_buffered| Scenario { is_buffered, ..scenario.clone() })
             .collect::<Vec<_>>()
     };
-    let all = questions.iter().flat_map(with_each_way);
-    all.map(|question| question.point()).collect()
+    let all = scenarios.iter().flat_map(with_each_way);
+    all.map(|scenario| scenario.point()).collect()
 }
 
-/// A question with every size of the cache and every exponent.
+/// A scenario with every cache size and every exponent.
 fn grid(usual: &Scenario, sizes: &[f64], alphas: &[f64]) -> Vec<Scenario> {
     let skewed = alphas.iter().map(|&zipf| Scenario { zipf, ..usual.clone() });
     at_each_size(&skewed.collect::<Vec<_>>(), sizes)
 }
 
-fn at_each_size(questions: &[Scenario], sizes: &[f64]) -> Vec<Scenario> {
-    let sized = |question: &Scenario| {
-        let question = question.clone();
-        sizes.iter().map(move |&cache_percent| Scenario { cache_percent, ..question.clone() })
+fn at_each_size(scenarios: &[Scenario], sizes: &[f64]) -> Vec<Scenario> {
+    let sized = |scenario: &Scenario| {
+        let scenario = scenario.clone();
+        sizes.iter().map(move |&cache_percent| Scenario { cache_percent, ..scenario.clone() })
     };
-    questions.iter().flat_map(sized).collect()
+    scenarios.iter().flat_map(sized).collect()
 }
 
-/// The same with few of each where there are ten times the entries.
+/// The same with few of each for ten times the entries.
 fn large_grid(scale: &Scale) -> Vec<Scenario> {
     match scale.is_quick {
         true => Vec::new(),
@@ -129,20 +128,20 @@ fn large_grid(scale: &Scale) -> Vec<Scenario> {
     }
 }
 
-/// Every question with every value of a choice.
+/// Every scenario with every value of a choice.
 fn with_each(
-    questions: &[Scenario],
+    scenarios: &[Scenario],
     name: &'static str,
     values: &[impl ToString],
 ) -> Vec<Scenario> {
-    let with_values = |question: &Scenario| {
-        let question = question.clone();
+    let with_values = |scenario: &Scenario| {
+        let scenario = scenario.clone();
         values
             .iter()
-            .map(move |value| question.clone().choosing(name, value.to_string()))
+            .map(move |value| scenario.clone().choosing(name, value.to_string()))
             .collect::<Vec<_>>()
     };
-    questions.iter().flat_map(with_values).collect()
+    scenarios.iter().flat_map(with_values).collect()
 }
 
 /// Few sizes with few exponents; in a quick run two with one.
@@ -154,12 +153,12 @@ fn few(scale: &Scale) -> Vec<Scenario> {
 }
 
 fn size_skew(scale: &Scale) -> Vec<Point> {
-    let mut questions = match scale.is_quick {
+    let mut scenarios = match scale.is_quick {
         true => grid(&usual(scale), QUICK_SIZES, &[0.0, 1.0]),
         false => grid(&usual(scale), SIZES, ALPHAS),
     };
-    questions.extend(large_grid(scale));
-    points(scale, questions)
+    scenarios.extend(large_grid(scale));
+    points(scale, scenarios)
 }
 
 fn pinning(scale: &Scale) -> Vec<Point> {
@@ -173,9 +172,9 @@ fn priority(scale: &Scale) -> Vec<Point> {
 fn priority_ratio(scale: &Scale) -> Vec<Point> {
     let shares: &[u32] = if scale.is_quick { &[0, 50, 100] } else { &[0, 10, 25, 50, 75, 90, 100] };
     let sizes: &[f64] = if scale.is_quick { &[MODERATE_SIZE] } else { &[2.0, 5.0, MODERATE_SIZE] };
-    let questions = grid(&usual(scale), sizes, &[MODERATE]);
-    let questions = with_each(&questions, "pinning", &["flushed"]);
-    points(scale, with_each(&questions, "priority_percent", shares))
+    let scenarios = grid(&usual(scale), sizes, &[MODERATE]);
+    let scenarios = with_each(&scenarios, "pinning", &["flushed"]);
+    points(scale, with_each(&scenarios, "priority_percent", shares))
 }
 
 fn shards(scale: &Scale) -> Vec<Point> {
@@ -183,13 +182,13 @@ fn shards(scale: &Scale) -> Vec<Point> {
         true => (&["auto", "0"], QUICK_SIZES, QUICK_SIZES),
         false => (&["auto", "0", "2", "4", "6"], FEW_SIZES, SIZES),
     };
-    let mut questions = grid(&usual(scale), small, &[MODERATE]);
-    questions.extend(grid(&large_tables(scale), large, &[MODERATE]));
-    points(scale, with_each(&questions, "shard_bits", bits))
+    let mut scenarios = grid(&usual(scale), small, &[MODERATE]);
+    scenarios.extend(grid(&large_tables(scale), large, &[MODERATE]));
+    points(scale, with_each(&scenarios, "shard_bits", bits))
 }
 
-/// The query of Table 2 with stores that differ by nothing but where their blocks come to lie
-/// in the cache. Reads go through the kernel's cache, as there are many of large blocks.
+/// The query of Table 2 with stores that differ only in the placement of their blocks in the cache.
+/// Reads go through the kernel's page cache, as there are many of large blocks.
 fn luck(scale: &Scale) -> Vec<Point> {
     let (tables, builds): (&[u32], u32) = match scale.is_quick {
         true => (&[LARGE_TABLE_MIB], 2),
@@ -202,19 +201,19 @@ fn luck(scale: &Scale) -> Vec<Point> {
     let of_builds = with_each(&of_tables, "build", &(1..=builds).collect::<Vec<_>>());
     let of_sizes = at_each_size(&of_builds, &[5.0, 15.0, MODERATE_SIZE]);
     let of_shards = with_each(&of_sizes, "shard_bits", &["auto", "0"]);
-    let questions = with_each(&of_shards, "priority", &["low", "high"]);
-    questions.iter().map(Scenario::point).collect()
+    let scenarios = with_each(&of_shards, "priority", &["low", "high"]);
+    scenarios.iter().map(Scenario::point).collect()
 }
 
 fn placement(scale: &Scale) -> Vec<Point> {
-    let mut questions = few(scale);
+    let mut scenarios = few(scale);
     if !scale.is_quick {
-        questions.extend(grid(&large_tables(scale), SIZES, &[MODERATE]));
+        scenarios.extend(grid(&large_tables(scale), SIZES, &[MODERATE]));
     }
-    points(scale, with_each(&questions, "metadata", &["cache", "parts", "beside"]))
+    points(scale, with_each(&scenarios, "metadata", &["cache", "parts", "beside"]))
 }
 
-/// What section 4.1 would have measured beside gets alone, in hundredths of the operations.
+/// The other operations that section 4.1 could have measured, in percent of the operations.
 const MIXES: &[&[(Kind, u32)]] =
     &[&[], &[(Kind::Scan, 50)], &[(Kind::Put, 20)], &[(Kind::GetAbsent, 50)]];
 
@@ -226,18 +225,18 @@ fn hyperclock(scale: &Scale) -> Vec<Point> {
     let gets = grid(&usual(scale), sizes, alphas);
     let of_mix = |mix: &&[(Kind, u32)]| {
         let mix = mix.to_vec();
-        gets.clone().into_iter().map(move |question| Scenario { mix: mix.clone(), ..question })
+        gets.clone().into_iter().map(move |scenario| Scenario { mix: mix.clone(), ..scenario })
     };
-    let questions: Vec<Scenario> = mixes.iter().flat_map(of_mix).collect();
-    let both = with_each(&questions, "block_cache", &["lru", "hyperclock"]);
+    let scenarios: Vec<Scenario> = mixes.iter().flat_map(of_mix).collect();
+    let both = with_each(&scenarios, "block_cache", &["lru", "hyperclock"]);
     let clock = with_each(&gets, "block_cache", &["hyperclock"]);
-    let told = with_each(&clock, "entry_bytes", &[4096, 8192]);
+    let with_estimates = with_each(&clock, "entry_bytes", &[4096, 8192]);
     let large = match scale.is_quick {
         true => Vec::new(),
         false => grid(&large_tables(scale), SIZES, &[MODERATE]),
     };
     let of_large = with_each(&large, "block_cache", &["lru", "hyperclock"]);
-    points(scale, [both, told, of_large].concat())
+    points(scale, [both, with_estimates, of_large].concat())
 }
 
 const fn lines(
@@ -258,18 +257,18 @@ const fn map(
     Figure { title, metric, x, y, shape: Shape::Map }
 }
 
-/// All of them, in the order in which they are listed and run.
+/// All of them, in the order of listing and running.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "policy-size-skew",
         about: "caches of 2 to 110 % of the data, keys by Zipf's law with exponents of 0.1 to 1 \
-                and all alike (RocksDB's cache policies, Figs. 2 and 3)",
+                and uniform keys (RocksDB's cache policies, Figs. 2 and 3)",
         paper: "more skew and a larger cache give more hits, and the time to read falls as they \
                 rise; beyond a cache of 20 % of the data there is little more to gain, also where \
                 all keys are alike, which the paper cannot explain",
-        claim: "hits of data blocks grow linearly with the cache where all keys are alike; those of \
-                metadata, which the paper counts with them, are all there from the beginning; \
-                TideKV never reads more with a larger cache",
+        claim: "hits of data blocks grow linearly with the cache for uniform keys; those of \
+                metadata, which the paper includes, are complete from the beginning; TideKV \
+                never reads more with a larger cache",
         subjects: Subjects::Only(&[ROCKS, "tidekv:tide"]),
         points: size_skew,
         targets: &[Target::new(
@@ -280,22 +279,22 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
             lines("Lookups that the cache answers", "block_hits", "cache_percent", "zipf"),
             lines("Time for all queries (s)", "seconds", "cache_percent", "zipf"),
             lines("Data blocks found in the cache", "data_hits", "cache_percent", "zipf"),
-            map("Reads of an operation", "reads_per_op", "cache_percent", "zipf"),
+            map("Reads per operation", "reads_per_op", "cache_percent", "zipf"),
         ],
         statements: OF_SIZE_SKEW,
     },
     Experiment {
         name: "policy-pinning",
-        about: "metadata pinned not at all, of tables that were flushed, or all (Fig. 4)",
+        about: "metadata not pinned, pinned for flushed tables, or all pinned (Fig. 4)",
         paper: "the more is pinned, the fewer hits there are; the paper expected the opposite",
-        claim: "what is pinned is never looked up, so that its hits are not counted; reads are not \
-                more",
+        claim: "pinned blocks are never looked up, so their hits are not counted; reads do not \
+                increase",
         subjects: Subjects::Only(&[ROCKS]),
         points: pinning,
         figures: &[
             lines("Lookups that the cache answers", "block_hits", "cache_percent", "pinning"),
             lines("Data blocks found in the cache", "data_hits", "cache_percent", "pinning"),
-            map("Reads of an operation", "reads_per_op", "cache_percent", "pinning"),
+            map("Reads per operation", "reads_per_op", "cache_percent", "pinning"),
         ],
         statements: OF_PINNING,
         ..Experiment::USUAL
@@ -306,8 +305,8 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
         paper: "no effect on hits; blocks of indexes are read 703 times with regular priority and \
                 6109 times with high, those of filters 453 and 3774 times, of a million queries \
                 with a cache of 20 % and an exponent of 0.3",
-        claim: "no effect on the same store: whatever is hit once counts as of high priority, and \
-                metadata is hit at once; see policy-luck for Table 2",
+        claim: "no effect on the same store: a block with a hit counts as high priority, and \
+                metadata is hit immediately; see policy-luck for Table 2",
         subjects: Subjects::Only(&[ROCKS]),
         points: priority,
         figures: &[
@@ -320,11 +319,11 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "policy-luck",
-        about: "the query of Table 2 with stores that differ by nothing but where their blocks come \
-                to lie in the cache, with tables of three sizes, and with the cache in one part",
+        about: "the query of Table 2 with stores that differ only in the placement of their \
+                blocks in the cache, with tables of three sizes, and with one cache shard",
         paper: "8 times as many blocks of metadata are read with high priority",
-        claim: "with the cache in 16 or 32 parts some stores read metadata again and again and \
-                others do not, with either priority; in one part none does",
+        claim: "with 16 or 32 cache shards some stores read metadata repeatedly and others do \
+                not, with either priority; with one shard none does",
         subjects: Subjects::Only(&[ROCKS]),
         points: luck,
         figures: &[
@@ -336,7 +335,7 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     },
     Experiment {
         name: "policy-priority-ratio",
-        about: "0 to 100 % of the cache for what has high priority (Fig. 6)",
+        about: "0 to 100 % of the cache for high-priority blocks (Fig. 6)",
         paper: "no effect",
         claim: "no effect: see policy-priority",
         subjects: Subjects::Only(&[ROCKS]),
@@ -348,50 +347,50 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
                 "priority_percent",
                 "cache_percent",
             ),
-            map("Reads of an operation", "reads_per_op", "priority_percent", "cache_percent"),
+            map("Reads per operation", "reads_per_op", "priority_percent", "cache_percent"),
         ],
         statements: OF_PRIORITY_RATIO,
         ..Experiment::USUAL
     },
     Experiment {
         name: "policy-shards",
-        about: "the cache in 1 to 64 parts, and in as many as RocksDB thinks best (Table 1)",
-        claim: "where a part is hardly larger than a filter, filters are read again and again: a \
-                cache of 15 % then reads far more than one of 10 %, as it has twice the parts",
+        about: "the cache in 1 to 64 shards, and in RocksDB's automatic number (Table 1)",
+        claim: "where a shard is hardly larger than a filter, filters are read repeatedly: a \
+                cache of 15 % then reads far more than one of 10 %, as it has twice the shards",
         subjects: Subjects::Only(&[ROCKS]),
         points: shards,
         figures: &[
             lines("Lookups that the cache answers", "block_hits", "shard_bits", "cache_percent"),
-            map("Reads of an operation", "reads_per_op", "shard_bits", "cache_percent"),
+            map("Reads per operation", "reads_per_op", "shard_bits", "cache_percent"),
         ],
         ..Experiment::USUAL
     },
     Experiment {
         name: "policy-placement",
-        about: "metadata in the cache, in parts in the cache, and beside it (Table 1)",
-        claim: "whole metadata ruins small caches, metadata in parts does not; beside the cache it \
-                takes memory that nobody counts",
+        about: "metadata in the cache, partitioned in the cache, and outside of it (Table 1)",
+        claim: "whole metadata ruins small caches, partitioned metadata does not; outside the \
+                cache it takes uncounted memory",
         subjects: Subjects::Only(&[ROCKS]),
         points: placement,
         figures: &[
             lines("Data blocks found in the cache", "data_hits", "cache_percent", "metadata"),
-            map("Reads of an operation", "reads_per_op", "cache_percent", "metadata"),
+            map("Reads per operation", "reads_per_op", "cache_percent", "metadata"),
         ],
         ..Experiment::USUAL
     },
     Experiment {
         name: "policy-hyperclock",
-        about: "RocksDB's newer cache with its parameter, with gets alone and with scans, puts and \
-                keys that are not there, and with large tables (section 4.1)",
+        about: "RocksDB's newer cache with its parameter, with gets alone and with scans, puts \
+                and absent keys, and with large tables (section 4.1)",
         paper: "left for later",
-        claim: "about the hits of LRU; where LRU's parts are hardly larger than filters far fewer \
-                reads, as HyperClock's parts have 32 MiB",
+        claim: "about the hits of LRU; where LRU's shards are hardly larger than filters far \
+                fewer reads, as HyperClock's shards have 32 MiB",
         subjects: Subjects::Only(&[ROCKS]),
         points: hyperclock,
         figures: &[
             lines("Lookups that the cache answers", "block_hits", "cache_percent", "block_cache"),
-            map("Reads of an operation", "reads_per_op", "cache_percent", "block_cache"),
-            map("Operations a second", "ops_per_s", "cache_percent", "block_cache"),
+            map("Reads per operation", "reads_per_op", "cache_percent", "block_cache"),
+            map("Operations per second", "ops_per_s", "cache_percent", "block_cache"),
         ],
         ..Experiment::USUAL
     },

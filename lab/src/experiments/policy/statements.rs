@@ -1,8 +1,8 @@
-//! What "Exploring Cache Policies in RocksDB" (Gallardo and Friedman) says of its figures and of
-//! Table 2, each sentence held against rows.
+//! The statements of "Exploring Cache Policies in RocksDB" (Gallardo and Friedman) about its
+//! figures and Table 2, each checked against rows.
 //!
-//! Counts of a fixed number of operations hardly differ from turn to turn, so that bounds are
-//! narrow: a hundredth for what has no effect.
+//! Counts of a fixed number of operations hardly differ between turns, so tolerances are narrow: a
+//! hundredth for "no effect".
 
 use tidekv_testkit::evidence::Row;
 
@@ -10,21 +10,21 @@ use crate::experiment::{Answer, Statement};
 use crate::groups::{Group, along};
 use crate::quantity::{show_count, show_number, show_range};
 
-/// Who has the options that the paper speaks of.
+/// The subject with the options of the paper.
 pub(super) const ROCKS: &str = "rocksdb:options";
 
-/// Counts that differ by less are the same.
+/// A smaller difference of counts is none.
 const SAME: f64 = 0.01;
-/// What the paper calls the point beyond which the cache has little effect (section 3.3).
+/// The paper's point beyond which the cache has little effect (section 3.3).
 const KNEE: &str = "20";
 /// Its largest cache.
 const LARGEST: &str = "110";
-/// The entries and the queries that Table 2 is of.
+/// The entries and the queries of Table 2.
 const OF_TABLE_2: &str = "1000000";
-/// What is nearer to a straight line is one: over the sizes of the paper the square root bends by
-/// 0.16, `x` to the 0.9 by 0.032.
+/// A smaller distance counts as a straight line: over the sizes of the paper the square root bends
+/// by 0.16, `x` to the 0.9 by 0.032.
 const STRAIGHT: f64 = 0.03;
-/// Where there are fewer reads of a kind it is luck how many times as many others are.
+/// With fewer reads of a kind, their ratio is chance.
 const MANY_READS: f64 = 500.0;
 
 pub(super) const OF_SIZE_SKEW: &[Statement] = &[
@@ -68,7 +68,7 @@ pub(super) const OF_SIZE_SKEW: &[Statement] = &[
             let all = alike(rows, "block_hits", |at, end| at / end)?;
             let data = alike(rows, "data_hits", |at, end| at / end)?;
             Some(Answer {
-                // It looks so where most of what there is to have is there by then.
+                // The statement holds if most of the gain is reached by then.
                 holds: all.iter().all(|share| *share >= 0.8),
                 found: format!(
                     "where all keys are alike, a cache of 20 % has {} of the hits that one of \
@@ -84,7 +84,7 @@ pub(super) const OF_SIZE_SKEW: &[Statement] = &[
         ask: |rows| {
             let bend = |group: &Group<'_>| {
                 let dots = group.dots("cache_percent", "data_hits");
-                // What is larger than the data has room for nothing more.
+                // A cache larger than the data gains no hits.
                 let within: Vec<_> = dots.into_iter().filter(|dot| dot.0 < 100.0).collect();
                 bend(&within)
             };
@@ -215,7 +215,7 @@ pub(super) const OF_PRIORITY_RATIO: &[Statement] = &[Statement {
     },
 }];
 
-/// Whether a metric rises with a parameter, but for what counts as the same.
+/// Whether a metric rises with a parameter, within the tolerance.
 fn rises(rows: &[&Row], axis: &str, metric: &str) -> Option<Answer> {
     let groups = along(rows, ROCKS, axis);
     let dots = groups.iter().map(|group| group.dots(axis, metric));
@@ -235,7 +235,7 @@ fn rises(rows: &[&Row], axis: &str, metric: &str) -> Option<Answer> {
     })
 }
 
-/// By how many times a metric differs between two values of a parameter, at each point.
+/// The ratio of a metric between two values of a parameter, at each point.
 fn times(rows: &[&Row], axis: &str, value: &str, other: &str, metric: &str) -> Option<Vec<f64>> {
     let of = |group: &Group<'_>| {
         let below = group.at(axis, other, metric).filter(|number| *number > 0.0)?;
@@ -245,14 +245,14 @@ fn times(rows: &[&Row], axis: &str, value: &str, other: &str, metric: &str) -> O
     (!all.is_empty()).then_some(all)
 }
 
-/// Caches of all sizes where all keys are alike.
+/// Caches of all sizes with uniform keys.
 fn uniform<'a>(rows: &[&'a Row]) -> Vec<Group<'a>> {
     let mut groups = along(rows, ROCKS, "cache_percent");
     groups.retain(|group| group.has("zipf", "0"));
     groups
 }
 
-/// A metric at 20 % and with the largest cache, where all keys are alike.
+/// A metric at 20 % and with the largest cache, with uniform keys.
 fn alike(rows: &[&Row], metric: &str, of: fn(f64, f64) -> f64) -> Option<Vec<f64>> {
     let both = |group: &Group<'_>| {
         let end = group.at("cache_percent", LARGEST, metric)?;
@@ -262,8 +262,8 @@ fn alike(rows: &[&Row], metric: &str, of: fn(f64, f64) -> f64) -> Option<Vec<f64
     (!all.is_empty()).then_some(all)
 }
 
-/// A line of Table 2 beside what was counted with the same load: a cache of 20 % and an
-/// exponent of 0.3, low and high priority.
+/// A row of Table 2 next to our counts with the same load: a cache of 20 % and an exponent of 0.3,
+/// low and high priority.
 fn of_table_2(rows: &[&Row], metric: &str, paper: [f64; 2]) -> Option<Answer> {
     let is_it = |group: &&Group<'_>| {
         group.has("cache_percent", KNEE)
@@ -285,15 +285,15 @@ fn of_table_2(rows: &[&Row], metric: &str, paper: [f64; 2]) -> Option<Answer> {
     (!found.is_empty()).then(|| Answer { holds, found: found.join(", ") })
 }
 
-/// How far dots lie from the straight line between their ends at most, as a share of the last;
-/// `None`: there are none between them.
+/// The maximum distance of points from the straight line between their ends, as a fraction of the
+/// last one; `None`: no points between them.
 fn bend(dots: &[(f64, f64)]) -> Option<f64> {
     let [(x0, y0), between @ .., (x1, y1)] = dots else { return None };
     let away = |(x, y): &(f64, f64)| (y - y0 - (y1 - y0) * (x - x0) / (x1 - x0)).abs() / y1;
     between.iter().map(away).reduce(f64::max)
 }
 
-/// The correlation (Pearson) of two columns; `None`: one of them does not change.
+/// The correlation (Pearson) of two columns; `None`: one of them is constant.
 fn correlation(dots: &[(f64, f64)]) -> Option<f64> {
     let count = dots.len() as f64;
     let mean_x = dots.iter().map(|dot| dot.0).sum::<f64>() / count;
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_has_no_answer() {
+    fn an_unmeasured_statement_has_no_answer() {
         let all = [OF_SIZE_SKEW, OF_PINNING, OF_PRIORITY, OF_LUCK, OF_PRIORITY_RATIO];
         for statement in all.into_iter().flatten() {
             assert_eq!((statement.ask)(&[]), None, "{}", statement.says);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_told_from_what_bends() {
+    fn straight_lines_are_distinguished_from_curves() {
         let of = |hits: fn(f64) -> f64| {
             let dot = |x: f64| (x, hits(x));
             bend(&[2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 65.0, 80.0, 95.0].map(dot)).unwrap()
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_skews_are_held_against_rows() {
+    fn sizes_and_skews_are_checked_against_rows() {
         let rows = |hits: fn(f64) -> f64| -> Vec<Row> {
             let of = |percent: f64| {
                 Row::new("policy-size-skew", ROCKS)
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn pinning_that_is_not_counted_harms_nothing() {
+    fn uncounted_pinned_lookups_do_no_harm() {
         let counts =
             |hits, reads| [("block_hits", hits), ("data_hits", 100.0), ("reads_per_op", reads)];
         let rows = [
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn table_2_is_held_against_the_same_load_alone() {
+    fn table_2_is_compared_only_with_the_same_load() {
         let counts = |reads| {
             let hits = [("block_hits", 5e6), ("index_hits", 1.02e6), ("filter_hits", 3.833e6)];
             [&hits[..], &[("index_reads", reads), ("filter_reads", 16.0)]].concat()
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn luck_is_told_from_priority() {
+    fn chance_is_distinguished_from_priority() {
         let counts = |reads| [("index_reads", 0.0), ("filter_reads", reads)];
         let store = |build: &str, low, high| {
             [("low", low), ("high", high)]

@@ -1,16 +1,16 @@
-//! `spotkv-admission`: the cells of `ackey-sweep` over a million entries, and a load with puts beside
-//! them. What comes into the caches, and what leaves for it, is chosen by
+//! `spotkv-admission`: the cells of `ackey-sweep` over a million entries, and a load with puts.
+//! Admission to the caches and eviction depend on
 //!
 //! | `admission` | |
 //! |---|---|
-//! | `none` | nothing: all comes in, and what was not asked for for the longest time leaves |
-//! | `by rate` | how often a key was asked for lately, per byte |
-//! | `by rate and cost` | the same times the I/Os that lookups ending on its level do (what `adaptive` does) |
-//! | `by counted I/Os` | the I/Os that the lookups of that key did lately, per byte (SpotKV's weighted sketch) |
+//! | `none` | no admission: every entry is admitted, and the least recently used is evicted |
+//! | `by rate` | the recent access frequency of a key, per byte |
+//! | `by rate and cost` | the same times the I/Os of lookups that end on its level (the policy of `adaptive`) |
+//! | `by counted I/Os` | the recent I/Os of the lookups of that key, per byte (SpotKV's weighted sketch) |
 //!
-//! The rows also say what lookups cost that read storage (`cold_...`): by the level where they
-//! ended, how many did one read, two, three and more, and how many reads of them did not lead to
-//! the key; and the same of RocksDB, as far as it tells.
+//! The rows also contain the cost of lookups that read storage (`cold_...`): by the level where
+//! they ended, the number with one read, two, three and more, and the number of their reads that
+//! did not lead to the key; and the same for RocksDB, as far as it reports it.
 
 use tidekv_cache::{Ablation, Ablations, CachePolicy};
 
@@ -20,9 +20,9 @@ use crate::experiments::policy;
 use crate::harness::job::{Length, WarmUp};
 use crate::load::workload::Kind;
 use crate::scale::Scale;
-use crate::subjects::tide;
+use crate::subjects::tidekv;
 
-/// Ways to choose what caches keep, the one first that others are held against.
+/// Admission policies, the baseline first.
 const ADMISSIONS: &[(&str, &[Ablation])] = &[
     (NO_ADMISSION, &[Ablation::Admission]),
     ("by rate", &[Ablation::Cost]),
@@ -31,10 +31,10 @@ const ADMISSIONS: &[(&str, &[Ablation])] = &[
 ];
 const NO_ADMISSION: &str = "none";
 
-/// RocksDB, which has none, shows what lookups cost elsewhere.
+/// RocksDB, which has no admission, shows the lookup costs of another engine.
 const COUNTING: &str = "rocksdb:counting";
 
-/// Of the entries, so many operations are a warm-up, and so many are measured.
+/// Operations of the warm-up and of the measurement, as fractions of the entries.
 const WARM_UP_SHARE: f64 = 0.5;
 const MEASURED_SHARE: f64 = 0.25;
 
@@ -42,7 +42,7 @@ const MEASURED_SHARE: f64 = 0.25;
 struct Case {
     part: &'static str,
     load: Load,
-    /// Of a hundred operations; the others are as the load says.
+    /// Percent of the operations; the others depend on the load.
     puts: u32,
 }
 
@@ -83,8 +83,8 @@ impl Case {
         };
         let operations = |share: f64| (scale.entries as f64 * share) as u64;
         let only: &[&str] = match admission {
-            NO_ADMISSION => &[tide::TIDEKV.name, COUNTING],
-            _ => &[tide::TIDEKV.name],
+            NO_ADMISSION => &[tidekv::TIDEKV.name, COUNTING],
+            _ => &[tidekv::TIDEKV.name],
         };
         let point = caches::point(scale, caches::threads(scale), &self.load)
             .with("part", self.part)
@@ -100,7 +100,7 @@ impl Case {
             policy: Some(policy.to_string()),
             changes_store: self.puts > 0,
             only,
-            // What is counted hardly differs from turn to turn.
+            // Counts hardly differ between turns.
             alternations: 1,
             ..point
         }
@@ -115,7 +115,7 @@ fn points(scale: &Scale) -> Vec<Point> {
     cases(scale).into_iter().flat_map(of_case).collect()
 }
 
-/// At most so many times the reads without admission.
+/// At most this multiple of the reads without admission.
 const fn reads_at_most(part: &'static str, times: f64) -> Target {
     let rule = Rule::RatioToNamedPointAtMost("admission", NO_ADMISSION, times);
     Target::in_phase(part, "reads_per_op", rule)
@@ -123,12 +123,12 @@ const fn reads_at_most(part: &'static str, times: f64) -> Target {
 
 pub(super) const ADMISSION: Experiment = Experiment {
     name: "spotkv-admission",
-    about: "what caches keep, chosen by nothing, by how often keys are asked for, and by what they \
-            cost to read besides (SpotKV)",
+    about: "cache admission: none, by access frequency, and by frequency and read cost (SpotKV)",
     paper: "the I/O cost of keys varies with their level and with false positives, which admission \
             is to weigh by a weighted Count-Min sketch (abstract; no numbers of admission alone)",
-    claim: "a fifth fewer reads with admission where gets and scans are mixed, and nowhere more",
-    subjects: Subjects::Only(&[tide::TIDEKV.name, COUNTING]),
+    claim: "a fifth fewer reads with admission where gets and scans are mixed, and no more reads \
+            elsewhere",
+    subjects: Subjects::Only(&[tidekv::TIDEKV.name, COUNTING]),
     points,
     targets: &[
         reads_at_most(GETS_AND_SCANS, 0.8),
@@ -138,14 +138,14 @@ pub(super) const ADMISSION: Experiment = Experiment {
     ],
     figures: &[
         Figure {
-            title: "Reads of an operation",
+            title: "Reads per operation",
             metric: "reads_per_op",
             x: "admission",
             y: "cache_percent",
             shape: Shape::Map,
         },
         Figure {
-            title: "Reads of a lookup that reads storage",
+            title: "Reads per lookup that reads storage",
             metric: "cold_reads",
             x: "admission",
             y: "cache_percent",

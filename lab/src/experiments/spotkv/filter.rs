@@ -1,20 +1,20 @@
-//! `spotkv-filter`: a store of a million entries of 128 bytes in one run is asked for keys that are
-//! not there, each between two that are. What a filter lets pass is looked for in a block for
-//! nothing. Such *wasted reads* are what filters are held to, whether storage or a cache answers them:
-//! a cache keeps the blocks of hot ones, and has no room for others then. Blocks are read directly,
-//! through a cache that holds filters, indexes and as much again.
+//! `spotkv-filter`: gets of absent keys, each between two existing ones, in a store of a million
+//! entries of 128 bytes in one run. A false positive of a filter costs the lookup of a block.
+//! Filters are judged by these *wasted reads*, whether storage or a cache answers them: a cache
+//! keeps the blocks of hot ones, and then has no room for others. Blocks are read directly, through
+//! a cache that holds filters, indexes and as much again.
 //!
-//! | part | keys | lookups of a key, on average |
+//! | part | keys | average lookups of a key |
 //! |---|---|---|
-//! | `fresh` | all alike | 1 |
+//! | `fresh` | uniform | 1 |
 //! | `10 a key` | by Zipf's law, 0.99 | 10 |
 //! | `100 a key` | by Zipf's law, 0.99 | 100 |
-//! | `with gets` | by Zipf's law, 0.99; as many gets of keys that are there | 5 |
-//! | `in memory` | those that are there, by Zipf's law; nothing is read | 3 |
-//! | `absent in memory` | all alike; nothing is read but for false positives | 3 |
-//! | `written` | an empty store is filled, each key four times in no order | |
+//! | `with gets` | by Zipf's law, 0.99; the same number of gets of existing keys | 5 |
+//! | `in memory` | existing keys, by Zipf's law; no reads | 3 |
+//! | `absent in memory` | uniform; no reads except for false positives | 3 |
+//! | `written` | an empty store is filled, each key four times in random order | |
 //!
-//! A repair of a filter counts as the reads that it takes.
+//! A repair of a filter counts with its reads.
 
 use crate::experiment::{
     Experiment, Figure, Point, Rule, Shape, StoreEnd, StorePlan, Subjects, Target,
@@ -28,24 +28,24 @@ use crate::load::keys::Choice;
 use crate::load::workload::Kind;
 use crate::scale::{self, Scale};
 use crate::subject::Choices;
-use crate::subjects::tide;
+use crate::subjects::tidekv;
 
 const ZIPF: f64 = 0.99;
 
-/// Hundredths of the data: filters have 1.1, indexes 0.4.
+/// Percent of the data: filters have 1.1, indexes 0.4.
 const METADATA_TWICE: f64 = 3.0;
 const SOME_DATA: f64 = 5.0;
 const EVERYTHING: f64 = 150.0;
 
-/// Filters and who has them, the one that others are held against first.
+/// Filters with their subjects, the baseline first.
 const FILTERS: &[(&str, &[&str])] = &[
-    (BLOOM_OF_SAME_MEMORY, &[tide::TIDEKV.name, ROCKS]),
+    (BLOOM_OF_SAME_MEMORY, &[tidekv::TIDEKV.name, ROCKS]),
     ("bloom-10", &[ROCKS]),
-    ("cuckoo-10", &[tide::TIDEKV.name]),
+    ("cuckoo-10", &[tidekv::TIDEKV.name]),
     ("ribbon-10", &[ROCKS]),
     ("ribbon-14", &[ROCKS]),
 ];
-/// Eleven bits and a quarter are what a cuckoo filter may take with all that it has unlearned.
+/// A cuckoo filter takes at most eleven and a quarter bits, including its repairs.
 const BLOOM_OF_SAME_MEMORY: &str = "bloom-11";
 
 const ROCKS: &str = "rocksdb:options";
@@ -54,7 +54,7 @@ fn points(scale: &Scale) -> Vec<Point> {
     let usual = Scenario { cache_percent: METADATA_TWICE, ..policy::usual(scale) };
     let usual = Scenario { zipf: ZIPF, mix: vec![(Kind::GetAbsent, 100)], ..usual };
     let operations = usual.operations;
-    // As TideKV has it: whole filters are as large as a part of RocksDB's cache.
+    // As in TideKV: whole filters are as large as a part of RocksDB's cache.
     let usual = usual.choosing("metadata", "parts");
     let in_memory =
         Scenario { cache_percent: EVERYTHING, operations: 3 * operations, ..usual.clone() };
@@ -74,11 +74,11 @@ fn points(scale: &Scale) -> Vec<Point> {
         ("in memory", Scenario { mix: Vec::new(), ..in_memory.clone() }),
         ("absent in memory", Scenario { zipf: 0.0, ..in_memory }),
     ];
-    let of_part = |(part, question): &(&'static str, Scenario)| {
-        let (part, question) = (*part, question.clone());
+    let of_part = |(part, scenario): &(&'static str, Scenario)| {
+        let (part, scenario) = (*part, scenario.clone());
         let is_of_time = part.ends_with("in memory");
         FILTERS.iter().map(move |&(filter, only)| {
-            let point = question.clone().choosing("filter", filter).point().with("part", part);
+            let point = scenario.clone().choosing("filter", filter).point().with("part", part);
             let point = point.driven(|drive| {
                 if is_of_time {
                     drive.warm_up = WarmUp::UntilCached;
@@ -87,7 +87,7 @@ fn points(scale: &Scale) -> Vec<Point> {
             });
             let plan = point.store.clone();
             let store = plan.map(|plan| StorePlan { end: StoreEnd::Merged, ..plan });
-            // What is counted hardly differs from turn to turn.
+            // Counts hardly differ between turns.
             let alternations = if is_of_time { scale.long_alternations() } else { 1 };
             Point { only, store, alternations, ..point }
         })
@@ -98,7 +98,7 @@ fn points(scale: &Scale) -> Vec<Point> {
     parts.iter().flat_map(of_part).chain(written(scale)).collect()
 }
 
-/// How often each key is written: most of it is merged into what there is.
+/// Writes per key: compactions merge most of them with existing data.
 const PASSES: u64 = 4;
 
 fn written(scale: &Scale) -> impl Iterator<Item = Point> {
@@ -113,13 +113,13 @@ fn written(scale: &Scale) -> impl Iterator<Item = Point> {
 
 pub(super) const FILTER: Experiment = Experiment {
     name: "spotkv-filter",
-    about: "keys that are not there, asked for once, ten and a hundred times, and keys that are \
-            there, with filters of all kinds (SpotKV)",
+    about: "absent keys requested once, ten and a hundred times, and existing keys, with all \
+            kinds of filters (SpotKV)",
     paper: "false positives of Bloom filters introduce a large overhead, dynamic-seed cuckoo \
             filters eliminate them (abstract; no numbers of filters alone)",
-    claim: "a key that is not there costs a cuckoo filter about three reads, however often it is \
-            asked for; keys that are there are found as fast",
-    subjects: Subjects::Only(&[tide::TIDEKV.name, ROCKS]),
+    claim: "an absent key costs about three reads with a cuckoo filter, however often it is \
+            requested; lookups of existing keys are as fast",
+    subjects: Subjects::Only(&[tidekv::TIDEKV.name, ROCKS]),
     points,
     targets: &[
         Target::in_phase(
@@ -157,28 +157,28 @@ pub(super) const FILTER: Experiment = Experiment {
     ],
     figures: &[
         Figure {
-            title: "Wasted reads of an operation",
+            title: "Wasted reads per operation",
             metric: "wasted_reads_per_op",
             x: "filter",
             y: "part",
             shape: Shape::Map,
         },
         Figure {
-            title: "Reads of an operation",
+            title: "Reads per operation",
             metric: "reads_per_op",
             x: "filter",
             y: "part",
             shape: Shape::Map,
         },
         Figure {
-            title: "Bits of filters for each key",
+            title: "Filter bits per key",
             metric: "filter_bits_per_key",
             x: "filter",
             y: "part",
             shape: Shape::Map,
         },
         Figure {
-            title: "Operations a second",
+            title: "Operations per second",
             metric: "ops_per_s",
             x: "filter",
             y: "part",

@@ -1,4 +1,5 @@
-//! The experiments `spotkv-*`: admission, filters that unlearn, and YCSB beside LevelDB (SpotKV).
+//! The experiments `spotkv-*`: admission, filters that repair false positives, and YCSB compared
+//! with LevelDB (SpotKV).
 
 mod admission;
 mod filter;
@@ -6,5 +7,5 @@ mod ycsb;
 
 use crate::experiment::Experiment;
 
-/// All of them, in the order in which they are listed and run.
+/// All of them, in the order of listing and running.
 pub(crate) const EXPERIMENTS: &[Experiment] = &[admission::ADMISSION, filter::FILTER, ycsb::YCSB];

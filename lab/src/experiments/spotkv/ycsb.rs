@@ -1,19 +1,19 @@
 //! `spotkv-ycsb`: the six loads of YCSB with values of a kilobyte. LevelDB reads through the
-//! kernel's cache of files; its process may take, with that, the budget and what a process takes by
-//! itself. The others read directly, and what they take is in their rows (`rss_bytes_max`).
+//! kernel's page cache; its process may take, including that cache, the budget plus the base memory
+//! of a process. The others read directly, and their rows contain their memory (`rss_bytes_max`).
 
 use crate::experiment::{Experiment, Point, Rule, Subjects, Target};
 use crate::experiments::ackey::caches::{self, Load};
 use crate::experiments::ackey::changing::ycsb_loads;
 use crate::load::workload::Workload;
 use crate::scale::Scale;
-use crate::subjects::tide;
+use crate::subjects::tidekv;
 
 const VALUE_BYTES: u64 = 1000;
-/// Of the data, in hundredths.
+/// Percent of the data.
 const BUDGETS: &[f64] = &[1.0, 5.0];
-/// What a process takes before it opens a store, and allocators beyond what they are asked for:
-/// no less than others are seen to take.
+/// The base memory of a process before it opens a store, and the overhead of allocators: no less
+/// than the measured values of the others.
 const BESIDE_BUDGET_BYTES: u64 = 32 << 20;
 const LEVELDB: &str = "leveldb";
 
@@ -45,13 +45,13 @@ fn points(scale: &Scale) -> Vec<Point> {
 
 pub(super) const YCSB: Experiment = Experiment {
     name: "spotkv-ycsb",
-    about: "YCSB with values of a kilobyte and a budget of 1 and 5 % of the data, beside LevelDB, \
-            whose files in the kernel's cache count as its memory (SpotKV)",
+    about: "YCSB with values of a kilobyte and a budget of 1 and 5 % of the data, compared with \
+            LevelDB, whose files in the kernel's page cache count as its memory (SpotKV)",
     paper: "1.2 to 3.0 times the read throughput of state-of-the-art stores under the read-heavy \
             loads of YCSB with the same or less memory (abstract)",
-    claim: "at least 1.2 times LevelDB's operations a second, and RocksDB's at its best setting",
+    claim: "at least 1.2 times the throughput of LevelDB, and of RocksDB with its best settings",
     subjects: Subjects::Only(&[
-        tide::TIDEKV.name,
+        tidekv::TIDEKV.name,
         LEVELDB,
         "rocksdb:lru",
         "rocksdb:pinned",

@@ -1,4 +1,4 @@
-//! Tests of a corpus, with a cache that can be made to answer wrongly.
+//! Tests of a corpus, with a cache that can return wrong values.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -11,11 +11,11 @@ use crate::subject::{Counts, Hold, Settings};
 /// Flags and value.
 type Kept = (u32, Vec<u8>);
 
-/// Keeps what it is given, and answers with what `spoil` makes of it.
+/// Stores values, and returns them changed by `spoil`.
 struct Keeper {
     kept: Mutex<HashMap<Vec<u8>, Kept>>,
     spoil: fn(&mut u32, &mut Vec<u8>),
-    /// It has no room for more.
+    /// It is full.
     bytes_max: usize,
 }
 
@@ -80,7 +80,7 @@ impl Subject for Keeper {
     }
 }
 
-/// Files of 4 KiB and one byte more each, and one that is too small and one that is too large.
+/// Files of 4 KiB plus one more byte each, one that is too small and one that is too large.
 fn files(count: usize) -> (tempfile::TempDir, CorpusJob) {
     let directory = tempfile::tempdir().unwrap();
     let deep = directory.path().join("deep/deeper");
@@ -121,7 +121,7 @@ fn counts_of(corpus: &CorpusJob, subject: &Keeper) -> (CorpusCounts, Measurement
 }
 
 #[test]
-fn every_file_of_the_right_size_is_set_and_asked_for() {
+fn every_file_of_a_valid_size_is_set_and_read() {
     let (_directory, job) = files(20);
     let (counts, measurement) = counts_of(&job, &Keeper::new(|_, _| ()));
     let bytes = 20 * VALUE_BYTES_MIN + (0..20).sum::<u64>();
@@ -141,7 +141,7 @@ fn wrong_bytes_lengths_and_flags_are_counted() {
 }
 
 #[test]
-fn what_a_cache_does_not_take_is_missed() {
+fn a_rejected_value_is_a_miss() {
     let (_directory, job) = files(8);
     let keeper = Keeper { bytes_max: VALUE_BYTES_MIN as usize + 2, ..Keeper::new(|_, _| ()) };
     let counts = counts_of(&job, &keeper).0;
@@ -149,7 +149,7 @@ fn what_a_cache_does_not_take_is_missed() {
 }
 
 #[test]
-fn a_file_that_changes_meanwhile_is_no_fault_of_the_cache() {
+fn a_changed_file_is_not_a_loss() {
     let (_directory, job) = files(3);
     let (honest, liar) = (Keeper::new(|_, _| ()), Keeper::new(|_, value| value[0] ^= 1));
     for (keeper, wrong_values) in [(honest, 0), (liar, 2)] {
@@ -168,7 +168,7 @@ fn a_file_that_changes_meanwhile_is_no_fault_of_the_cache() {
 }
 
 #[test]
-fn a_seed_takes_the_same_files_and_no_more_than_are_wanted() {
+fn a_seed_selects_the_same_files_up_to_the_limit() {
     let (_directory, job) = files(30);
     let paths = |job: &CorpusJob, seed: u64| -> Vec<PathBuf> {
         Corpus::find(job, seed).unwrap().entries.into_iter().map(|entry| entry.path).collect()
@@ -184,7 +184,7 @@ fn a_seed_takes_the_same_files_and_no_more_than_are_wanted() {
 }
 
 #[test]
-fn what_was_found_is_a_proof() {
+fn the_result_is_a_row_of_the_proofs() {
     let (_directory, job) = files(1);
     let counts = CorpusCounts { hits: 5, misses: 2, wrong_values: 1, ..CorpusCounts::default() };
     let row = proof(&job, 3, &counts);

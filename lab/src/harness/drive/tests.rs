@@ -1,4 +1,4 @@
-//! What is counted when, and that a failure ends every thread.
+//! The counted operations, and that a failure ends every thread.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::subject::{Hold, Settings};
 const ENTRIES: u64 = 1000;
 const VALUE_BYTES: usize = 100;
 
-/// Has every key, counts each get as a read, and fails from so many gets on.
+/// Has every key, counts each get as a read, and fails after a number of gets.
 struct Reading {
     values: Values,
     gets: AtomicU64,
@@ -95,10 +95,10 @@ fn measure(warm_up: WarmUp, operations: u64, fails_from: u64) -> Result<Measurem
     Ok(measurement)
 }
 
-/// `spotkv-admission` had half a million operations to warm up that were never done, so that
-/// its ratios were those of empty caches.
+/// `spotkv-admission` had a warm-up of half a million operations that never ran, so its ratios were
+/// those of empty caches.
 #[test]
-fn operations_of_a_warm_up_come_before_those_that_count() {
+fn warm_up_operations_run_before_the_measured_ones() {
     for (warm_up, operations) in [(0, 500), (1000, 500), (2, 500), (1000, 1)] {
         let found = measure(WarmUp::Operations(warm_up), operations, u64::MAX).unwrap();
         assert_eq!(found.operations, operations, "behind {warm_up}");

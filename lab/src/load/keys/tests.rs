@@ -1,4 +1,4 @@
-//! Who is chosen, and how often.
+//! The chosen entries and their frequencies.
 
 use super::*;
 
@@ -43,7 +43,7 @@ fn a_shuffle_is_not_an_order() {
 }
 
 #[test]
-fn what_is_popular_is_not_what_was_written_first() {
+fn popular_entries_are_not_the_first_written() {
     let (entries, seed) = (10_000, 7);
     let popular = Choice::Zipf { alpha: 0.99, is_scattered: true };
     let likelihoods = Picker::new(&popular, entries, seed, 0, 1).likelihoods();
@@ -95,14 +95,14 @@ fn popular_entries_can_be_scattered() {
 }
 
 #[test]
-fn entries_come_as_often_as_they_are_likely_to() {
+fn entries_are_chosen_with_their_probability() {
     let (entries, count) = (1000, 200_000);
     for choice in [
         Choice::Uniform,
         Choice::Zipf { alpha: 0.99, is_scattered: true },
         Choice::Zipf { alpha: 0.8, is_scattered: false },
         Choice::Hot { entries: 0.01, operations: 0.9, run: 1 },
-        // What is not a whole run is never chosen.
+        // An incomplete run is never chosen.
         Choice::Hot { entries: 0.1, operations: 0.9, run: 3 },
     ] {
         let likelihoods = Picker::new(&choice, entries, 7, 0, 1).likelihoods();

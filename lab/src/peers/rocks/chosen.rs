@@ -1,27 +1,28 @@
-//! What `rocksdb:options` leaves to choose: the options of Table 1 of "Exploring Cache
-//! Policies in RocksDB" (Gallardo and Friedman), by name, and what they mean to RocksDB.
+//! The choices of `rocksdb:options`: the options of Table 1 of "Exploring Cache Policies in
+//! RocksDB" (Gallardo and Friedman), by name, and their RocksDB settings.
 //!
-//! | choice | values | usual |
+//! | choice | values | default |
 //! |---|---|---|
-//! | `metadata` | `cache`: the index and the filter of a table lie in the block cache; `parts`: in parts of 4 KiB; `beside`: outside of the budget | `cache` |
+//! | `metadata` | `cache`: the index and the filter of a table are in the block cache; `parts`: in parts of 4 KiB; `beside`: outside of the budget | `cache` |
 //! | `priority` | of metadata: `high`, `low` | `high` |
 //! | `pinning` | `none`, `flushed` (and similar), `all` | `none` |
-//! | `priority_percent` | of the cache, what is kept for what has high priority | 50 |
-//! | `shard_bits` | `auto`, or 0 to 19: the cache has two to the power of it as parts | `auto` |
+//! | `priority_percent` | the part of the cache that is reserved for high priority | 50 |
+//! | `shard_bits` | `auto`, or 0 to 19: the cache has two to the power of it shards | `auto` |
 //! | `block_cache` | `lru`, `hyperclock` | `lru` |
-//! | `entry_bytes` | of a block, as `hyperclock` is told; 0: it finds out | 0 |
+//! | `entry_bytes` | of a block, the estimate for `hyperclock`; 0: automatic | 0 |
 //! | `table_mib` | of a table on level 1 | 64 |
-//! | `filter` | `bloom-N`: with N bits a key; `ribbon-N`: as good as that, with fewer | `bloom-10` |
-//! | `build` | another store of the same entries; keys of its blocks in the cache are others | 1 |
+//! | `filter` | `bloom-N`: with N bits per key; `ribbon-N`: as accurate as that, with fewer | `bloom-10` |
+//! | `build` | another store of the same entries; its blocks have other cache keys | 1 |
 //! | `buffer_mib` | of a write buffer, which becomes a table on level 0 | 64 |
 //!
-//! The usual values are RocksDB's own, but for metadata, which the paper has in the cache.
-//! While a store is filled for others to find, writes wait at [`LEVEL_0_TABLES_MAX`] tables on level 0,
-//! so that it is always as many that are merged and two stores of one load are of the same shape.
+//! The defaults are RocksDB's own, except for metadata, which the paper has in the cache. While a
+//! store is filled for other turns, writes stall at [`LEVEL_0_TABLES_MAX`] tables on level 0, so
+//! that compactions always merge the same number of tables and two stores of one load have the same
+//! shape.
 //!
-//! Choices stand in the order in which they matter to a load whose metadata is large beside the
-//! cache's parts (`docs/benchmarks/findings/rocksdb-cache-policies.md`), as a search goes along
-//! them.
+//! Choices are in the order of their effect on a load whose metadata is large compared with the
+//! cache's parts (`docs/benchmarks/findings/rocksdb-cache-policies.md`), as a search follows this
+//! order.
 
 use std::str::FromStr;
 
@@ -108,16 +109,12 @@ const FILTER: Choosable = Choosable {
         Some((_, bits)) => format!("filter_policy = NewBloomFilterPolicy({bits})"),
         None => value.to_owned(),
     },
-    ..choice(
-        "filter",
-        "bloom-N, with N bits a key; ribbon-N, as good as that with fewer",
-        "bloom-10",
-    )
+    ..choice("filter", "bloom-N, with N bits per key; ribbon-N, as accurate with fewer", "bloom-10")
 };
 
 const BUILD: Choosable = Choosable { is_of_tables: |_| true, ..choice("build", "1 and more", "1") };
 
-/// From so many on RocksDB merges those of level 0.
+/// The number of tables at which RocksDB compacts level 0.
 const LEVEL_0_TABLES_MAX: i32 = 4;
 
 /// All of them.
@@ -146,7 +143,7 @@ const fn choice(name: &'static str, values: &'static str, usual: &'static str) -
     }
 }
 
-/// The choices, read.
+/// The parsed choices.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Chosen {
     metadata: Metadata,
@@ -178,7 +175,7 @@ enum Pinning {
 
 impl Chosen {
     /// # Errors
-    /// Of usage, if there is no such choice or no such value.
+    /// Usage errors, for an unknown choice or value.
     pub(super) fn read(choices: &Choices) -> Result<Self> {
         if let Some(name) = choices.keys().find(|name| CHOICES.iter().all(|c| c.name != **name)) {
             return Err(Failure::usage(format!("rocksdb:options leaves no {name:?} to choose")));
@@ -225,7 +222,7 @@ impl Chosen {
         })
     }
 
-    /// What tables are to be like, and what is kept of them where.
+    /// The table options, and the caching of their metadata.
     pub(super) fn set_tables(
         &self,
         table: &mut BlockBasedOptions,
@@ -260,8 +257,7 @@ impl Chosen {
         }
     }
 
-    /// `options` with a cache of so many bytes by LRU. Its high-priority part is to be set by
-    /// text alone.
+    /// `options` with an LRU cache of this size. Its high-priority part can only be set by text.
     pub(super) fn with_lru(
         &self,
         mut options: Options,
@@ -302,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_chosen_is_as_usual_and_what_there_is_not_is_said() {
+    fn missing_choices_have_defaults_and_unknown_ones_are_errors() {
         let usual = read(&[]).unwrap();
         assert!(usual.metadata == Metadata::Whole && usual.has_priority);
         assert_eq!((usual.pinning, usual.shard_bits), (Pinning::None, -1));

@@ -1,12 +1,12 @@
-//! What gets cost that read storage, by RocksDB's own count of the blocks that a thread reads.
-//! Reads of filters it counts for the whole store; nobody but gets does them.
+//! The cost of gets that read storage, by RocksDB's own count of the blocks that a thread reads. It
+//! counts reads of filters for the whole store; only gets do them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::subject::ColdLookups;
 use rocksdb::perf::{PerfContext, PerfMetric, PerfStatsLevel, set_perf_stats};
 
-/// Gets by how many blocks they read.
+/// Gets by the number of blocks that they read.
 #[derive(Debug, Default)]
 pub(super) struct ColdGets {
     lookups_of: [AtomicU64; ColdLookups::READS_MAX],
@@ -14,9 +14,9 @@ pub(super) struct ColdGets {
 }
 
 impl ColdGets {
-    /// What `get` gives, whose reads are counted.
+    /// Calls `get` and counts its reads.
     pub(super) fn counted<R>(&self, get: impl FnOnce() -> R) -> R {
-        // Of the thread, as is what it counts.
+        // Per thread, as are its counters.
         set_perf_stats(PerfStatsLevel::EnableCount);
         let mut context = PerfContext::default();
         context.reset();
@@ -30,7 +30,7 @@ impl ColdGets {
         answer
     }
 
-    /// What it has counted, with the reads of filters of the whole store.
+    /// Its counts, with the filter reads of the whole store.
     pub(super) fn counts(&self, filter_reads: u64) -> ColdLookups {
         ColdLookups {
             lookups_of: std::array::from_fn(|at| self.lookups_of[at].load(Ordering::Relaxed)),

@@ -1,30 +1,29 @@
-//! RocksDB as a subject, set up as well as we know for one budget of memory.
+//! RocksDB as a subject, configured as well as we know for one memory budget.
 //!
-//! What is set, and why:
+//! The settings and their reasons:
 //!
 //! | setting | value | reason |
 //! |---|---|---|
 //! | direct reads, direct flush and compaction | on | as TideKV; the page cache would be memory outside the budget |
-//! | write-ahead log | on, not synced | as TideKV: an acknowledged write survives the process |
-//! | block cache | the whole budget | write buffers are charged to it, so that one number bounds both |
+//! | write-ahead log | on, not synced | as TideKV: an acknowledged write survives a crash of the process |
+//! | block cache | the whole budget | write buffers are charged to it, so that one number limits both |
 //! | write buffers | an eighth of the budget, at most 64 MiB each; a quarter together | as TideKV |
-//! | index and filters | partitioned, in the cache, with high priority, top level pinned | whole ones of large tables do not fit a small cache and ruin it |
+//! | index and filters | partitioned, in the cache, with high priority, top level pinned | whole ones of large tables do not fit a small cache and evict everything else |
 //! | the same, in `rocksdb:pinned` | whole, in the cache, pinned while tables are open | no lookups for them: faster where they fit |
-//! | rows, in `rocksdb:row-cache` and `rocksdb:best-split` | a cache of their own, whose share the block cache does without | one budget for both |
-//! | block cache of a size of its own | less what is kept of open tables beside it | as TideKV |
-//! | filter | Bloom, 10 bits a key | as TideKV on the last level (above it has 16) |
-//! | the same, in `rocksdb:tuned` | none on the last level | where keys are there, as they are in most loads of the lab: nobody asks such a filter in vain |
-//! | read-ahead of scans, in `rocksdb:tuned` | 16 KiB | what the lab's scans read |
-//! | blocks | 4 KiB; format 6 | as TideKV; the newest format that all settings know |
-//! | background jobs | a flush and as many compactions as TideKV has threads | the default of 2 is one of each |
+//! | rows, in `rocksdb:row-cache` and `rocksdb:best-split` | a separate cache, whose share is taken from the block cache | one budget for both |
+//! | block cache of a fixed size | minus the metadata of open tables outside of it | as TideKV |
+//! | filter | Bloom, 10 bits per key | as TideKV on the last level (above it has 16) |
+//! | the same, in `rocksdb:tuned` | none on the last level | for existing keys, as in most loads of the lab: such a filter never saves a read |
+//! | read-ahead of scans, in `rocksdb:tuned` | 16 KiB | the bytes of the lab's scans |
+//! | blocks | 4 KiB; format 6 | as TideKV; the newest format that all settings support |
+//! | background jobs | one flush and as many compactions as TideKV has threads | the default of 2 is one of each |
 //! | subcompactions | as many as compactions | large compactions use all threads |
 //! | levels | dynamic level sizes | less space and fewer bytes written than static ones |
 //! | open files | all | tables stay open, as TideKV's do |
-//! | statistics | off where speed is measured without storage; tickers only elsewhere | tickers cost cached reads some percent |
+//! | statistics | off where speed is measured without storage; only tickers elsewhere | tickers cost cached reads some percent |
 //!
-//! What it has not: io_uring, which the crate leaves out of the build here, so
-//! `multi_get` reads blocks one after another. Auto-tuned read-ahead of iterators
-//! is on, as by default.
+//! It lacks io_uring, which the crate excludes from its build, so `multi_get` reads blocks one
+//! after another. Auto-tuned read-ahead of iterators is on, the default.
 
 mod chosen;
 mod cold;
@@ -46,11 +45,11 @@ use rocksdb::{
 use self::chosen::Chosen;
 use self::cold::ColdGets;
 
-/// The peer that ratios are to.
+/// The baseline of ratios.
 pub const LRU: SubjectRecord = SubjectRecord {
     name: "rocksdb:lru",
-    about: "RocksDB set up for one budget: LRU block cache that write buffers are charged to, \
-            partitioned index and filters in it, direct I/O, log on and unsynced",
+    about: "RocksDB configured for one budget: LRU block cache to which write buffers are \
+            charged, partitioned index and filters in it, direct I/O, log on and unsynced",
     is_default: true,
     format: "rocksdb",
     uses_kernel_cache: false,
@@ -75,17 +74,17 @@ pub const PINNED: SubjectRecord = SubjectRecord {
 /// With the newer cache.
 pub const HYPERCLOCK: SubjectRecord = SubjectRecord {
     name: "rocksdb:hyperclock",
-    about: "the same with the HyperClock cache, whose entries' size it finds out by itself",
+    about: "the same with the HyperClock cache with automatic entry size",
     is_default: false,
     open: |path, settings| open(path, settings, Variant::HyperClock),
     ..LRU
 };
 
-/// To see what its gets cost.
+/// Shows the cost of its gets.
 pub const COUNTING: SubjectRecord = SubjectRecord {
     name: "rocksdb:counting",
-    about: "the same as rocksdb:lru, which counts what each get reads and is slower for it: for \
-            counts alone",
+    about: "the same as rocksdb:lru, with counters of the reads of each get, which make it \
+            slower: for counts only",
     is_default: false,
     open: |path, settings| open(path, settings, Variant::Counting),
     ..LRU
@@ -101,30 +100,30 @@ pub const PIPELINED: SubjectRecord = SubjectRecord {
     ..LRU
 };
 
-/// With two caches under one budget.
+/// With two caches in one budget.
 pub const ROW_CACHE: SubjectRecord = SubjectRecord {
     name: "rocksdb:row-cache",
-    about: "the same as rocksdb:lru, but half of the budget is a cache of rows, which RocksDB keeps \
+    about: "the same as rocksdb:lru, but half of the budget is a row cache, which RocksDB keys \
             by key and table",
     is_default: false,
     open: |path, settings| open(path, settings, Variant::Rows),
     ..LRU
 };
 
-/// With two caches and the best boundary that never moves. The runner looks for it and
-/// says which.
+/// With two caches and the best fixed boundary. The runner searches for it and reports it.
 pub const BEST_SPLIT: SubjectRecord = SubjectRecord {
     name: "rocksdb:best-split",
-    about: "the same with the tenth for rows that reads the least, which is looked for beforehand",
+    about: "the same with the share of rows, in tenths, that has the fewest reads, found by a \
+            search beforehand",
     search: Search::Split(Caches::RowsBlocks),
     ..ROW_CACHE
 };
 
-/// For whoever knows the load beforehand.
+/// For a load that is known in advance.
 pub const TUNED: SubjectRecord = SubjectRecord {
     name: "rocksdb:tuned",
-    about: "the same as rocksdb:lru as somebody sets it who knows that keys are there and how long \
-            scans are: no filters on the last level, read-ahead of a hundred small entries",
+    about: "the same as rocksdb:lru, tuned for existing keys and a known scan length: no filters \
+            on the last level, read-ahead of a hundred small entries",
     is_default: false,
     format: "rocksdb-hits",
     uses_kernel_cache: false,
@@ -132,11 +131,11 @@ pub const TUNED: SubjectRecord = SubjectRecord {
     ..LRU
 };
 
-/// As it comes.
+/// With its defaults.
 pub const DEFAULT: SubjectRecord = SubjectRecord {
     name: "rocksdb:default",
-    about: "RocksDB as it comes, but for the size of its block cache, a Bloom filter and direct \
-            I/O; index and filters lie outside of the budget",
+    about: "RocksDB with its defaults, except for the size of its block cache, a Bloom filter \
+            and direct I/O; index and filters are outside of the budget",
     is_default: false,
     format: "rocksdb-default",
     uses_kernel_cache: false,
@@ -148,8 +147,9 @@ pub const DEFAULT: SubjectRecord = SubjectRecord {
 /// With the options that "Exploring Cache Policies in RocksDB" (Gallardo and Friedman) sweeps.
 pub const OPTIONS: SubjectRecord = SubjectRecord {
     name: "rocksdb:options",
-    about: "RocksDB's own settings, but with its index and filters in a block cache that is the whole \
-            budget, and the options of its cache to choose; reads of 4 KiB blocks, Bloom filters",
+    about: "RocksDB's defaults, but with its index and filters in a block cache that is the \
+            whole budget, and the options of its cache as choices; reads of 4 KiB blocks, Bloom \
+            filters",
     is_default: false,
     format: "rocksdb-options",
     uses_kernel_cache: false,
@@ -161,7 +161,7 @@ pub const OPTIONS: SubjectRecord = SubjectRecord {
 /// The column family that everything is in.
 const COLUMN: &str = "default";
 
-/// What rows have of the budget where nobody says.
+/// The rows' default share of the budget.
 const ROWS_PERCENT: usize = 50;
 
 /// TideKV has no more compaction threads either.
@@ -169,7 +169,7 @@ const COMPACTIONS_MAX: usize = 4;
 
 const WRITE_BUFFER_BYTES_MAX: usize = 64 << 20;
 
-/// What scans of the lab read, about, where entries have 116 bytes.
+/// Approximate bytes of the lab's scans, with entries of 116 bytes.
 const SCAN_BYTES: usize = 16 << 10;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -190,16 +190,16 @@ struct Rocks {
     options: Options,
     rows: Option<Room>,
     blocks: Room,
-    // Made once: the crate would otherwise make them for every call.
+    // Created once: the crate would otherwise create them for every call.
     reads: ReadOptions,
     writes: WriteOptions,
     has_statistics: bool,
     cold: Option<ColdGets>,
-    /// What a scan reads ahead from its first block on; 0: as RocksDB thinks best.
+    /// The read-ahead of a scan from its first block on; 0: RocksDB's default.
     readahead_bytes: usize,
 }
 
-/// A cache and what it may take.
+/// A cache and its size.
 struct Room {
     cache: Cache,
     bytes_max: usize,
@@ -240,13 +240,13 @@ fn open(path: &Path, settings: &Settings, variant: Variant) -> Result<Box<dyn Su
     }))
 }
 
-/// What is kept of open tables beside the cache; metadata that lies in it is none of that.
+/// The metadata of open tables outside the cache.
 fn readers_bytes(db: &DB) -> Result<u64> {
     let bytes = db.property_int_value(properties::ESTIMATE_TABLE_READERS_MEM);
     Ok(bytes.map_err(failed)?.unwrap_or(0))
 }
 
-/// Bytes of the filters of all tables, which RocksDB says in a text among others.
+/// Bytes of the filters of all tables, which RocksDB reports in a text.
 fn filter_bytes(db: &DB) -> Result<Option<u64>> {
     let text = db.property_value(properties::AGGREGATED_TABLE_PROPERTIES).map_err(failed)?;
     let parts = text.as_deref().unwrap_or_default().split(';');
@@ -254,9 +254,9 @@ fn filter_bytes(db: &DB) -> Result<Option<u64>> {
     Ok(part.and_then(|bytes| bytes.parse().ok()))
 }
 
-/// The cache of rows, if there is one, and that of blocks, under one budget.
+/// The row cache, if any, and the block cache, in one budget.
 fn rooms(settings: &Settings, variant: Variant) -> Result<(Option<Room>, Room)> {
-    // If the cache has a size of its own, write buffers do not count as its.
+    // A cache of a fixed size does not include the write buffers.
     let bytes_max = settings.cache_bytes.unwrap_or(settings.memory_bytes) as usize;
     if variant == Variant::HyperClock {
         return Ok((None, Room::of_hyperclock(bytes_max, 0)));
@@ -271,7 +271,7 @@ fn rooms(settings: &Settings, variant: Variant) -> Result<(Option<Room>, Room)> 
     Ok(((of_rows > 0).then(|| Room::new(of_rows)), Room::new(bytes_max - of_rows)))
 }
 
-/// The hundredths of the budget that rows are to have.
+/// The percentage of the budget for rows.
 fn percent_of_rows(settings: &Settings) -> Result<usize> {
     let Some(policy) = &settings.policy else { return Ok(ROWS_PERCENT) };
     let percent = policy.strip_prefix(ROWS_POLICY).and_then(|text| text.parse().ok());
@@ -284,7 +284,7 @@ fn percent_of_rows(settings: &Settings) -> Result<usize> {
 }
 
 impl Room {
-    /// A cache that leaves by LRU, in as many shards as it chooses for its size.
+    /// An LRU cache, with its default number of shards for the size.
     fn new(bytes_max: usize) -> Self {
         let mut options = LruCacheOptions::default();
         options.set_capacity(bytes_max);
@@ -292,7 +292,7 @@ impl Room {
         Self { cache: Cache::new_lru_cache_opts(&options), bytes_max }
     }
 
-    /// A HyperClock cache, which is told how large blocks are; 0: it finds out.
+    /// A HyperClock cache with an estimated block size; 0: automatic.
     fn of_hyperclock(bytes_max: usize, entry_bytes: usize) -> Self {
         Self { cache: Cache::new_hyper_clock_cache(bytes_max, entry_bytes), bytes_max }
     }
@@ -361,7 +361,7 @@ fn options(settings: &Settings, variant: Variant, blocks: &Room) -> Result<Optio
     }
 }
 
-struct Held<'a> {
+struct HeldSnapshot<'a> {
     // Before the snapshot that it reads.
     _iter: DBRawIterator<'a>,
     _snapshot: Snapshot<'a>,
@@ -428,7 +428,7 @@ impl Subject for Rocks {
         let mut iter = self.db.raw_iterator_opt(options);
         iter.seek(start);
         iter.status().map_err(failed)?;
-        Ok(Box::new(Held { _iter: iter, _snapshot: snapshot }))
+        Ok(Box::new(HeldSnapshot { _iter: iter, _snapshot: snapshot }))
     }
 
     fn merge(&self) -> Result<()> {
@@ -444,7 +444,7 @@ impl Subject for Rocks {
     }
 
     fn cache_bytes_taken(&self) -> Result<Option<u64>> {
-        // What is pinned counts as used.
+        // Pinned entries count as used.
         let blocks = self.db.property_int_value(properties::BLOCK_CACHE_USAGE).map_err(failed)?;
         let rows = self.rows.as_ref().map_or(0, |rows| rows.cache.get_usage() as u64);
         Ok(Some(readers_bytes(&self.db)? + blocks.unwrap_or(0) + rows))
@@ -456,7 +456,7 @@ impl Subject for Rocks {
         let lookups = |hit, miss| Some(BlockLookups { hits: ticker(hit)?, reads: ticker(miss)? });
         let bytes = self.db.property_int_value(properties::TOTAL_SST_FILES_SIZE);
         Ok(Counts {
-            // Those of compactions included: RocksDB does not tell them apart here.
+            // Including those of compactions: RocksDB does not distinguish them here.
             reads: sum(Ticker::LastLevelReadCount, Ticker::NonLastLevelReadCount),
             read_bytes: sum(Ticker::LastLevelReadBytes, Ticker::NonLastLevelReadBytes),
             background_reads: None,

@@ -32,7 +32,7 @@ fn results() -> Vec<Results> {
 }
 
 #[test]
-fn a_report_says_what_was_found_and_whether_it_is_enough() {
+fn a_report_has_the_results_and_the_verdicts() {
     let text = write(&results());
     for line in [
         "Host h, commit c, 2026-01-01. 1 of 1 targets met.",
@@ -47,7 +47,7 @@ fn a_report_says_what_was_found_and_whether_it_is_enough() {
 }
 
 #[test]
-fn a_target_that_is_missed_says_why() {
+fn a_missed_target_has_a_reason() {
     let measured = row("tidekv:cache").metric("write_amp", 1.1004).metric("ops_per_s", 500.0);
     let missed = row("tidekv:cache")
         .metric("of", "write_amp")
@@ -73,7 +73,7 @@ fn a_target_that_is_missed_says_why() {
 }
 
 #[test]
-fn points_that_are_shown_together_stand_in_one_table() {
+fn points_shown_together_are_in_one_table() {
     let row = |percent: f64| {
         Row::new("sweep", "tidekv:tide")
             .param("cache_percent", percent)
@@ -94,7 +94,7 @@ fn points_that_are_shown_together_stand_in_one_table() {
 }
 
 #[test]
-fn a_table_takes_its_place() {
+fn a_table_replaces_the_text_between_its_marks() {
     let document = format!("a\n{BEGIN}\nold\n{END}\nb");
     let table = readme_table(&results());
     assert!(table.starts_with("| | TideKV | times rocksdb:lru | target |\n|---|---|---|---|\n"));

@@ -26,7 +26,7 @@ fn verdicts(name: &str, own: &Series, others: &[Series]) -> Vec<Row> {
 }
 
 #[test]
-fn the_middle_of_the_spread() {
+fn median_minimum_and_maximum_are_the_spread() {
     assert_eq!(spread(&[3.0, 1.0, 2.0]), Some((2.0, 1.0, 3.0)));
     assert_eq!(spread(&[4.0, 1.0]), Some((2.5, 1.0, 4.0)));
     assert_eq!(spread(&[]), None);
@@ -50,7 +50,7 @@ fn ratios_pair_the_alternations() {
 }
 
 #[test]
-fn what_a_row_says_is_what_is_judged() {
+fn verdicts_judge_the_rounded_value_of_the_row() {
     let baseline = series("rocksdb:lru", 0, &[100.0]);
     let outcome = |ops_per_s: f64| {
         let own = series("tidekv:tide", 0, &[ops_per_s]);
@@ -79,7 +79,7 @@ fn a_target_holds_against_every_setting_of_the_baseline() {
     assert_eq!(rows[1].metrics["is_met"], false);
 }
 
-/// `series` with a cache that takes so many times its budget.
+/// `series` with a cache of this multiple of its budget.
 fn taking(times: f64, mut series: Series) -> Series {
     for turn in &mut series.turns {
         turn.extend([("cache_bytes_taken", 1000.0 * times), ("cache_bytes_budget", 1000.0)]);
@@ -88,7 +88,7 @@ fn taking(times: f64, mut series: Series) -> Series {
 }
 
 #[test]
-fn nobody_is_judged_against_what_takes_more_than_its_budget() {
+fn a_baseline_over_its_budget_gives_no_verdict() {
     let own = taking(1.0, series("tidekv:tide", 0, &[100.0]));
     let others = [
         taking(1.01, series("rocksdb:lru", 0, &[200.0])),
@@ -103,14 +103,14 @@ fn nobody_is_judged_against_what_takes_more_than_its_budget() {
     let measured = |at: usize| measured_row(experiment, &others[at], 1);
     assert_eq!(measured(0).number("over_budget"), None);
     assert_eq!(measured(1).number("over_budget"), Some(2.5));
-    // Nor does it meet a target itself.
+    // It fails a target itself too.
     let greedy = taking(1.1, series("tidekv:tide", 0, &[1000.0]));
     let rows = verdicts("engine-get-absent", &greedy, &others);
     assert_eq!(rows[0].metrics["is_met"], false);
 }
 
 #[test]
-fn only_tidekv_as_it_comes_has_to_beat_its_peers() {
+fn only_tidekv_with_its_defaults_has_targets() {
     let peer = series("rocksdb:lru", 0, &[200.0]);
     let lru = series("tidekv:block-lru", 0, &[100.0]);
     assert!(verdicts("engine-get-absent", &lru, std::slice::from_ref(&peer)).is_empty());
@@ -168,7 +168,7 @@ fn metrics_are_per_operation() {
 }
 
 #[test]
-fn what_objects_take_is_said_where_it_is_counted() {
+fn space_per_object_is_reported_if_counted() {
     let point = cold_point();
     let own_bytes = data_bytes(10, point.value_bytes);
     let counted = ObjectCounts {
@@ -189,7 +189,7 @@ fn what_objects_take_is_said_where_it_is_counted() {
     let found = metrics(&point, &turn(uncounted));
     assert!(!found.keys().any(|name| name.ends_with("per_object") || *name == "space_overhead"));
 
-    // The sizes of a corpus differ, so nobody knows what is theirs.
+    // The sizes of a corpus differ, so a mean size per object is unknown.
     let corpus = CorpusCounts { objects: 4, sets: 4, set_ns: 2_000_000_000, ..Default::default() };
     let job = CorpusJob {
         name: "usual".into(),
@@ -222,7 +222,7 @@ fn the_kernel_is_believed_when_it_disagrees() {
     let found = warnings(&turn(1000, 1100), false);
     assert_eq!(found.len(), 1);
     assert!(found[0].contains("1.010") && found[0].contains("1.100"), "{found:?}");
-    // Sectors at the ends of reads are none either, bytes that nobody counted are.
+    // Sectors at the ends of reads are no difference either, uncounted bytes are.
     let wider = |read_bytes| Measurement {
         kernel: KernelCounts { read_bytes, device_reads: 1010, ..Default::default() },
         ..turn(1000, 1010)
@@ -230,15 +230,15 @@ fn the_kernel_is_believed_when_it_disagrees() {
     assert!(warnings(&wider(4_096_000 + 512 * 1000), false).is_empty());
     assert_eq!(warnings(&wider(4_096_000 + 1200 * 1000), false).len(), 1);
     assert_eq!(warnings(&wider(4_096_000 - 100 * 1000), false).len(), 1);
-    // A hit in memory now and then is no disagreement.
+    // An occasional hit in memory is no disagreement.
     let rare = Measurement { counts: Counts::default(), ..turn(0, 3) };
     assert!(warnings(&rare, false).is_empty());
-    // What the kernel has in memory it does not read.
+    // The kernel does not read cached data from storage.
     assert!(warnings(&turn(1000, 0), true).is_empty());
 }
 
 #[test]
-fn a_target_of_a_phase_holds_tidekv_as_it_comes_against_a_subject() {
+fn a_target_of_a_phase_compares_tidekv_with_a_subject() {
     let phase = |subject, name: &str, reads: f64| {
         let mut series = series(subject, 0, &[reads]);
         series.params.insert("phase".into(), name.into());
@@ -251,7 +251,7 @@ fn a_target_of_a_phase_holds_tidekv_as_it_comes_against_a_subject() {
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0].number("ratio"), Some(1.04));
     assert_eq!(rows[0].metrics["is_met"], true);
-    // Neither other subjects, nor the run as a whole, nor a moment of it.
+    // Neither other subjects, nor the run as a whole, nor one time of it.
     assert!(verdicts("ackey-phase", &others[0], &others).is_empty());
     assert!(verdicts("ackey-phase", &series("tidekv:tide", 0, &[1.0]), &others).is_empty());
 }
@@ -271,7 +271,7 @@ fn seeds_of_a_model_are_alternations() {
 }
 
 #[test]
-fn metrics_of_time_are_told_by_their_units() {
+fn metrics_of_time_are_recognised_by_their_units() {
     for metric in
         ["ops_per_s", "settled_ops_per_s", "p999_us", "cpu_us_per_op", "open_s", "seconds"]
     {

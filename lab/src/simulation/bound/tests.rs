@@ -1,5 +1,5 @@
-//! The bound against the best that can be done with tiny traces, found by trying every
-//! set of things that a cache could hold after every operation.
+//! The bound compared with the optimum for tiny traces, found by trying every possible cache
+//! content after every operation.
 
 use super::*;
 use crate::load::dice::Dice;
@@ -12,7 +12,7 @@ fn block(number: u64) -> BlockId {
     BlockId { table: 1, offset: number }
 }
 
-/// Things are bits: values, pointers, blocks.
+/// Objects are bits: values, pointers, blocks.
 fn value(key: u64) -> u32 {
     1 << key
 }
@@ -30,7 +30,7 @@ fn bytes(set: u32) -> f64 {
         + count(2 * KEYS, BLOCKS) * CHARGES.block
 }
 
-/// What `request` reads if `held` is there, and what can be kept afterwards.
+/// The reads of `request` with the content `held`, and the possible objects to keep afterwards.
 fn serve(request: &Request, held: u32, fill: Fill, homes: &[BlockId]) -> (u64, u32) {
     let (reads, mut had) = match request {
         Request::Get(key, _) if held & value(*key) != 0 => (0, held),
@@ -58,7 +58,7 @@ fn serve(request: &Request, held: u32, fill: Fill, homes: &[BlockId]) -> (u64, u
     (reads, had)
 }
 
-/// The least reads of `trace` from `counted_from` on.
+/// The fewest reads of `trace` from `counted_from` on.
 fn best(trace: &[Request], budget: f64, counted_from: usize, fill: Fill, homes: &[BlockId]) -> u64 {
     let sets = 1u32 << (2 * KEYS + BLOCKS);
     let mut costs: HashMap<u32, u64> = [(0, 0)].into();
@@ -67,7 +67,7 @@ fn best(trace: &[Request], budget: f64, counted_from: usize, fill: Fill, homes: 
         for (&held, &cost) in &costs {
             let (reads, had) = serve(request, held, fill, homes);
             let cost = cost + if at >= counted_from { reads } else { 0 };
-            // Nothing is gained by leaving room for what would fit.
+            // Leaving room for a fitting object has no advantage.
             let kept = (0..sets).filter(|set| set & !had == 0 && bytes(*set) <= budget);
             for set in kept {
                 next.entry(set).and_modify(|old| *old = cost.min(*old)).or_insert(cost);
@@ -78,7 +78,7 @@ fn best(trace: &[Request], budget: f64, counted_from: usize, fill: Fill, homes: 
     costs.values().copied().min().unwrap()
 }
 
-/// Operations by lot; the first block is everybody's filter, the others hold the keys.
+/// Random operations; the first block is the filter of all, the others hold the keys.
 fn trace(seed: u64, len: usize, homes: &[BlockId]) -> Vec<Request> {
     let mut dice = Dice::new(seed);
     let mut request = || match dice.below(4) {
@@ -95,7 +95,7 @@ fn trace(seed: u64, len: usize, homes: &[BlockId]) -> Vec<Request> {
 }
 
 #[test]
-fn nothing_does_with_less_and_the_bound_is_not_far() {
+fn no_cache_beats_the_bound_and_the_bound_is_close() {
     let homes = [block(1), block(2), block(3)];
     let (mut bounds, mut bests) = (0.0, 0);
     for seed in 0..12 {
@@ -118,7 +118,7 @@ fn nothing_does_with_less_and_the_bound_is_not_far() {
 }
 
 #[test]
-fn what_comes_back_is_free_if_all_fits() {
+fn repeated_requests_cost_no_reads_if_everything_fits() {
     let get = |key| Request::Get(key, vec![block(0), block(key + 1)]);
     let mut savings = Savings::new(CHARGES, Fill::Demand, 0);
     [get(0), get(1), get(0), get(1), get(0)].iter().for_each(|request| savings.see(request));
@@ -146,18 +146,18 @@ fn no_policy_reads_less() {
     }
 }
 
-/// How often each operation of a trace comes in it.
+/// The frequency of each operation in a trace.
 fn frequencies(trace: &[Request]) -> impl Iterator<Item = (Request, f64)> {
     let of_each = 1.0 / trace.len() as f64;
     trace.iter().map(move |request| (request.clone(), of_each))
 }
 
 #[test]
-fn nothing_that_is_always_held_does_with_less_than_likelihoods_allow() {
+fn no_static_cache_beats_the_bound_of_probabilities() {
     let homes = [block(1), block(2), block(3)];
     let (mut bounds, mut bests) = (0.0, 0);
     for seed in 0..12 {
-        // The first half has all things, so that any of them may be held from then on.
+        // The first half contains all objects, so any of them may be cached from then on.
         let half = trace(seed, 60, &homes);
         let both = [half.clone(), half.clone()].concat();
         for budget in [0.0, 2.0, 4.0, 6.0, 100.0] {
@@ -178,8 +178,9 @@ fn nothing_that_is_always_held_does_with_less_than_likelihoods_allow() {
 }
 
 #[test]
-fn things_that_share_nothing_are_held_by_their_likelihoods() {
-    // Three keys of one block each, of likelihoods 1/2, 1/3 and 1/6; a value takes 2 of the bytes.
+fn independent_objects_are_cached_by_their_probabilities() {
+    // Three keys of one block each, with probabilities 1/2, 1/3 and 1/6; a value takes 2 of the
+    // bytes.
     let get = |key| Request::Get(key, vec![block(key)]);
     let half: Vec<Request> = [0, 1, 0, 2, 0, 1].map(get).into();
     for (budget, reads) in [(0.0, 6.0), (2.0, 3.0), (3.0, 2.0), (4.0, 1.0), (6.0, 0.0)] {
@@ -191,7 +192,7 @@ fn things_that_share_nothing_are_held_by_their_likelihoods() {
 }
 
 #[test]
-fn who_does_not_know_what_comes_reads_more_than_who_does() {
+fn a_cache_without_foresight_reads_more_than_one_with_it() {
     use crate::load::keys::Choice;
     use crate::simulation::simulator::{budget, simulate};
     use tidekv_cache::CachePolicy;

@@ -1,14 +1,13 @@
-//! A table of buckets on flash, with the buckets that were used last in memory: the two levels
-//! that indexes have which do not fit memory.
+//! A table of buckets on flash, with the recently used buckets in memory: the two levels of an
+//! index that does not fit memory.
 //!
-//! A bucket is one sector of entries of eight bytes, the least that a device reads, so that as
-//! many as possible of those that are in use fit memory. CLOCK says which of them leave; changed
-//! ones are written then. Of the memory only the entries themselves are counted, which is to the
-//! favour of those who use this.
+//! A bucket is one sector of entries of eight bytes, the minimum read of a device, so that as many
+//! used ones as possible fit memory. CLOCK evicts them; changed ones are written then. Only the
+//! entries themselves count as memory, which favours the users of this table.
 //!
-//! A bucket is seen and changed as a whole: nobody finds it half changed. Whoever needs one
-//! that another thread is reading or writing waits for that. No lock is held while flash is
-//! read or written. Any thread may use it. Nothing survives the process.
+//! Bucket reads and changes are atomic. A thread that needs a bucket that another thread is reading
+//! or writing waits. No lock is held during a read or write of flash. Any thread may use it. The
+//! content does not survive the process.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
@@ -28,7 +27,7 @@ const SHARDS_MAX: usize = 16;
 /// With fewer buckets in memory there are fewer shards.
 const BUCKETS_OF_SHARD: usize = 8;
 
-struct Held {
+struct CachedBucket {
     entries: Box<[u64]>,
     is_changed: bool,
     was_used: bool,
@@ -36,15 +35,15 @@ struct Held {
 
 #[derive(Default)]
 struct Shard {
-    held: HashMap<u64, Held>,
-    /// The buckets in memory, the one at which the hand stands first.
+    held: HashMap<u64, CachedBucket>,
+    /// The buckets in memory, in order from the clock hand on.
     clock: VecDeque<u64>,
     /// Buckets that are being read or written.
     busy: HashSet<u64>,
 }
 
 impl Shard {
-    fn evict(&mut self) -> Option<(u64, Held)> {
+    fn evict(&mut self) -> Option<(u64, CachedBucket)> {
         loop {
             let bucket = self.clock.pop_front()?;
             let is_spared =
@@ -61,7 +60,7 @@ impl Shard {
 #[derive(Default)]
 struct Guarded {
     shard: Mutex<Shard>,
-    /// A bucket is busy no more.
+    /// Marks a bucket as no longer busy.
     is_free: Condvar,
 }
 
@@ -86,13 +85,13 @@ pub(super) struct Buckets {
     writes: AtomicU64,
 }
 
-/// How many entries a bucket of such a file has.
+/// The number of entries of a bucket in such a file.
 fn bucket_bytes_of(file: &dyn File) -> usize {
     SECTOR_BYTES.max(file.alignment())
 }
 
 impl Buckets {
-    /// A table in a new file, empty, with so much memory.
+    /// An empty table in a new file, with this memory.
     pub(super) fn new(storage: &dyn Storage, path: &Path, memory_bytes: u64) -> Result<Self> {
         let file = new_file(storage, path)?;
         let bucket_bytes = bucket_bytes_of(&*file);
@@ -108,7 +107,7 @@ impl Buckets {
         })
     }
 
-    /// Makes room on flash for so many buckets. Needed once, before anything else.
+    /// Allocates flash for this number of buckets. Call once, before anything else.
     pub(super) fn make_room(&self, buckets: u64) -> Result<()> {
         self.file.allocate(buckets * self.bucket_bytes as u64).map_err(failed)
     }
@@ -134,7 +133,7 @@ impl Buckets {
         self.writes.load(Ordering::Relaxed) * self.bucket_bytes as u64
     }
 
-    /// Shows the entries of a bucket; counts the read if there is one.
+    /// Passes the entries of a bucket to a closure; counts the read, if any.
     pub(super) fn see<R>(
         &self,
         bucket: u64,
@@ -180,7 +179,7 @@ impl Buckets {
         Ok(shard)
     }
 
-    /// Reads a bucket, which is busy, and makes room for it.
+    /// Reads a busy bucket, and evicts another one for it.
     fn bring<'a>(
         &self,
         guarded: &'a Guarded,
@@ -205,7 +204,7 @@ impl Buckets {
                 written?;
             }
         }
-        shard.held.insert(bucket, Held { entries, is_changed: false, was_used: false });
+        shard.held.insert(bucket, CachedBucket { entries, is_changed: false, was_used: false });
         shard.clock.push_back(bucket);
         Ok(shard)
     }

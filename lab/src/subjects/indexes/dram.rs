@@ -1,9 +1,9 @@
-//! An index that is in memory as a whole: fingerprints and places in hash maps, a map for each
-//! of some shards. A lookup reads the object and nothing else.
+//! An index that is entirely in memory: fingerprints and locations in hash maps, one map per shard.
+//! A lookup reads only the object.
 //!
-//! Fingerprints are whole hashes, so two keys hardly ever share one; where they do, the places
-//! of all but the first are in a map beside. Entries that are dead leave when a map has become
-//! twice as large as the objects that there is room for.
+//! Fingerprints are whole hashes, so two keys hardly ever share one; if they do, the locations of
+//! all but the first are in an additional map. Dead entries are removed when a map has become twice
+//! as large as the capacity of objects.
 
 use std::collections::HashMap;
 use std::sync::RwLock;
@@ -13,13 +13,13 @@ use crate::subjects::indexes::lookup::{Index, IsIt};
 
 const SHARDS: u64 = 64;
 
-/// A fingerprint, a place, and the byte that a hash map has for each of its places.
+/// A fingerprint, a location, and the hash map's control byte of each slot.
 const ENTRY_BYTES: u64 = 17;
 
 #[derive(Default)]
 struct Shard {
     first: HashMap<u64, u64>,
-    /// Of fingerprints with more than one place.
+    /// Fingerprints with more than one location.
     more: HashMap<u64, Vec<u64>>,
 }
 
@@ -78,7 +78,7 @@ pub(super) struct InDram {
 }
 
 impl InDram {
-    /// An index for so many objects, with fingerprints of so many bits.
+    /// An index for this number of objects, with fingerprints of this number of bits.
     pub(super) fn new(objects: u64, fingerprint_bits: u32) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),

@@ -1,4 +1,4 @@
-//! Objects in a log on one file, for indexes that say where each of them stands.
+//! A log of objects in one file, for indexes that store the location of each.
 //!
 //! | bytes of a slot | |
 //! |---|---|
@@ -6,17 +6,17 @@
 //! | 2 to 6 | length of the value |
 //! | 8 and on | key, value, and zeros up to the next sector |
 //!
-//! All slots are as large as the usual object needs; what is larger is refused. A *place* is the
-//! number of an append since the log began. Appends are gathered in a buffer of
-//! [`BUFFER_BYTES`] and written at once; the file is a ring of such buffers.
+//! All slots have the size of an average object; a larger object is rejected. A *place* is the
+//! number of an append since the log began. Appends go to a buffer of [`BUFFER_BYTES`], which is
+//! written at once; the file is a ring of such buffers.
 //!
-//! 1. What was appended can be read at once: from the buffer, from the one that is being
-//!    written, or from the file, past the system's cache of files, by one read.
-//! 2. An object is shown only under its own key.
-//! 3. A place counts as dead from when the buffer is begun that will overwrite it, and what was
-//!    read is believed only if its place is not dead afterwards.
+//! 1. An appended object is readable immediately: from the buffer, from the one being written, or
+//!    from the file, with one direct read.
+//! 2. An object is returned only for its own key.
+//! 3. A place is dead from the start of the buffer that will overwrite it, and a read is valid only
+//!    if its place is not dead afterwards.
 //!
-//! Any thread may use it. Nothing survives the process.
+//! Any thread may use it. The content does not survive the process.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,20 +27,20 @@ use tidekv_io::{Access, File, Storage};
 
 use crate::failure::{Failure, Result};
 
-/// As much is written at once.
+/// The unit of writes.
 pub(super) const BUFFER_BYTES: u64 = 2 << 20;
 
-/// The least that a device reads.
+/// The minimum read of a device.
 const SECTOR_BYTES: u64 = 512;
 
 const HEADER_BYTES: usize = 8;
 
-/// What a look at a place has found.
+/// The result of reading a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Look {
-    /// The object of the key stands there, and was shown.
+    /// The object of the key is there, and was passed to the closure.
     pub(super) is_it: bool,
-    /// The file was read for it.
+    /// It needed a read of the file.
     pub(super) is_read: bool,
 }
 
@@ -48,7 +48,7 @@ struct Open {
     /// The place of its first slot.
     first: u64,
     buffer: AlignedVec,
-    /// The buffer before, while it is written, and the place of its first slot.
+    /// The previous buffer, during its write, and the place of its first slot.
     closing: Option<(u64, Arc<Buffer>)>,
 }
 
@@ -57,12 +57,12 @@ pub(super) struct ObjectLog {
     file: Arc<dyn File>,
     slot_bytes: u64,
     slots_of_buffer: u64,
-    /// How many buffers the file has room for.
+    /// The number of buffers in the file.
     buffers: u64,
     open: RwLock<Open>,
-    /// Which of all buffers is open.
+    /// The number of the open buffer.
     opened: AtomicU64,
-    /// Whoever writes a buffer to the file.
+    /// Held by the thread that writes a buffer to the file.
     writing: Mutex<()>,
     reads: AtomicU64,
     written_bytes: AtomicU64,
@@ -72,13 +72,13 @@ pub(super) fn failed(error: tidekv_io::Error) -> Failure {
     Failure::new(format!("could not use the objects of an index: {error}"))
 }
 
-/// Bytes of a slot for objects whose keys and values together take so many.
+/// Bytes of a slot for objects with this total of key and value bytes.
 pub(super) fn slot_bytes_for(object_bytes: u64, file: &dyn File) -> u64 {
     let sector_bytes = SECTOR_BYTES.max(file.alignment() as u64);
     (HEADER_BYTES as u64 + object_bytes).next_multiple_of(sector_bytes)
 }
 
-/// A new file, in place of any that stands there.
+/// A new file, which replaces an existing one.
 pub(super) fn new_file(storage: &dyn Storage, path: &Path) -> Result<Arc<dyn File>> {
     if storage.exists(path).map_err(failed)? {
         storage.remove(path).map_err(failed)?;
@@ -86,7 +86,7 @@ pub(super) fn new_file(storage: &dyn Storage, path: &Path) -> Result<Arc<dyn Fil
     storage.create(path, Access::Direct).map_err(failed)
 }
 
-/// Writes an object of a slot behind what stands in `bytes`; `false` if it is too large.
+/// Appends the slot of an object to `bytes`; `false` if it is too large.
 pub(super) fn append_slot(
     bytes: &mut AlignedVec,
     slot_bytes: u64,
@@ -149,7 +149,7 @@ impl ObjectLog {
         })
     }
 
-    /// How many objects there is room for.
+    /// The capacity in objects.
     pub(super) fn slots(&self) -> u64 {
         self.buffers * self.slots_of_buffer
     }
@@ -165,12 +165,12 @@ impl ObjectLog {
         self.written_bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether what was appended at `place` has not been overwritten, and is not about to be.
+    /// Whether the append at `place` is not overwritten, and is not about to be.
     pub(super) fn is_alive(&self, place: u64) -> bool {
         place / self.slots_of_buffer + self.buffers > self.opened.load(Ordering::Acquire)
     }
 
-    /// Appends an object; its place.
+    /// Appends an object; returns its place.
     pub(super) fn append(&self, key: &[u8], value: &[u8]) -> Result<u64> {
         loop {
             {
@@ -187,7 +187,7 @@ impl ObjectLog {
         }
     }
 
-    /// Writes the open buffer, if it is full. Others append to the next one meanwhile.
+    /// Writes the open buffer, if it is full. Other threads append to the next one meanwhile.
     fn write_buffer(&self) -> Result<()> {
         let _writing = self.writing.lock().expect("nobody panics with it");
         let buffer_bytes = self.slots_of_buffer * self.slot_bytes;
@@ -214,7 +214,7 @@ impl ObjectLog {
         place % self.slots() * self.slot_bytes
     }
 
-    /// Shows the value at `place`, if the object there is that of `key`.
+    /// Passes the value at `place` to a closure, if the object there is that of `key`.
     pub(super) fn look(&self, place: u64, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<Look> {
         let mut show = |slot: &[u8]| value_of(slot, key).map(&mut *see).is_some();
         {

@@ -1,6 +1,6 @@
-//! What all indexes of objects are asked: where the object of a key may stand.
+//! The interface of all indexes of objects: the candidate locations of a key's object.
 //!
-//! An index knows fingerprints and places, and no keys. So whoever asks reads the objects of all
+//! An index stores fingerprints and locations, not keys. So the caller reads the objects of all
 //! entries with a fingerprint until one has the key.
 
 use crate::failure::Result;
@@ -10,17 +10,17 @@ use crate::load::dice::mix;
 const PLACE_BITS: u32 = 40;
 const PLACE_MASK: u64 = (1 << PLACE_BITS) - 1;
 
-/// Asked about a place; whether it is the one that is looked for.
+/// Checks a location; whether it is the right one.
 pub(super) type IsIt<'a> = &'a mut dyn FnMut(u64) -> Result<bool>;
 
-/// An index. Any thread may ask it; of those who change it, one at a time does so for a key.
+/// An index. Any thread may read it; only one thread at a time changes the entries of a key.
 pub(super) trait Index: Send + Sync {
-    /// Asks about the places of all entries with the fingerprint of `hash`, until one is the
-    /// right one; counts reads of the index on flash.
+    /// Checks the locations of all entries with the fingerprint of `hash`, until one is the right
+    /// one; counts reads of the index on flash.
     fn find(&self, hash: u64, reads: &mut u64, is_it: IsIt<'_>) -> Result<Option<u64>>;
 
-    /// Notes the place `new`, instead of `old` if there is such an entry. Where entries have no
-    /// room, those of which `is_alive` says no are given up. `false`: there was no room.
+    /// Stores the location `new`, and replaces the entry of `old` if it exists. If there is no room
+    /// for entries, those for which `is_alive` is false are removed. `false`: there was no room.
     fn set(
         &self,
         hash: u64,
@@ -32,7 +32,7 @@ pub(super) trait Index: Send + Sync {
     /// Removes the entry with this place.
     fn remove(&self, hash: u64, place: u64) -> Result<()>;
 
-    /// Memory that it may take.
+    /// Its memory limit.
     fn memory_bytes(&self) -> u64;
 
     /// Reads of the index on flash, and bytes of them.
@@ -46,7 +46,7 @@ pub(super) trait Index: Send + Sync {
     }
 }
 
-/// A hash of a key, of which an index takes what it needs.
+/// A hash of a key, of which an index takes the bits it needs.
 pub(super) fn hash_of(key: &[u8]) -> u64 {
     key.chunks(8).fold(mix(key.len() as u64), |hash, chunk| {
         let mut word = [0; 8];
@@ -55,12 +55,13 @@ pub(super) fn hash_of(key: &[u8]) -> u64 {
     })
 }
 
-/// An entry of eight bytes: a place, and what tells it from others. An entry is never 0.
+/// An entry of eight bytes: a location, and the bits that distinguish it from others. An entry is
+/// never 0.
 pub(super) fn entry_of(mark: u64, place: u64) -> u64 {
     (mark << PLACE_BITS) | ((place + 1) & PLACE_MASK)
 }
 
-/// What tells an entry from others, and its place; `None`: there is no entry.
+/// The distinguishing bits of an entry, and its location; `None`: no entry.
 pub(super) fn parts_of(entry: u64) -> Option<(u64, u64)> {
     let place = (entry & PLACE_MASK).checked_sub(1)?;
     Some((entry >> PLACE_BITS, place))

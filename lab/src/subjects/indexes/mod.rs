@@ -1,26 +1,25 @@
-//! Indexes of objects on flash as subjects: what TideKV's cache of objects is held against, as
-//! BigKV (Koo et al., EuroSys 2023) has held its own.
+//! Indexes of objects on flash as subjects: the baselines of TideKV's object cache, as BigKV (Koo
+//! et al., EuroSys 2023) used for its own.
 //!
-//! All keep objects in one log on flash, gather writes as the cache does, read past the
-//! system's cache of files, and have no memory for objects but that buffer. They differ in how
-//! they find an object:
+//! All keep objects in one log on flash, buffer writes as the cache does, use direct reads, and
+//! have no memory for objects except that buffer. They differ in the lookup of an object:
 //!
 //! | subject | the index is | a lookup reads |
 //! |---|---|---|
 //! | `index:dram` | in memory | the object |
-//! | `index:udepot` | a hash table on flash, what is used of it in memory | one or two buckets, if they are not in memory, and the object |
+//! | `index:udepot` | a hash table on flash, with its used buckets in memory | one or two buckets, if they are not in memory, and the object |
 //! | `index:slickcache` | chains of buckets on flash, likewise | buckets up to that of the object, likewise |
 //! | `device:objects` | arithmetic | the object |
 //!
-//! Those on flash have the memory that the cache has: what [`FlashSettings::index_bytes`] says,
-//! and [`BYTES_BESIDE`] for each object, which the cache takes for its filters.
+//! Those on flash have the same memory as the cache: [`FlashSettings::index_bytes`], and
+//! [`BYTES_BESIDE`] for each object, which the cache takes for its filters.
 //!
-//! 1. A get shows what the last put of its key has put, or nothing if that was overwritten
-//!    by the log, was deleted, or found no room in the index. Full keys are compared.
-//! 2. All objects are about as large; a larger one is an error.
-//! 3. Nothing survives the process: each begins with an empty log.
+//! 1. A get returns the value of the last put of its key, or a miss if the log overwrote it, it was
+//!    deleted, or the index had no room. Full keys are compared.
+//! 2. All objects have about the same size; a larger one is an error.
+//! 3. The content does not survive the process: each begins with an empty log.
 //!
-//! Any thread may use them. Puts and deletes of one key wait for each other, gets for nobody.
+//! Any thread may use them. Puts and deletes of one key wait for each other, gets never wait.
 
 mod log;
 mod lookup;
@@ -48,13 +47,13 @@ use crate::subjects::indexes::slickcache::SlickCache;
 use crate::subjects::indexes::udepot::UDepot;
 use crate::subjects::tiered::{cannot, flash_of};
 
-/// Memory beside what settings say that an index on flash has for each object.
+/// Memory per object of an index on flash in addition to the settings.
 pub const BYTES_BESIDE: u64 = 2;
 
-/// Part of the memory that is for the index where settings do not say, as in the cache.
+/// The fraction of memory for the index if the settings have none, as in the cache.
 const INDEX_MEMORY_DIVISOR: u64 = 16;
 
-/// Puts and deletes take turns in so many lanes.
+/// The number of lock stripes of puts and deletes.
 const LANES: u64 = 1024;
 
 const USUAL: SubjectRecord = SubjectRecord {
@@ -71,8 +70,8 @@ const USUAL: SubjectRecord = SubjectRecord {
 /// The whole index in memory.
 pub const INDEX_DRAM: SubjectRecord = SubjectRecord {
     name: "index:dram",
-    about: "objects in a log on flash, their index in memory as a whole, whatever that takes; \
-            direct I/O",
+    about: "objects in a log on flash, their index entirely in memory, without a limit; direct \
+            I/O",
     open: |path, settings| {
         open(path, settings, |log, _, _| Ok(Box::new(InDram::new(log.slots(), 64))))
     },
@@ -82,8 +81,9 @@ pub const INDEX_DRAM: SubjectRecord = SubjectRecord {
 /// Two levels, with hopscotch hashing and tags of eight bits.
 pub const INDEX_UDEPOT: SubjectRecord = SubjectRecord {
     name: "index:udepot",
-    about: "objects in a log on flash, their index after uDepot: a hopscotch table on flash, as \
-            many of its buckets in memory as the cache has memory for its index; direct I/O",
+    about: "objects in a log on flash, with an index modelled on uDepot: a hopscotch table on \
+            flash, with as many of its buckets in memory as the cache has memory for its index; \
+            direct I/O",
     open: |path, settings| {
         open(path, settings, |log, path, bytes| {
             let (storage, bits) = (LocalStorage::new(), udepot::TAG_BITS);
@@ -96,9 +96,9 @@ pub const INDEX_UDEPOT: SubjectRecord = SubjectRecord {
 /// Two levels, with chains of buckets.
 pub const INDEX_SLICKCACHE: SubjectRecord = SubjectRecord {
     name: "index:slickcache",
-    about: "objects in a log on flash, their index after what is known of SlickCache: chains of \
-            buckets on flash, as many of them in memory as the cache has memory for its index; \
-            direct I/O",
+    about: "objects in a log on flash, with an index modelled on the published facts about \
+            SlickCache: chains of buckets on flash, with as many of them in memory as the cache \
+            has memory for its index; direct I/O",
     open: |path, settings| {
         open(path, settings, |log, path, bytes| {
             let (storage, bits) = (LocalStorage::new(), slickcache::TAG_BITS);
@@ -111,12 +111,12 @@ pub const INDEX_SLICKCACHE: SubjectRecord = SubjectRecord {
 /// No index.
 pub const DEVICE_OBJECTS: SubjectRecord = SubjectRecord {
     name: "device:objects",
-    about: "no index: an object's place on flash is its number; a get is a read of it, a put a \
-            write, past the system's cache of files",
+    about: "no index: an object's location on flash is its number; a get is a read of it, a put \
+            a write, with direct I/O",
     ..USUAL
 };
 
-/// Makes an index for a log, in a file, with so much memory.
+/// Creates an index for a log, in a file, with this memory.
 type Make = fn(&ObjectLog, &Path, u64) -> Result<Box<dyn Index>>;
 
 struct Indexed {
@@ -136,11 +136,11 @@ struct Tally {
     index_reads_of_misses: AtomicU64,
     object_reads_of_misses: AtomicU64,
     object_bytes_written: AtomicU64,
-    /// Objects that the index knows, and those that it has lost unseen.
+    /// Objects in the index, and those that it has lost without notice.
     objects: AtomicU64,
 }
 
-/// What a lookup has found, and what it took.
+/// The result of a lookup, and its cost.
 #[derive(Debug, Default)]
 struct Outcome {
     place: Option<u64>,
@@ -187,7 +187,7 @@ impl Subject for Indexed {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         let hash = hash_of(key);
         let _changing = self.lane_of(hash).lock().expect("nobody panics with it");
-        // Whose object it is that has the same fingerprint only its key says.
+        // Only the key shows which of the objects with the same fingerprint it is.
         let old = self.find(hash, key, &mut |_| ())?.place;
         let place = self.log.append(key, value)?;
         let is_known = self.index.set(hash, old, place, &|place| self.log.is_alive(place))?;

@@ -1,10 +1,9 @@
-//! Objects at places that are their numbers: what a cache of objects could come to at best.
+//! Objects at locations computed from their numbers: the upper bound of an object cache.
 //!
-//! The object of key number *n* stands in slot *n* of a file, or in another by arithmetic where
-//! there are not so many. A put is a write of that slot, a get is a read of it, past the
-//! system's cache of files. Keys are compared, so an object that another has overwritten is not
-//! there. Nothing orders a get and a put of one object that are under way at once: what such a
-//! get shows may be of both. Any thread may use it. Nothing survives the process.
+//! The object of key number *n* is in slot *n* of a file, or in another computed one if there are
+//! fewer slots. A put is a write of that slot, a get is a direct read of it. Keys are compared, so
+//! an overwritten object is a miss. A concurrent get and put of one object are not ordered: such a
+//! get may return parts of both. Any thread may use it. The content does not survive the process.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -54,7 +53,7 @@ pub(super) fn open(directory: &Path, settings: &Settings) -> Result<Box<dyn Subj
 
 impl NoIndex {
     fn offset_of(&self, key: &[u8]) -> u64 {
-        // Every other number is that of a key that is not there.
+        // Every other number is an absent key.
         let number = number_of(key).map_or_else(|| hash_of(key), |number| number / 2);
         number % self.slots * self.slot_bytes
     }

@@ -1,23 +1,23 @@
 //! An index of two levels with chains of buckets, *after* SlickCache (Wang and Chen, "Cascade
 //! mapping: optimizing memory efficiency for flash-based key-value caching", SoCC 2018).
 //!
-//! This is not SlickCache. Of that we know what its title and those who cite it say: mappings
-//! stand in a cascade of levels, what is asked for often in memory, the rest in lists on flash
-//! that a lookup walks; and what BigKV measured, a tail of lookups that is ten times as long as
-//! with one table. Made after it here: a hash names a chain; a bucket that is full has a next
-//! one behind it, and a lookup walks from bucket to bucket until it has found its key. Which
-//! buckets are in memory their use decides, as for the other index of two levels. Entries do not
-//! move towards the beginning of a chain when they are asked for, which the original may well do.
+//! This is not SlickCache. Our sources are its title and the papers that cite it: mappings are in a
+//! cascade of levels, frequently used ones in memory, the others in lists on flash that a lookup
+//! walks; and BigKV's measurements, a latency tail ten times as long as with one table. This model:
+//! a hash selects a chain; a full bucket has a next one, and a lookup walks from bucket to bucket
+//! until it finds its key. The buckets in memory are the recently used ones, as in the other
+//! two-level index. Entries do not move towards the beginning of a chain when accessed, which the
+//! original may do.
 //!
 //! ```text
 //!   hash ─▶ chain ─▶ [ 63 entries │ next ] ─▶ [ 63 entries │ next ] ─▶ …
 //! ```
 //!
-//! There are as many chains as make two buckets of each on average when the log is full. A tag of
-//! 16 bits is believed when the key on flash has been compared, for lookups and for writes.
+//! The number of chains gives two buckets per chain on average when the log is full. A tag of 16
+//! bits counts as a match only after a comparison of the key on flash, for lookups and for writes.
 //!
-//! A lookup takes no lock: entries stay where they are, and chains only become longer. Changes
-//! of one chain wait for each other.
+//! A lookup takes no lock: entries do not move, and chains only become longer. Changes of one chain
+//! wait for each other.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -29,20 +29,20 @@ use crate::failure::Result;
 use crate::subjects::indexes::buckets::Buckets;
 use crate::subjects::indexes::lookup::{Index, IsIt, entry_of, parts_of};
 
-/// Buckets of a chain on average, when there are as many objects as there is room for.
+/// Mean buckets of a chain when the log is full.
 const BUCKETS_OF_CHAIN: u64 = 2;
 
 /// Bits of a tag.
 pub(super) const TAG_BITS: u32 = 16;
 
-/// Changes of chains take turns in so many lanes.
+/// The number of lock stripes of chain changes.
 const LANES: u64 = 256;
 
 /// The index.
 pub(super) struct SlickCache {
     buckets: Buckets,
     chains: u64,
-    /// Buckets that are in a chain, or were made for one.
+    /// Buckets that are in a chain, or were created for one.
     used: AtomicU64,
     buckets_max: u64,
     lanes: Box<[Mutex<()>]>,
@@ -55,7 +55,7 @@ fn split(bucket: &[u64]) -> (&[u64], u64) {
 }
 
 impl SlickCache {
-    /// An index for so many objects, with tags of so many bits, in a new file.
+    /// An index for this number of objects, with tags of this number of bits, in a new file.
     pub(super) fn new(
         storage: &dyn Storage,
         path: &Path,
@@ -66,7 +66,7 @@ impl SlickCache {
         let buckets = Buckets::new(storage, path, memory_bytes)?;
         let entries = buckets.bucket_entries() - 1;
         let chains = objects.div_ceil(entries * BUCKETS_OF_CHAIN).max(1);
-        // A chain is full but for its last bucket.
+        // All buckets of a chain except the last one are full.
         let buckets_max = 2 * chains + objects.div_ceil(entries);
         buckets.make_room(buckets_max)?;
         Ok(Self {
@@ -91,8 +91,8 @@ impl SlickCache {
         &self.lanes[(chain % LANES) as usize]
     }
 
-    /// Walks a chain to the first entry that is wanted: its bucket and its position in it, or
-    /// the last bucket.
+    /// Walks a chain to the first matching entry: returns its bucket and its position in it, or the
+    /// last bucket.
     fn walk(&self, chain: u64, is_wanted: impl Fn(u64) -> bool) -> Result<(u64, Option<usize>)> {
         let mut bucket = chain;
         loop {
@@ -107,7 +107,7 @@ impl SlickCache {
         }
     }
 
-    /// Puts `entry` into a new bucket behind the last one of a chain; whether there was room.
+    /// Puts `entry` into a new bucket after the last one of a chain; whether there was room.
     fn lengthen(&self, last: u64, entry: u64) -> Result<bool> {
         let bucket = self.used.fetch_add(1, Ordering::Relaxed);
         if bucket >= self.buckets_max {

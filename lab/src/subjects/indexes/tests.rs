@@ -1,4 +1,4 @@
-//! All indexes against a map, with fingerprints so short that most keys share theirs.
+//! All indexes compared with a map, with fingerprints so short that most keys share theirs.
 
 use std::collections::HashMap;
 
@@ -13,13 +13,13 @@ const MEMORY_BYTES: u64 = 4 << 10;
 
 type Kind = fn(&ObjectLog, &Path, u32) -> Box<dyn Index>;
 
-/// With the bits of a fingerprint for which there are many collisions.
+/// The number of fingerprint bits that gives many collisions.
 const KINDS: &[(&str, u32, Kind)] = &[
     ("dram", 8, |log, _, bits| Box::new(InDram::new(log.slots(), bits))),
     ("udepot", 1, |log, path, bits| {
         let storage = LocalStorage::new();
         let index = UDepot::new(&storage, path, log.slots(), bits, MEMORY_BYTES).unwrap();
-        // Keys that are apart by tag and place in the table hardly ever collide.
+        // Keys with different tags and positions in the table hardly ever collide.
         Box::new(FewHomes(index))
     }),
     ("slickcache", 3, |log, path, bits| {
@@ -28,7 +28,7 @@ const KINDS: &[(&str, u32, Kind)] = &[
     }),
 ];
 
-/// An index that is told no more than every sixteenth home.
+/// An index that uses only every sixteenth home.
 struct FewHomes(UDepot);
 
 impl FewHomes {
@@ -82,8 +82,8 @@ fn value(number: u64, version: u64) -> Vec<u8> {
     value
 }
 
-/// Random operations on keys `first`, `first + step`, …, all of them held against a map. At most
-/// `puts` puts: fewer than the log has room for, so that it forgets nothing.
+/// Random operations on keys `first`, `first + step`, …, all compared with a map. At most `puts`
+/// puts: fewer than the capacity of the log, so it overwrites no object.
 fn use_at_random(subject: &dyn Subject, seed: u64, keys: u64, step: u64, first: u64, puts: u64) {
     let (mut dice, mut model, mut done) = (Dice::new(seed), HashMap::new(), 0);
     while done < puts {
@@ -112,7 +112,7 @@ fn use_at_random(subject: &dyn Subject, seed: u64, keys: u64, step: u64, first: 
 }
 
 #[test]
-fn what_was_put_last_is_read() {
+fn a_get_returns_the_last_put() {
     for (name, bits, kind) in KINDS {
         let directory = tempfile::tempdir().unwrap();
         let subject = subject(directory.path(), *bits, *kind);
@@ -127,7 +127,7 @@ fn what_was_put_last_is_read() {
 }
 
 #[test]
-fn many_threads_find_their_own() {
+fn many_threads_find_their_objects() {
     for (_, bits, kind) in KINDS {
         let directory = tempfile::tempdir().unwrap();
         let subject = subject(directory.path(), *bits, *kind);
@@ -141,7 +141,7 @@ fn many_threads_find_their_own() {
 }
 
 #[test]
-fn a_full_log_forgets_the_oldest_and_shows_no_other() {
+fn a_full_log_overwrites_the_oldest_and_returns_no_wrong_object() {
     for (name, bits, kind) in KINDS {
         let directory = tempfile::tempdir().unwrap();
         let subject = subject(directory.path(), 4 + bits, *kind);
@@ -155,7 +155,7 @@ fn a_full_log_forgets_the_oldest_and_shows_no_other() {
             let found = value_of(&subject, &key_of(number));
             assert!(found.is_none_or(|found| found == value(number, number)), "{name}");
         }
-        // The last half is there, but for what found no room.
+        // The last half exists, except objects without room.
         for number in last - slots / 2..last {
             there += u64::from(value_of(&subject, &key_of(number)).is_some());
         }
@@ -164,7 +164,7 @@ fn a_full_log_forgets_the_oldest_and_shows_no_other() {
 }
 
 #[test]
-fn a_lookup_in_memory_reads_the_object_alone() {
+fn a_lookup_in_memory_reads_only_the_object() {
     let directory = tempfile::tempdir().unwrap();
     let subject = subject(directory.path(), 64, KINDS[0].2);
     let objects = subject.log.slots() / 2;
@@ -207,7 +207,7 @@ fn numbers_are_places() {
         subject.put(&key_of(number), &value(number, 7)).unwrap();
     }
     subject.delete(&key_of(20)).unwrap();
-    // A key that is not there has the place of one that is.
+    // An absent key has the location of an existing one.
     subject.delete(&key_of(31)).unwrap();
     for number in 0..200 {
         let is_there = number % 2 == 0 && number != 20;

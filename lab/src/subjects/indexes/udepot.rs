@@ -1,25 +1,25 @@
-//! An index of two levels as that of uDepot (Kourtis, Ioannou and Koltsidas, FAST 2019), as far
-//! as BigKV's measurements need it.
+//! A two-level index modelled on uDepot (Kourtis, Ioannou and Koltsidas, FAST 2019), as far as
+//! BigKV's measurements need it.
 //!
-//! *From uDepot*: a directory of hash tables; hopscotch hashing in each, with neighbourhoods of
-//! 32; entries of eight bytes with a place of 40 bits, a tag of 8 bits and 5 bits for how far the
-//! entry stands from its home; a tag that matches is believed only when the key on flash has
-//! been compared, so a write that finds one reads the old object first.
+//! *From uDepot*: a directory of hash tables; hopscotch hashing in each, with neighbourhoods of 32;
+//! entries of eight bytes with a location of 40 bits, a tag of 8 bits and 5 bits for the distance
+//! of the entry from its home; a matching tag counts only after a comparison of the key on flash,
+//! so a write that finds one reads the old object first.
 //!
 //! *Not from uDepot*: it keeps its tables in memory, and lets the system page them. Here they are
-//! on flash and their buckets in memory by use, as BigKV says of those that it compares with. The
-//! directory is arithmetic: there are as many tables as a full log needs at three quarters, and
-//! they do not grow. No entry has a size, for slots have one; of a home no list of its entries
-//! is kept, for each entry says which home is its own.
+//! on flash and the recently used buckets in memory, as BigKV describes its baselines. The
+//! directory is arithmetic: the number of tables is that of a full log at three quarters load, and
+//! they do not grow. Entries have no size, as slots have one size; there is no list of the entries
+//! of a home, as each entry records its home.
 //!
 //! ```text
 //!   hash ─▶ table, home ─▶ home + 0 … home + 31      a bucket ends somewhere in between, in
 //!                          tag and distance match?   half of all neighbourhoods: another read
 //! ```
 //!
-//! A lookup goes through a neighbourhood upwards, and takes no lock: an entry that is displaced
-//! moves upwards, and stands at its new place before another takes its old one. Changes of one
-//! table wait for each other.
+//! A lookup scans a neighbourhood upwards, and takes no lock: a displaced entry moves upwards, and
+//! is at its new position before another takes its old one. Changes of one table wait for each
+//! other.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -39,7 +39,7 @@ const TABLE_ENTRIES: u64 = 4096;
 /// Bits of a tag.
 pub(super) const TAG_BITS: u32 = 8;
 
-/// A free place is looked for so far away from home.
+/// The maximum distance of a free position from home.
 const SEARCH_ENTRIES: u64 = TABLE_ENTRIES / 2;
 
 /// The index.
@@ -49,7 +49,7 @@ pub(super) struct UDepot {
     tag_mask: u64,
 }
 
-/// What a hash says.
+/// The parts of a hash.
 #[derive(Debug, Clone, Copy)]
 struct Key {
     table: u64,
@@ -58,7 +58,7 @@ struct Key {
 }
 
 impl UDepot {
-    /// An index for so many objects, with tags of so many bits, in a new file.
+    /// An index for this number of objects, with tags of this number of bits, in a new file.
     pub(super) fn new(
         storage: &dyn Storage,
         path: &Path,
@@ -81,15 +81,15 @@ impl UDepot {
         }
     }
 
-    /// The bucket of a place in a table, and where in it that place is.
+    /// The bucket of a position in a table, and the position in it.
     fn bucket_of(&self, table: u64, at: u64) -> (u64, usize) {
         let place = table * TABLE_ENTRIES + at % TABLE_ENTRIES;
         let entries = self.buckets.bucket_entries();
         (place / entries, (place % entries) as usize)
     }
 
-    /// The parts of buckets between two distances from a home: a bucket, where its part begins,
-    /// and the distance there.
+    /// The parts of buckets between two distances from a home: a bucket, the start of the part, and
+    /// its distance.
     fn parts(&self, key: Key, from: u64, to: u64) -> impl Iterator<Item = (u64, usize, u64, u64)> {
         let mut distance = from;
         std::iter::from_fn(move || {
@@ -101,7 +101,7 @@ impl UDepot {
         })
     }
 
-    /// Puts `new` where the entry of `old` is; whether there is one.
+    /// Replaces the entry of `old` by `new`; whether it exists.
     fn replace(&self, key: Key, old: u64, new: u64) -> Result<bool> {
         for (bucket, first, distance, entries) in self.parts(key, 0, NEIGHBOURHOOD) {
             let marks = (distance..distance + entries).map(|distance| mark_of(key.tag, distance));
@@ -121,7 +121,7 @@ impl UDepot {
         Ok(false)
     }
 
-    /// How far from home the next place is free.
+    /// The distance of the next free position from home.
     fn distance_of_free(&self, key: Key, is_alive: &dyn Fn(u64) -> bool) -> Result<Option<u64>> {
         let is_free = |entry: u64| !parts_of(entry).is_some_and(|(_, place)| is_alive(place));
         for (bucket, first, distance, entries) in self.parts(key, 0, SEARCH_ENTRIES) {
@@ -135,8 +135,8 @@ impl UDepot {
         Ok(None)
     }
 
-    /// Moves an entry of those before a free place there, so that its own is free: the new
-    /// distance of a free place from home; `None`: none of them may move.
+    /// Moves one of the entries before a free position there, so that its own becomes free: returns
+    /// the new distance of a free position from home; `None`: none of them may move.
     fn displace(&self, key: Key, free: u64) -> Result<Option<u64>> {
         for distance in free + 1 - NEIGHBOURHOOD..free {
             let (bucket, at) = self.bucket_of(key.table, key.home + distance);
@@ -155,7 +155,7 @@ impl UDepot {
     }
 }
 
-/// The place of no object.
+/// The location of no object.
 const NOWHERE: u64 = u64::MAX;
 
 fn mark_of(tag: u64, distance: u64) -> u64 {

@@ -1,9 +1,9 @@
-//! TideKV's cache with its server, in a process of its own: both ends of that.
+//! TideKV's cache with its server, in a separate process: both sides of it.
 //!
 //! The worker starts its own binary with the hidden command [`COMMAND`] in the directory of the
-//! cache and hands it [`Settings`] on standard input. Each further line asks for the counts of the
-//! cache, which come back as a line on standard output: the protocol has some of them only. The end
-//! of standard input ends the server in order.
+//! cache and writes [`Settings`] to its standard input. Each further line requests the counters of
+//! the cache, which the server returns as a line on standard output, as the protocol has only some
+//! of them. The end of standard input shuts the server down cleanly.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -22,10 +22,10 @@ use crate::subjects::tiered;
 /// The hidden command's name.
 pub(crate) const COMMAND: &str = "cache-server";
 
-/// Requests under way get so long at the end.
+/// Time for the requests in progress at the end.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Serves the cache that standard input asks for, in the working directory, until that ends.
+/// Serves the cache described on standard input, in the working directory, until the input ends.
 pub(crate) fn serve() -> Result<()> {
     kernel::end_with_parent();
     let mut input = BufReader::new(std::io::stdin());
@@ -56,7 +56,7 @@ pub(crate) fn serve() -> Result<()> {
     Ok(())
 }
 
-/// How this binary is started again, by a worker.
+/// The command by which a worker restarts this binary.
 pub(super) fn command() -> Result<Command> {
     let binary = std::env::current_exe()
         .map_err(|error| Failure::system("could not find this binary", error))?;
@@ -73,11 +73,11 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Hands over what is to be served.
+    /// Sends the settings.
     pub(super) fn new((input, output): (ChildStdin, ChildStdout), settings: &Settings) -> Self {
         let mut control = Self { input, output: BufReader::new(output) };
         let settings = serde_json::to_string(settings).expect("settings become JSON");
-        // A server that is not there to hear it is seen by its socket.
+        // A missing server is detected at its socket.
         let _ = control.say(&settings);
         control
     }
@@ -86,13 +86,13 @@ impl Control {
         self.input.write_all(format!("{line}\n").as_bytes())
     }
 
-    /// What the cache has counted.
+    /// The counters of the cache.
     pub(super) fn counts(&mut self) -> Result<Counts> {
         let failed = |error| Failure::system("could not ask the cache for its counts", error);
         self.say("counts").map_err(failed)?;
         let mut line = String::new();
         self.output.read_line(&mut line).map_err(failed)?;
         serde_json::from_str(&line)
-            .map_err(|error| Failure::system("the cache told no counts", error))
+            .map_err(|error| Failure::system("the cache returned no counters", error))
     }
 }

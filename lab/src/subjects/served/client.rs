@@ -1,13 +1,13 @@
-//! A client of the memcached protocol, as much of it as the lab asks for: `set`, `get`, `delete`
+//! A client of the memcached protocol, with the commands that the lab needs: `set`, `get`, `delete`
 //! and `stats` in text, over a Unix socket.
 //!
 //! It guarantees:
-//! 1. A request is one call of the kernel as a rule, and a value is shown where it was read into: no
-//!    copies are made of it, for what the client costs is measured as well.
-//! 2. A reply that is not as the protocol has it is an error. A connection is not to be used any
-//!    more after an error: what comes next may belong to the reply before.
+//! 1. A request is usually one system call, and a value is passed on in its read buffer: without
+//!    copies, as the client's cost is part of the measurement.
+//! 2. A reply that violates the protocol is an error. A connection must not be used after an error:
+//!    the next bytes may belong to the previous reply.
 //!
-//! A [`Connection`] is one thread's at a time.
+//! One thread at a time may use a [`Connection`].
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, IoSlice, Read, Write};
@@ -16,38 +16,38 @@ use std::time::Duration;
 use crate::failure::{Failure, Result};
 use crate::load::keys::{key_of, number_of};
 
-/// The most bytes of a key in the protocol.
+/// The maximum length of a key in the protocol.
 const KEY_BYTES_MAX: usize = 250;
 /// The longest line of a reply: a key with some numbers, or a line of `stats`.
 const LINE_BYTES_MAX: usize = 2048;
-/// The longest value: more than any subject is given.
+/// The longest value: more than any subject gets.
 const VALUE_BYTES_MAX: usize = 64 << 20;
-/// What a buffer has room for at first: a value of the usual size with its line.
+/// The initial size of a buffer: a value of the default size with its line.
 const BUFFER_BYTES: usize = 64 << 10;
-/// Lines of `stats`, at most: some hundreds are usual.
+/// Maximum lines of `stats`: a few hundred are usual.
 const STATS_MAX: usize = 4096;
 
-/// A server that says nothing for so long does not work.
+/// The timeout of a reply.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What stands behind a value.
+/// The line end after a value.
 const VALUE_END: &[u8] = b"\r\nEND\r\n";
-/// How servers say that there was no memory for an object just now, which is no fault of theirs:
-/// it is not stored, or not found.
+/// The server's reply if it had no memory for an object at the moment, which is not an error: the
+/// object is not stored, or a miss.
 const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory";
-/// How they say that an object is larger than any that they take.
+/// The server's reply to an object above its size limit.
 const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large";
 
-/// Appends `key` so that the protocol can have it: without spaces and control bytes. A key of the
-/// lab's keeps its length, and no two keys become the same.
+/// Appends `key` in a form that the protocol allows: without spaces and control bytes. A key of the
+/// lab keeps its length, and distinct keys stay distinct.
 ///
 /// # Errors
-/// Where it would be longer than the protocol allows.
+/// If it would be longer than the protocol allows.
 pub(super) fn print_key(key: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let from = out.len();
     match number_of(key) {
         Some(number) if key == key_of(number) => push_hex(&number.to_be_bytes(), out),
-        // Tells it from the keys above.
+        // Distinguishes it from the keys above.
         _ => {
             out.push(b'x');
             push_hex(key, out);
@@ -66,12 +66,12 @@ fn push_hex(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// A connection to a server, through whatever carries its bytes.
+/// A connection to a server, over any stream.
 #[derive(Debug)]
 pub(super) struct Connection<S> {
     stream: S,
     request: Vec<u8>,
-    /// What has been read stands at `..filled`; what has been taken of it, at `..taken`.
+    /// Bytes read are in `..filled`; bytes consumed in `..taken`.
     buffer: Vec<u8>,
     taken: usize,
     filled: usize,
@@ -79,14 +79,14 @@ pub(super) struct Connection<S> {
 
 fn lost(error: std::io::Error) -> Failure {
     let why = match error.kind() {
-        // How a time limit of a socket is told.
+        // The error of a socket's timeout.
         ErrorKind::WouldBlock | ErrorKind::TimedOut => "it says nothing".to_owned(),
         _ => error.to_string(),
     };
     Failure::system("lost the server of the cache", why)
 }
 
-/// A reply that nobody expected.
+/// An unexpected reply.
 fn strange(request: &str, line: &[u8]) -> Failure {
     let line = String::from_utf8_lossy(&line[..line.len().min(100)]);
     Failure::new(format!("a strange reply to `{request}`: {line:?}"))
@@ -103,8 +103,8 @@ impl<S: Read + Write> Connection<S> {
         self.store(key, 0, value, &[NO_MEMORY])
     }
 
-    /// Sets `key` to `value` with these flags; whether the server has taken it, for which there may
-    /// be no memory, or which may be larger than it takes.
+    /// Sets `key` to `value` with these flags; whether the server accepted it: it may lack memory,
+    /// or the value may exceed its limit.
     pub(super) fn set_with_flags(&mut self, key: &[u8], flags: u32, value: &[u8]) -> Result<bool> {
         self.store(key, flags, value, &[NO_MEMORY, TOO_LARGE])
     }
@@ -121,7 +121,7 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Removes `key`.
+    /// Deletes `key`.
     pub(super) fn delete(&mut self, key: &[u8]) -> Result<()> {
         self.begin(b"delete ", key)?;
         self.send()?;
@@ -131,12 +131,12 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// Shows the value of `key` to `see`; whether there is one.
+    /// Passes the value of `key` to `see`; whether it exists.
     pub(super) fn get(&mut self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
         self.get_with_flags(key, &mut |_, value| see(value))
     }
 
-    /// Shows the flags and the value of `key` to `see`; whether there is one.
+    /// Passes the flags and the value of `key` to `see`; whether it exists.
     pub(super) fn get_with_flags(
         &mut self,
         key: &[u8],
@@ -150,8 +150,8 @@ impl<S: Read + Write> Connection<S> {
         if line == b"END" || line.starts_with(NO_MEMORY) {
             return Ok(false);
         }
-        let told = flags_and_bytes(line, &self.request[asked]);
-        let (flags, bytes) = told.ok_or_else(|| strange("get", line))?;
+        let header = flags_and_bytes(line, &self.request[asked]);
+        let (flags, bytes) = header.ok_or_else(|| strange("get", line))?;
         let whole = self.bytes_range(bytes + VALUE_END.len())?;
         let (value, end) = self.buffer[whole].split_at(bytes);
         if end != VALUE_END {
@@ -161,9 +161,9 @@ impl<S: Read + Write> Connection<S> {
         Ok(true)
     }
 
-    /// Stores `sets`, keys and values, and asks for `gets` behind that, all in one go, with keys as they
-    /// are in the protocol; shows of each get in turn whether there was a value. Whether there was
-    /// memory for all of `sets`.
+    /// Stores `sets`, keys and values, and then requests `gets`, all in one write, with keys as
+    /// they are in the protocol; reports for each get in turn whether it was a hit. Returns whether
+    /// there was memory for all of `sets`.
     pub(super) fn exchange<'a>(
         &mut self,
         sets: impl Iterator<Item = (&'a [u8], &'a [u8])>,
@@ -201,7 +201,7 @@ impl<S: Read + Write> Connection<S> {
         Ok(has_memory)
     }
 
-    /// Reads past a reply to a get; whether it has a value.
+    /// Skips a reply to a get; whether it has a value.
     fn is_found(&mut self) -> Result<bool> {
         let line = self.line()?;
         if line == b"END" {
@@ -219,12 +219,12 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// The numbers among what the server says of itself, by name.
+    /// The numeric statistics of the server, by name.
     pub(super) fn stats(&mut self) -> Result<BTreeMap<String, u64>> {
         self.stats_of("")
     }
 
-    /// The same of a part of it.
+    /// The same for a group of statistics.
     pub(super) fn stats_of(&mut self, part: &str) -> Result<BTreeMap<String, u64>> {
         self.request.clear();
         write!(self.request, "stats {part}").expect("a vector takes everything");
@@ -261,7 +261,7 @@ impl<S: Read + Write> Connection<S> {
         write_all(&mut self.stream, &mut [IoSlice::new(&self.request)])
     }
 
-    /// Makes room for the next reply; of the one before nothing may be left.
+    /// Prepares for the next reply; the previous one must be consumed.
     fn start_reply(&mut self) -> Result<()> {
         let left = &self.buffer[self.taken..self.filled];
         if !left.is_empty() {
@@ -295,7 +295,7 @@ impl<S: Read + Write> Connection<S> {
         }
     }
 
-    /// The next so many bytes.
+    /// The next bytes, of this number.
     fn bytes_range(&mut self, bytes: usize) -> Result<std::ops::Range<usize>> {
         while self.filled - self.taken < bytes {
             self.fill(bytes - (self.filled - self.taken))?;
@@ -305,7 +305,7 @@ impl<S: Read + Write> Connection<S> {
         Ok(from..from + bytes)
     }
 
-    /// Reads what is there, with room for so many bytes at least.
+    /// Reads available bytes, with room for at least this number.
     fn fill(&mut self, room: usize) -> Result<()> {
         if self.buffer.len() < self.filled + room {
             self.buffer.resize(self.filled + room, 0);
@@ -332,9 +332,9 @@ fn flags_and_bytes(line: &[u8], key: &[u8]) -> Option<(u32, usize)> {
     Some((flags.parse().ok()?, bytes))
 }
 
-/// Writes all of `parts`, in one call if the stream takes it.
+/// Writes all of `parts`, in one call if the stream accepts it.
 fn write_all(stream: &mut impl Write, mut parts: &mut [IoSlice<'_>]) -> Result<()> {
-    // Of parts that are empty from the start nothing would be written.
+    // Empty parts would write no bytes.
     IoSlice::advance_slices(&mut parts, 0);
     while !parts.is_empty() {
         match stream.write_vectored(parts) {

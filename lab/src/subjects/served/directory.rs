@@ -1,5 +1,4 @@
-//! A directory for sockets and for what a cache has on flash, which goes when this does. A process has
-//! one at a time.
+//! A directory for sockets and for a cache's flash, removed on drop. A process has one at a time.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +26,7 @@ impl Directory {
 impl Drop for Directory {
     #[expect(clippy::disallowed_methods, reason = "nothing in it outlives this process")]
     fn drop(&mut self) {
-        // What is left there is as good as nothing.
+        // A failure leaves only unneeded files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,5 +1,5 @@
-//! Servers that are asked for as much as they can do, in pairs of turns: one with curves, one without. Each server is
-//! held against itself, so that neither a busy machine counts nor how memory happens to lie in one of them.
+//! Servers at full load, in pairs of turns: one with curves, one without. Each server is compared
+//! with itself, so that neither other load nor the memory layout of one server affects the result.
 
 use std::os::unix::net::UnixStream;
 use std::thread;
@@ -16,103 +16,103 @@ use crate::subjects::served::client::{Connection, print_key};
 use crate::subjects::served::directory::Directory;
 use crate::subjects::served::own::{OwnServer, Target};
 
-/// Sets that are on their way at a time while a server is filled.
+/// Concurrent sets while a server is filled.
 const SETS_AT_ONCE: usize = 64;
 
-/// Who asks.
+/// The clients.
 #[derive(Debug, Clone)]
 pub(crate) struct Drivers {
-    /// How many at once, each with a connection.
+    /// Their number, each with a connection.
     pub(crate) threads: u64,
-    /// Of so many objects, by Zipf's law.
+    /// The number of objects, by Zipf's law.
     pub(crate) objects: u64,
-    /// The exponent of that.
+    /// The exponent of Zipf's law.
     pub(crate) alpha: f64,
     /// Bytes of a value.
     pub(crate) value_bytes: usize,
-    /// Gets that each has on their way at a time, and sets.
+    /// Pipelined gets of each client, and sets.
     pub(crate) gets_at_once: usize,
     pub(crate) sets_at_once: usize,
-    /// How long a server is asked before a turn of its counts: as it goes on then, and not as it begins.
+    /// The load time before a turn counts, for a steady state.
     pub(crate) lead_in: Duration,
-    /// How long it is asked in a turn that counts.
+    /// The load time of a turn that counts.
     pub(crate) turn_length: Duration,
-    /// How many turns of each kind each server has.
+    /// The number of turns of each kind of each server.
     pub(crate) rounds: usize,
     pub(crate) seed: u64,
 }
 
-/// What a server did in a turn.
+/// The counts of a server in a turn.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Turn {
-    /// Gets and sets that it answered.
+    /// Gets and sets answered.
     pub(crate) requests: u64,
-    /// How long it was driven.
+    /// Its duration.
     pub(crate) wall_ns: u64,
-    /// Processor time of this process but for those who asked and for other servers' curves: of this
-    /// server, for others have nothing else to do.
+    /// Processor time of this process, except for the clients and other servers' curves: that of
+    /// this server, as the others are idle.
     pub(crate) server_cpu_ns: u64,
-    /// Of that, for curves.
+    /// The part of it for curves.
     pub(crate) curves_cpu_ns: u64,
 }
 
-/// What a server did, turn by turn.
+/// The counts of a server, turn by turn.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    /// While it made curves.
+    /// With curves.
     profiled: Vec<Turn>,
-    /// While it did not.
+    /// Without curves.
     unprofiled: Vec<Turn>,
-    /// The number of the last window of which it has a curve; 0 where it has none.
+    /// The number of the last window with a curve; 0 if there is none.
     pub(crate) last_window: u64,
 }
 
 impl Turns {
-    /// Those in which it made curves, or those in which it did not.
+    /// The turns with curves, or those without.
     pub(crate) fn of(&self, is_profiled: bool) -> &[Turn] {
         if is_profiled { &self.profiled } else { &self.unprofiled }
     }
 }
 
-/// So long a server has until it makes curves, or makes none.
+/// Time for a server to start or stop making curves.
 const CHANGES_WITHIN: Duration = Duration::from_millis(200);
 /// A thread has its name by then.
 const NAMED_WITHIN_MS: u32 = 1_000;
-/// What threads are called that make curves.
+/// The name of threads that make curves.
 const CURVES_THREAD: &str = "tide-curves";
 
 impl Turn {
-    /// Requests a second.
+    /// Requests per second.
     pub(crate) fn per_s(&self) -> f64 {
         self.requests as f64 / (self.wall_ns as f64 / 1e9)
     }
 
-    /// Processor time of the server for a request, in microseconds.
+    /// Processor time of the server per request, in microseconds.
     pub(crate) fn cpu_us_per_op(&self) -> f64 {
         self.server_cpu_ns as f64 / 1e3 / self.requests as f64
     }
 
-    /// How much of that was for curves.
+    /// The fraction of it for curves.
     pub(crate) fn curves_of_cpu(&self) -> f64 {
         self.curves_cpu_ns as f64 / self.server_cpu_ns.max(1) as f64
     }
 }
 
-/// A server, and a connection for each who asks.
+/// A server, and a connection for each client.
 struct Driven {
     connections: Vec<Connection<UnixStream>>,
-    /// Threads of its that make curves.
+    /// Its threads that make curves.
     curves_threads: Vec<u32>,
-    // The connections go first.
+    // The connections are dropped first.
     server: OwnServer,
 }
 
 impl Drivers {
-    /// Starts so many servers with windows of that length, stores all objects in each, and says what they did. All gets
-    /// are to be hits.
+    /// Starts a number of servers with windows of that length, stores all objects in each, and
+    /// returns their counts. All gets must be hits.
     ///
     /// # Errors
-    /// Where one cannot be started or used, or does not have what was stored.
+    /// If one cannot be started or used, or does not have a stored object.
     pub(crate) fn drive(
         &self,
         target: &Target,
@@ -143,7 +143,7 @@ impl Drivers {
         // The first round is not counted.
         for round in 0..=self.rounds {
             for (number, (driven, found)) in servers.iter_mut().zip(&mut found).enumerate() {
-                // Neither always comes after the other.
+                // Alternates their order.
                 let is_first = (round + number) % 2 == 0;
                 for is_profiled in [is_first, !is_first] {
                     driven.server.set_profiling(is_profiled);
@@ -184,7 +184,7 @@ impl Drivers {
     ) -> Result<Turn> {
         let clock = SystemClock::new();
         let began_ns = clock.monotonic_ns();
-        // Others make curves of their windows as well, whoever's turn it is.
+        // Other servers make curves of their windows too, in any turn.
         let of_curves = threads_named(CURVES_THREAD);
         let is_own = |thread: &u32| driven.curves_threads.contains(thread);
         let (own, others): (Vec<u32>, Vec<u32>) = of_curves.into_iter().partition(is_own);
@@ -197,7 +197,7 @@ impl Drivers {
                 scope.spawn(move || {
                     let is_over = || clock.monotonic_ns() - began_ns >= length.as_nanos() as u64;
                     let done = self.ask(connection, keys, of_thread, is_over)?;
-                    // The thread has done nothing else.
+                    // The thread has no other work.
                     Ok::<_, Failure>((done, thread_cpu_ns()))
                 })
             };
@@ -245,7 +245,7 @@ impl Drivers {
     }
 }
 
-/// The threads of that name that were not there before, as soon as there is one: they give themselves their names.
+/// The new threads of that name, as soon as there is one: they set their names themselves.
 fn new_thread(name: &str, before: &[u32]) -> Result<Vec<u32>> {
     let clock = SystemClock::new();
     for _ in 0..NAMED_WITHIN_MS {
@@ -289,22 +289,23 @@ mod tests {
         let found = drivers.drive(&target, 2, window).expect("they serve");
         assert_eq!(found.len(), 2);
         for of_server in &found {
-            // How many there are depends on how long it takes.
+            // Their number depends on the duration.
             assert!(of_server.last_window >= 1, "{of_server:?}");
             let Turns { profiled, unprofiled, .. } = of_server;
             assert_eq!((profiled.len(), unprofiled.len()), (3, 3));
             for turn in profiled.iter().chain(unprofiled) {
                 assert!(turn.requests > 0 && turn.wall_ns >= 50_000_000, "{turn:?}");
-                // Something has answered, and it was not more than there is.
+                // There were replies, and not more than possible.
                 let processors = thread::available_parallelism().map_or(1, usize::from) as u64;
                 let most = turn.wall_ns * processors + 10_000_000;
                 assert!(turn.server_cpu_ns > 0 && turn.server_cpu_ns <= most, "{turn:?}");
             }
-            // Whatever else is renamed: the thread that makes curves is found, and makes none when it is not to.
+            // Detects a rename: the thread that makes curves is found, and makes none when turned
+            // off.
             let curves = |turns: &[Turn]| turns.iter().map(|turn| turn.curves_cpu_ns).sum::<u64>();
             assert!(curves(profiled) > 2 * curves(unprofiled), "{of_server:?}");
         }
-        // What is not there is told.
+        // A missing object is reported.
         let few = Target { dram_bytes: 2 << 20, ..target };
         let large = Drivers { objects: 40_000, ..drivers };
         assert!(large.drive(&few, 1, window).is_err());

@@ -1,21 +1,20 @@
-//! A memcached that predictions of its misses are held against, and the client that follows requests
-//! through it.
+//! A memcached for the comparison with predictions, and the client that replays requests on it.
 //!
-//! | kind | what it is |
+//! | kind | description |
 //! |---|---|
-//! | [`Kind::Flat`] | one list of the least recently used a slab class, pages that stay where they are |
-//! | [`Kind::AsItComes`] | as Debian starts it: lists in segments, pages that may move |
+//! | [`Kind::Flat`] | one LRU list per slab class, pages that stay in their class |
+//! | [`Kind::AsItComes`] | Debian's defaults: segmented lists, pages that may move |
 //!
-//! **Time.** A flat memcached moves an item to the top of its list at most once a minute, counted by its
-//! own clock, and a trace of a day is followed here in a minute. So its clock runs a million times as
-//! fast (`libfaketime`; Debian's package `faketime`): a minute is 60 µs, and an item can move as often
-//! as the thread of its timer comes to look at the clock, which it does without rest. Whether it does run so is looked at
-//! afterwards, and nothing is found where it does not.
+//! **Time.** A flat memcached moves an item to the top of its list at most once a minute of its own
+//! clock, and the lab replays a trace of a day in a minute. So its clock runs a million times as
+//! fast (`libfaketime`; Debian's package `faketime`): a minute is 60 µs, and an item can move
+//! whenever its timer thread reads the clock, which it does continuously. The lab checks the speed
+//! of the clock afterwards, and rejects the result if it was too slow.
 //!
-//! **Order.** One connection, one thread that serves, some gets on their way at a time. What one of them
-//! has missed is stored with the next; a get of a key that was missed just before it is asked again
-//! behind that, as if the client had waited. So requests come in the order of the trace but
-//! for sets, which may be so many gets late.
+//! **Order.** One connection, one server thread, several pipelined gets. A missed object is stored
+//! with the next write; a get of a key that was missed just before is repeated after that, as if
+//! the client had waited. So requests are in the order of the trace except for sets, which may be
+//! late by that number of gets.
 
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
@@ -27,22 +26,22 @@ use crate::subjects::served::client::Connection;
 use crate::subjects::served::directory::Directory;
 use crate::subjects::served::process::{SOCKET, ServerProcess};
 
-/// What is started, as the path has it.
+/// The program, found in the path.
 const PROGRAM: &str = "memcached";
-/// What says where the library is that makes clocks run otherwise.
+/// The variable with the path of the library that changes the clock.
 const FASTER: &str = "faketime";
-/// How much faster the clock of a flat one runs, and how much it has to at least.
+/// The speed of a flat one's clock, and its required minimum.
 const TIMES_AS_FAST: u64 = 1_000_000;
 const TIMES_AS_FAST_MIN: f64 = 100_000.0;
-/// Gets on their way.
+/// Pipelined gets.
 const GETS_AT_ONCE: usize = 64;
-/// The largest item that memcached takes, by default.
+/// memcached's default maximum item size.
 const VALUE_BYTES_MAX: usize = 1 << 20;
 
-/// How it is started.
+/// Its configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// So that one list a class is all that there is.
+    /// One LRU list per class, without other mechanisms.
     Flat,
     /// With its defaults.
     AsItComes,
@@ -61,28 +60,28 @@ pub(crate) struct OfAPrediction {
 /// A request of a trace: a get, and a set where it misses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Asked {
-    /// As it is in the protocol.
+    /// Its key in the protocol.
     pub(crate) key: Vec<u8>,
     pub(crate) value_bytes: usize,
 }
 
-/// What became of the requests.
+/// The results of the requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Answered {
     pub(crate) gets: u64,
     pub(crate) misses: u64,
-    /// Of pages that have been taken.
+    /// Bytes of allocated pages.
     pub(crate) bytes: u64,
 }
 
-/// How it is started with so much memory.
+/// The command for this memory.
 fn command(kind: Kind, memory_mib: u64) -> Result<Command> {
     let mut command = Command::new("setpriv");
     // It ends with this process.
     command.args(["--pdeathsig", "KILL", PROGRAM, "-u", "root", "-s", SOCKET]);
     command.args(["-m", &memory_mib.to_string()]);
     if kind == Kind::Flat {
-        // As many requests of a connection at a time as are on their way.
+        // As many requests of a connection at a time as are pipelined.
         command.args([
             "-t",
             "1",
@@ -98,7 +97,7 @@ fn command(kind: Kind, memory_mib: u64) -> Result<Command> {
     Ok(command)
 }
 
-/// Where the library is that makes clocks run faster: what its own command would load.
+/// The path of the library for faster clocks, from its own command.
 fn library() -> Result<String> {
     let asked = ["-m", "-f", "+0", "printenv", "LD_PRELOAD"];
     let output = Command::new(FASTER).args(asked).stdin(Stdio::null()).output();
@@ -114,10 +113,10 @@ fn library() -> Result<String> {
 }
 
 impl OfAPrediction {
-    /// Starts one with so much memory for items.
+    /// Starts one with this memory for items.
     ///
     /// # Errors
-    /// Where a program is not installed, or does not start.
+    /// If a program is not installed, or does not start.
     pub(crate) fn start(kind: Kind, memory_mib: u64) -> Result<Self> {
         let directory = Directory::new()?;
         let started_ns = SystemClock::new().monotonic_ns();
@@ -125,16 +124,16 @@ impl OfAPrediction {
             ServerProcess::start(PROGRAM, command(kind, memory_mib)?, directory.path())?;
         let connection = server.when_listening()?;
         if kind == Kind::Flat {
-            // With such a clock its timer is always due, and the thread of the timer never at rest.
+            // With such a clock its timer is always due, and the timer thread never idle.
             server.put_first_thread_behind()?;
         }
         Ok(Self { kind, connection, server, directory, started_ns })
     }
 
-    /// Follows requests through it, ends it, and says what it answered.
+    /// Replays requests on it, shuts it down, and returns the results.
     ///
     /// # Errors
-    /// Where it fails, has counted otherwise, or its clock has not run as it should.
+    /// If it fails, its counts differ, or its clock had the wrong speed.
     pub(crate) fn follow(mut self, requests: impl Iterator<Item = Asked>) -> Result<Answered> {
         let answered = self.ask(requests).and_then(|answered| self.check(answered));
         let answered = answered.map_err(|failure| self.server.with_words(failure))?;
@@ -160,7 +159,8 @@ impl OfAPrediction {
             let keys = gets.iter().map(|asked| &asked.key[..]);
             let has_memory =
                 self.connection.exchange(sets, keys, &mut |is_found| found.push(is_found))?;
-            // One that moves pages may have none for a class at times; then an item is missed again.
+            // One that moves pages may have none for a class at times; then an item is missed
+            // again.
             if !has_memory && self.kind == Kind::Flat {
                 return Err(Failure::new("it has no memory for an item"));
             }
@@ -179,7 +179,7 @@ impl OfAPrediction {
         }
     }
 
-    /// Whether it was as it should be, and how much it has taken.
+    /// Checks its counts, and returns its memory.
     fn check(&mut self, answered: Answered) -> Result<Answered> {
         let stats = self.connection.stats()?;
         let number = |name: &str| stats.get(name).copied().unwrap_or(0);
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flat_one_has_the_defaults_but_for_its_lists() {
+    fn a_flat_one_has_the_defaults_except_for_its_lists() {
         let command = command(Kind::AsItComes, 64).expect("nothing is asked for");
         let arguments: Vec<_> = command.get_args().filter_map(|it| it.to_str()).collect();
         assert_eq!(arguments.join(" "), "--pdeathsig KILL memcached -u root -s socket -m 64");

@@ -1,9 +1,9 @@
-//! memcached as it is started for a comparison: its arguments, and its counts by our names.
+//! memcached as configured for a comparison: its arguments, and its counters by our names.
 //!
-//! Known of 1.6.18, from its sources: `-m` bounds what objects and their headers take. Beside it
-//! are the hash table (8 bytes for each of up to two thirds of an object, half a MiB at first), with
-//! extstore a write buffer for each of four kinds of pages and one for what is read back when pages
-//! are made anew, and the buffers of connections.
+//! From the sources of 1.6.18: `-m` limits the memory of objects and their headers. In addition it
+//! has the hash table (8 bytes for each of up to two thirds of an object, half a MiB at first),
+//! with extstore a write buffer for each of four kinds of pages and one for rewriting pages, and
+//! the buffers of connections.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -14,30 +14,30 @@ use crate::subject::{Counts, ObjectCounts, Settings};
 use crate::subjects::served::process::SOCKET;
 use crate::subjects::tiered::flash_of;
 
-/// As the path has it.
+/// The program, found in the path.
 const PROGRAM: &str = "memcached";
 
 /// Threads that serve connections: memcached's default.
 pub(super) const THREADS: usize = 4;
-/// Threads that wait for flash: as many as there are reads under way. By default there is one, that
-/// reads one object at a time.
+/// Threads that read flash: the number of concurrent reads. The default is one, which reads one
+/// object at a time.
 pub(super) const IO_THREADS: usize = 16;
 
 const MIB: u64 = 1 << 20;
 
-/// The least page that holds two write buffers of the usual size: flash is made free by the page.
+/// The smallest page that holds two write buffers of the default size: flash is freed by pages.
 const PAGE_MIB: u64 = 8;
-/// Of each of the four kinds one is filled and one is kept free.
+/// For each of the four kinds, one page is being filled and one is kept free.
 const PAGES_MIN: u64 = 8;
 
-/// Where what memory has no room for goes.
+/// The destination of objects evicted from memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Behind {
-    /// Nowhere.
+    /// None.
     Nothing,
     /// To flash, by extstore.
     Extstore,
-    /// To swap: the kernel is told nothing.
+    /// Swap: without a setting of the kernel.
     Swap,
 }
 
@@ -77,7 +77,7 @@ fn arguments(behind: Behind, settings: &Settings) -> Result<Vec<String>> {
         }
         let flash_mib = pages * PAGE_MIB;
         arguments.push("-o".to_owned());
-        // The size of pages comes first: the number of them is made from it.
+        // The size of pages comes first: their number depends on it.
         arguments.push(format!(
             "ext_page_size={PAGE_MIB},ext_path=flash:{flash_mib}m,ext_threads={IO_THREADS}"
         ));
@@ -85,7 +85,7 @@ fn arguments(behind: Behind, settings: &Settings) -> Result<Vec<String>> {
     Ok(arguments)
 }
 
-/// Rather than be killed for want of memory, it is not started.
+/// It does not start if it would run out of memory and be killed.
 fn check_swap(bytes: u64, free_bytes: u64) -> Result<()> {
     if free_bytes >= bytes {
         return Ok(());
@@ -97,10 +97,10 @@ fn check_swap(bytes: u64, free_bytes: u64) -> Result<()> {
     )))
 }
 
-/// What `stats` says, by our names.
+/// The statistics of `stats`, by our names.
 ///
-/// A get that finds a header counts among `get_hits`, and among `get_extstore` when its object is
-/// asked for; where that was gone or broken, `miss_from_extstore` counts it.
+/// A get that finds a header counts in `get_hits`, and in `get_extstore` when its object is
+/// requested; if the object was missing or damaged, `miss_from_extstore` counts it.
 pub(super) fn counts(stats: &BTreeMap<String, u64>) -> Counts {
     let number = |name: &str| stats.get(name).copied().unwrap_or(0);
     let known = |name: &str| stats.get(name).copied();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_and_whole_pages_are_as_the_settings_say() {
+    fn memory_and_whole_pages_follow_the_settings() {
         let text = |behind, flash| arguments(behind, &settings(flash)).map(|it| it.join(" "));
         let usual = "-u root -s socket -m 100 -I 1m -t 4 -c 1024";
         assert_eq!(text(Behind::Nothing, 0).unwrap(), usual);
@@ -149,14 +149,14 @@ mod tests {
     }
 
     #[test]
-    fn without_swap_nothing_is_started() {
+    fn it_does_not_start_without_swap() {
         assert!(check_swap(2 * MIB, 2 * MIB).is_ok());
         let error = check_swap(2 * MIB, MIB).unwrap_err();
         assert!(error.message.contains("needs 2 MiB of swap, and 1 MiB are free"), "{error}");
     }
 
     #[test]
-    fn gets_are_told_apart_by_where_they_end() {
+    fn gets_are_counted_by_where_they_end() {
         let stats = [
             ("get_hits", 100),
             ("get_misses", 7),

@@ -1,12 +1,11 @@
-//! Caches of objects behind a socket as subjects: TideKV's own server, and memcached.
+//! Object caches behind a socket as subjects: TideKV's own server, and memcached.
 //!
-//! Each is a process of its own, started when it is opened and ended when it is closed, at the
-//! latest when the worker ends. All speak the memcached protocol through the same client, over a
-//! Unix socket, with a connection for each thread that asks; so a socket costs all the same. The
-//! process is a child of the worker and shares the bound on its memory.
+//! Each is a separate process, started by the open and ended by the close, at the latest when the
+//! worker ends. All use the memcached protocol through the same client, over a Unix socket, with
+//! one connection per thread; so the cost of a socket is the same for all. The process is a child
+//! of the worker and shares its memory limit.
 //!
-//! Threads may use a subject at once. The one that opens it must outlive it: with it the
-//! server ends.
+//! Threads may use a subject concurrently. Its opener must outlive it: the server ends with it.
 
 mod client;
 mod directory;
@@ -42,7 +41,7 @@ pub(crate) use crate::subjects::served::resized::{Clients, Course, Stage, Stretc
 pub const TIDEKV_CACHE_SERVED: SubjectRecord = SubjectRecord {
     name: "tidekv:cache-served",
     about: "TideKV's cache tier behind its own server, over a Unix socket: memory and flash as \
-            `tidekv:cache`, a thread that serves for each processor, as it comes",
+            `tidekv:cache`, one server thread per processor (its default)",
     format: "tidekv-cache-served",
     open: |path, settings| open_ours(path, settings),
     ..TIDEKV_CACHE
@@ -51,15 +50,15 @@ pub const TIDEKV_CACHE_SERVED: SubjectRecord = SubjectRecord {
 /// memcached with flash behind it.
 pub const MEMCACHED_EXTSTORE: SubjectRecord = SubjectRecord {
     name: "memcached:extstore",
-    about: "memcached with extstore, over a Unix socket, 4 threads (its default). -m is all the \
-            memory that there is: headers of objects on flash come out of it, and the hash table \
-            and 20 MiB of buffers lie beside it. 16 threads read flash (its default is 1), one for \
-            each get under way; pages of 8 MiB, the least for its usual write buffers, so that small \
-            flash has many. The rest is as it comes: values from 512 bytes on go to flash when \
-            memory is full, one get in 2000 of those twice within a minute brings its object back, \
-            a quarter of the pages is kept free by rewriting. Objects that come faster than its \
-            one writer takes them to flash are evicted, whatever is set. It reads through the kernel's cache \
-            of files, which is bounded with the process",
+    about: "memcached with extstore, over a Unix socket, 4 threads (its default). -m is the \
+            whole memory: it includes the headers of objects on flash, while the hash table and \
+            20 MiB of buffers are in addition. 16 threads read flash (its default is 1), one per \
+            concurrent get; pages of 8 MiB, the minimum for its default write buffers, so that \
+            small flash has many. The rest has defaults: values from 512 bytes on go to flash \
+            when memory is full, one get in 2000 of those twice within a minute brings its \
+            object back, a quarter of the pages is kept free by rewriting. Objects that arrive \
+            faster than its one writer can write them to flash are evicted, with any settings. \
+            It reads through the kernel's page cache, which is limited with the process",
     format: "memcached-extstore",
     open: |path, settings| {
         open_memcached(MEMCACHED_EXTSTORE.name, Behind::Extstore, path, settings)
@@ -70,8 +69,8 @@ pub const MEMCACHED_EXTSTORE: SubjectRecord = SubjectRecord {
 /// memcached in memory alone.
 pub const MEMCACHED: SubjectRecord = SubjectRecord {
     name: "memcached",
-    about: "memcached without flash, over a Unix socket: what does not fit its memory is evicted; \
-            4 threads (its default), -m is all the memory that there is",
+    about: "memcached without flash, over a Unix socket: objects that do not fit its memory are \
+            evicted; 4 threads (its default), -m is the whole memory",
     format: "memcached",
     open: |path, settings| open_memcached(MEMCACHED.name, Behind::Nothing, path, settings),
     ..TIDEKV_CACHE
@@ -80,24 +79,24 @@ pub const MEMCACHED: SubjectRecord = SubjectRecord {
 /// memcached with more memory than there is.
 pub const MEMCACHED_SWAP: SubjectRecord = SubjectRecord {
     name: "memcached:swap",
-    about: "memcached, over a Unix socket, that takes as much memory as others have flash, so that \
-            the kernel swaps it out (-m is the size of flash); fails on a machine that has less \
-            swap. 4 threads (its default)",
+    about: "memcached, over a Unix socket, with as much memory as others have flash, so that the \
+            kernel swaps it out (-m is the size of flash); fails on a machine with less swap. 4 \
+            threads (its default)",
     format: "memcached-swap",
     open: |path, settings| open_memcached(MEMCACHED_SWAP.name, Behind::Swap, path, settings),
     ..TIDEKV_CACHE
 };
 
-/// How a server tells its counts.
+/// The source of a server's counters.
 enum Counting {
-    /// By pipes, ours: all of them.
+    /// Pipes, for ours: all of them.
     Control(Mutex<Control>),
-    /// By `stats`, memcached.
+    /// `stats`, for memcached.
     Stats,
 }
 
 struct Served {
-    /// Those that no thread uses just now.
+    /// The idle connections.
     connections: Mutex<Vec<Connection<UnixStream>>>,
     counting: Counting,
     server: ServerProcess,
@@ -126,8 +125,8 @@ fn open_memcached(
 }
 
 impl Served {
-    /// Asks something over a connection that no other thread uses meanwhile.
-    fn ask<T>(&self, question: impl FnOnce(&mut Connection<UnixStream>) -> Result<T>) -> Result<T> {
+    /// Sends a request over a connection that no other thread uses meanwhile.
+    fn ask<T>(&self, request: impl FnOnce(&mut Connection<UnixStream>) -> Result<T>) -> Result<T> {
         let idle = || self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = idle().pop();
         let failed = |failure| self.server.with_words(failure);
@@ -137,7 +136,7 @@ impl Served {
                 failed(Failure::system("could not connect to the server of the cache", error))
             })?,
         };
-        let answer = question(&mut connection).map_err(failed)?;
+        let answer = request(&mut connection).map_err(failed)?;
         idle().push(connection);
         Ok(answer)
     }
@@ -145,7 +144,7 @@ impl Served {
 
 impl Subject for Served {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        // A cache may have no room for it.
+        // A cache may lack room for it.
         self.ask(|connection| connection.set(key, value).map(drop))
     }
 

@@ -13,10 +13,10 @@ use crate::failure::{Failure, Result};
 use crate::subjects::served::client::Connection;
 use crate::subjects::served::directory::Directory;
 
-/// A server that is told to end has so long.
+/// The time limit of a shutdown.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// What a cache may have.
+/// The sizes of a cache.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target {
     /// DRAM, in bytes.
@@ -25,7 +25,7 @@ pub(crate) struct Target {
     pub(crate) flash_bytes: u64,
 }
 
-/// A cache that serves, until this is dropped.
+/// A served cache, until dropped.
 #[derive(Debug)]
 pub(crate) struct OwnServer {
     cache: Cache,
@@ -34,10 +34,11 @@ pub(crate) struct OwnServer {
 }
 
 impl OwnServer {
-    /// Starts one in `directory`, under a name that no other there has, for values of so many bytes.
+    /// Starts one in `directory`, under a name that is unique there, for values of this number of
+    /// bytes.
     ///
     /// # Errors
-    /// Where it does not start.
+    /// If it does not start.
     pub(super) fn start(
         directory: &Directory,
         name: &str,
@@ -68,14 +69,14 @@ impl OwnServer {
         Ok(Self { cache, server: Some(server), socket })
     }
 
-    /// Makes it make no curves for a while, or make them again.
+    /// Turns its curves off or on.
     pub(super) fn set_profiling(&self, is_on: bool) {
         if let Some(server) = &self.server {
             server.set_profiling(is_on);
         }
     }
 
-    /// What it serves.
+    /// The served cache.
     pub(super) fn cache(&self) -> &Cache {
         &self.cache
     }
@@ -83,7 +84,7 @@ impl OwnServer {
     /// A new connection to it.
     ///
     /// # Errors
-    /// Where there can be none.
+    /// If it fails.
     pub(super) fn connect(&self) -> Result<Connection<UnixStream>> {
         let stream = UnixStream::connect(&self.socket);
         let stream =

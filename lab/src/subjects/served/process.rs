@@ -1,14 +1,14 @@
-//! A server of a cache as a process of its own, which listens on a Unix socket in its directory.
+//! A cache server in a separate process, which listens on a Unix socket in its directory.
 //!
 //! It guarantees:
-//! 1. What the server says on standard error is kept, the end of it at least, and told with the
-//!    failure; it never waits for somebody to read that.
-//! 2. Nothing is left over: the server ends with its [`ServerProcess`], and its command is to see to
-//!    it that it ends with this process.
+//! 1. The end of the server's output on standard error is kept and reported with a failure; the
+//!    server never blocks on it.
+//! 2. No process remains: the server ends with its [`ServerProcess`], and its command must make it
+//!    end with this process.
 //!
-//! The server runs in its directory and is given paths from there, and the socket is connected to
-//! through the open directory: a path of a socket has a hundred bytes at most, and characters that
-//! mean something to a server cannot come into its arguments.
+//! The server runs in its directory and gets relative paths, and clients connect to the socket
+//! through the open directory: a socket path has at most a hundred bytes, and characters with a
+//! special meaning for a server cannot occur in its arguments.
 
 use std::io::Read;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -30,27 +30,27 @@ use crate::subjects::served::client::{Connection, PATIENCE};
 /// The name of the socket in the directory.
 pub(super) const SOCKET: &str = "socket";
 
-/// A server listens after so long, or never.
+/// The time limit for a server to listen.
 const START_MAX: Duration = Duration::from_secs(10);
-/// A server that was told to end has ended after so long, or is killed.
+/// The time limit for a server to end; after it, the server is killed.
 const END_MAX: Duration = Duration::from_secs(30);
-/// How often that is looked at.
+/// The polling period.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
-/// As much behind others as a thread can be.
+/// The lowest thread priority.
 const PRIORITY_LOWEST: i32 = 19;
 
-/// Of what a server says so much is kept, the last.
+/// The maximum kept output of a server, its end.
 const WORDS_MAX: usize = 4096;
 
 /// A running server.
 #[derive(Debug)]
 pub(super) struct ServerProcess {
-    /// What failures call it.
+    /// Its name in failures.
     name: &'static str,
     child: Child,
     words: Arc<Mutex<Vec<u8>>>,
-    /// Ends with the server.
+    /// Removed with the server.
     reader: Option<JoinHandle<()>>,
     directory: OwnedFd,
 }
@@ -80,7 +80,7 @@ impl ServerProcess {
         Ok(server)
     }
 
-    /// The ends of its standard input and output, where its command has them as pipes.
+    /// Its standard input and output, if its command has them as pipes.
     pub(super) fn take_pipes(&mut self) -> Option<(ChildStdin, ChildStdout)> {
         Some((self.child.stdin.take()?, self.child.stdout.take()?))
     }
@@ -95,7 +95,7 @@ impl ServerProcess {
                 Err(error) => error,
             };
             if let Some(status) = self.ended()? {
-                // Then it has said all.
+                // Then its output is complete.
                 self.reader.take().map(JoinHandle::join);
                 let what = format!("{} did not start ({status})", self.name);
                 return Err(self.with_words(Failure::new(what)));
@@ -117,7 +117,7 @@ impl ServerProcess {
         Ok(Connection::new(stream))
     }
 
-    /// `failure`, and what the server has said.
+    /// `failure` with the server's output.
     pub(super) fn with_words(&self, failure: Failure) -> Failure {
         let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
         let words = String::from_utf8_lossy(&words);
@@ -130,40 +130,40 @@ impl ServerProcess {
         }
     }
 
-    /// Its first thread makes room for all others.
+    /// Lowers the priority of its first thread below all others.
     pub(super) fn put_first_thread_behind(&self) -> Result<()> {
         let failed = |error: rustix::io::Errno| {
             let what = format!("could not lower the priority of {}", self.name);
             Failure::system(what, std::io::Error::from(error))
         };
-        // Linux has priorities of threads, and the first one has the number of the process.
+        // Linux has priorities per thread, and the first one has the process id.
         let thread = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         setpriority_process(thread, PRIORITY_LOWEST).map_err(failed)
     }
 
-    /// Time that it has had on processors.
+    /// Its processor time.
     pub(super) fn cpu_ns(&self) -> u64 {
         kernel::cpu_ns_of(self.child.id())
     }
 
-    /// The most memory that it ever had resident.
+    /// Its maximum resident memory.
     pub(super) fn resident_bytes_max(&self) -> u64 {
         kernel::resident_bytes_max_of(self.child.id())
     }
 
-    /// Tells it to end, and waits until it has.
+    /// Shuts it down, and waits for its end.
     pub(super) fn terminate(self) -> Result<()> {
         let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(process) = process {
-            // It has not been waited for, so the number is its own.
+            // It has not been waited for, so the process id is still its own.
             kill_process(process, Signal::TERM)
                 .map_err(|error| Failure::system(format!("could not end {}", self.name), error))?;
         }
-        // How a process ends that was told to is its own affair.
+        // The exit status after a shutdown does not matter.
         self.when_ended().map(drop)
     }
 
-    /// Waits until it has ended, which it was told to.
+    /// Waits for its end after a shutdown.
     pub(super) fn when_ended(mut self) -> Result<ExitStatus> {
         let clock = SystemClock::new();
         let until_ns = clock.monotonic_ns() + END_MAX.as_nanos() as u64;
@@ -185,13 +185,13 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // One that has ended was waited for, and is not there to be killed.
+        // An ended process was waited for and cannot be killed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Reads what a server says until it ends, and keeps the last of it.
+/// Reads the output of a server until it ends, and keeps its end.
 fn keep_words(mut errors: ChildStderr, words: &Mutex<Vec<u8>>) {
     let mut some = [0; 1024];
     loop {

@@ -1,9 +1,11 @@
-//! A cache behind its own server that may change its sizes while clients ask it, and what they see of it.
+//! A cache behind its own server that may resize itself under load, and the clients' measurements
+//! of it.
 //!
-//! The server runs in this process, with flash in a real file and a Unix socket. Clients ask for one
-//! object after another; what the cache has not they wait for, as long as a database would take, and store.
-//! A latency is the client's: from the request until the object is there, from wherever. Processors are kept from idling,
-//! where that is granted ([`Awake`]); else latencies have the time that a processor takes to wake up.
+//! The server runs in this process, with flash in a real file and a Unix socket. Clients send one
+//! request after another; after a miss they wait for the latency of a database, and store the
+//! object. A latency is the client's: from the request until it has the object, from any source.
+//! Processors are kept from idling, if permitted ([`Awake`]); otherwise latencies include the
+//! wake-up time of a processor.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -20,69 +22,70 @@ use crate::machine::idle::Awake;
 use crate::subjects::served::directory::Directory;
 use crate::subjects::served::own::{OwnServer, Target};
 
-/// So long it is tried how long a get takes that DRAM answers,
+/// The duration of the measurement of a get that DRAM answers,
 const TRIAL_STRETCH: Duration = Duration::from_millis(200);
-/// and the median of so many is taken: others may slow the machine down in one, hardly in most.
+/// and the number of such measurements, of which the median counts: other load may disturb one,
+/// hardly most.
 const TRIAL_STRETCHES: u32 = 15;
 
-/// What clients ask for, for a while.
+/// One stage of the clients' requests.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stage {
-    /// How long.
+    /// Its duration.
     pub(crate) time: Duration,
-    /// Of so many objects, by Zipf's law.
+    /// The number of objects, by Zipf's law.
     pub(crate) objects: u64,
 }
 
-/// Who asks.
+/// The clients.
 #[derive(Debug, Clone)]
 pub(crate) struct Clients {
-    /// How many at once.
+    /// Their number.
     pub(crate) threads: u64,
-    /// One stage after another.
+    /// Consecutive stages.
     pub(crate) stages: Vec<Stage>,
     /// The exponent of Zipf's law.
     pub(crate) alpha: f64,
     /// Bytes of a value.
     pub(crate) value_bytes: usize,
-    /// How long it takes to get an object from elsewhere.
+    /// The latency of the database.
     pub(crate) backend: Duration,
-    /// How long each waits before it asks again.
+    /// The pause of each client between requests.
     pub(crate) pause: Duration,
-    /// What clients see is told in stretches of that time.
+    /// The length of the reported intervals.
     pub(crate) stretch: Duration,
     pub(crate) seed: u64,
 }
 
-/// What clients saw in a stretch of time.
+/// The clients' measurements in an interval.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Stretch {
-    /// When it began, in seconds.
+    /// Its start, in seconds.
     pub(crate) at_s: f64,
-    /// Gets, and misses of these.
+    /// Gets, and misses among them.
     pub(crate) gets: u64,
     pub(crate) misses: u64,
-    /// Of gets, in microseconds.
+    /// Mean latency of gets, in microseconds.
     pub(crate) latency_us: f64,
-    /// The longest of those that did not miss.
+    /// The maximum latency of hits.
     pub(crate) longest_us: f64,
-    /// What the cache might use at its end.
+    /// The cache's size limits at its end.
     pub(crate) dram_bytes: u64,
     pub(crate) flash_bytes: u64,
 }
 
-/// What clients saw of a cache.
+/// The clients' measurements of a cache.
 #[derive(Debug)]
 pub(crate) struct Course {
-    /// How long a hit in DRAM took before the stages began: a median, in microseconds.
+    /// The latency of a hit in DRAM before the stages: a median, in microseconds.
     pub(crate) hit_us: f64,
     /// Whether processors were kept awake.
     pub(crate) is_awake: bool,
-    /// What came then, stretch by stretch.
+    /// The intervals of the stages.
     pub(crate) stretches: Vec<Stretch>,
 }
 
-/// What clients count together.
+/// The shared counters of the clients.
 #[derive(Debug, Default)]
 struct Seen {
     gets: AtomicU64,
@@ -101,7 +104,7 @@ impl Seen {
         }
     }
 
-    /// What there was since the last time.
+    /// The difference since the last call.
     fn take(&self) -> (u64, u64, u64, u64) {
         let take = |number: &AtomicU64| number.swap(0, Ordering::Relaxed);
         (take(&self.gets), take(&self.misses), take(&self.sum_ns), take(&self.longest_ns))
@@ -109,11 +112,12 @@ impl Seen {
 }
 
 impl Clients {
-    /// Starts a cache, asks it and says what was seen, stretch by stretch. `options` says how the server
-    /// is set up, once it is known how long a get takes, in microseconds, that DRAM answers.
+    /// Starts a cache, sends requests and returns the measurements, interval by interval. `options`
+    /// gives the options of the server for the measured latency of a get that DRAM answers, in
+    /// microseconds.
     ///
     /// # Errors
-    /// Where the cache cannot be started, or a client loses it.
+    /// If the cache cannot be started, or a client loses its connection.
     pub(crate) fn ask(
         &self,
         target: &Target,
@@ -132,7 +136,7 @@ impl Clients {
         let mut tried = one.follow(&start("tried", CacheServerOptions::default())?)?;
         tried.retain(|tried| tried.gets > 0);
         tried.sort_by(|one, other| one.latency_us.total_cmp(&other.latency_us));
-        // But for the first requests, all are hits.
+        // Except for the first requests, all are hits.
         let hit_us = tried.get(tried.len() / 2).map_or(0.0, |tried| tried.latency_us);
         let stretches = self.follow(&start("asked", options(hit_us))?)?;
         Ok(Course { hit_us, is_awake: awake.is_granted(), stretches })
@@ -156,7 +160,7 @@ impl Clients {
         })
     }
 
-    /// Moves from stage to stage, and writes down what was seen meanwhile.
+    /// Switches from stage to stage, and records the measurements meanwhile.
     fn watch(&self, cache: &Cache, seen: &Seen, stage: &AtomicUsize) -> Vec<Stretch> {
         let clock = SystemClock::new();
         let (began_ns, mut end_ns) = (clock.monotonic_ns(), 0);

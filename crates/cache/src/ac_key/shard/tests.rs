@@ -64,7 +64,7 @@ fn hash(n: u32) -> u64 {
 }
 
 #[test]
-fn the_first_lookup_leaves_a_pointer_and_the_second_the_value_alone() {
+fn first_lookup_caches_pointer_and_second_moves_key_to_kv() {
     let mut shard = shard(50_000, 50_000);
     assert_eq!(get(&mut shard, 1), PointCacheLookup::Miss);
     assert_eq!(shard.len(), (0, 1));
@@ -78,7 +78,7 @@ fn the_first_lookup_leaves_a_pointer_and_the_second_the_value_alone() {
 }
 
 #[test]
-fn a_short_value_is_in_kp_until_it_is_asked_for_again() {
+fn short_value_stays_in_kp_until_its_second_access() {
     let mut shard = shard(50_000, 50_000);
     let short = [5; POINTER_BYTES - 1];
     assert_eq!(get_of(&mut shard, 1, 4, &short), PointCacheLookup::Miss);
@@ -91,7 +91,7 @@ fn a_short_value_is_in_kp_until_it_is_asked_for_again() {
 }
 
 #[test]
-fn where_targets_stay_a_component_without_bytes_gets_nothing() {
+fn component_without_bytes_stays_empty_under_fixed_targets() {
     for (kv, kp) in [(50_000, 0), (0, 50_000)] {
         let mut shard = shard(kv, kp);
         shard.boundaries = Arc::new(Boundaries::fixed([kv, kp, TOTAL - kv - kp]));
@@ -105,7 +105,7 @@ fn where_targets_stay_a_component_without_bytes_gets_nothing() {
 }
 
 #[test]
-fn hits_save_what_the_formula_says() {
+fn hits_save_reads_by_the_formula() {
     let benefit = Benefit { level0_tables: 2 };
     let key = 1u32.to_be_bytes();
     let name = Name { keyspace: 1, key: &key };
@@ -120,7 +120,7 @@ fn hits_save_what_the_formula_says() {
 }
 
 #[test]
-fn who_has_more_than_its_target_makes_room() {
+fn component_above_its_target_evicts() {
     let mut shard = shard(20 * KV_BYTES, 30 * KP_BYTES);
     (0..100).for_each(|n| drop(get(&mut shard, n)));
     // KP has all bytes while KV is empty.
@@ -128,12 +128,12 @@ fn who_has_more_than_its_target_makes_room() {
     assert_eq!(pointers, (20 * KV_BYTES + 30 * KP_BYTES) / KP_BYTES);
     // Entries accessed again move to KV until it reaches its target.
     (60..100).for_each(|n| drop(get(&mut shard, n)));
-    assert!(shard.charged_bytes().0 > 20 * KV_BYTES, "");
+    assert!(shard.charged_bytes().0 > 20 * KV_BYTES, "KP is not at its target yet");
     (100..200).for_each(|n| drop(get(&mut shard, n)));
     let (kv, _) = shard.charged_bytes();
     assert!((19 * KV_BYTES..=21 * KV_BYTES).contains(&kv), "{kv}");
     shard.set_capacities(10 * KV_BYTES, 20 * KP_BYTES + 10 * KV_BYTES + 10 * KP_BYTES);
-    assert!(shard.charged_bytes().0 > 18 * KV_BYTES, "");
+    assert!(shard.charged_bytes().0 > 18 * KV_BYTES, "no eviction before an insert");
     (200..400).for_each(|n| drop(get(&mut shard, n)));
     let (kv, _) = shard.charged_bytes();
     assert!((9 * KV_BYTES..=10 * KV_BYTES).contains(&kv), "{kv}");
@@ -165,11 +165,11 @@ fn ghost_hits_move_the_boundaries_by_k_times_e() {
     let name = left.to_be_bytes();
     let name = Name { keyspace: 1, key: &name };
     let index = shard.find(hash_of(name), name).unwrap();
-    assert_eq!(shard.entries.list(index), KV, "");
+    assert_eq!(shard.entries.list(index), KV, "it was accessed before");
 }
 
 #[test]
-fn ghosts_note_as_much_as_the_others_have() {
+fn ghosts_record_as_many_bytes_as_the_other_components_hold() {
     let mut shard = shard(100 * KV_BYTES, 200 * KP_BYTES);
     for n in 0..6000 {
         get(&mut shard, n);
@@ -187,7 +187,7 @@ fn ghosts_note_as_much_as_the_others_have() {
 }
 
 #[test]
-fn the_least_efficient_of_the_oldest_leaves() {
+fn least_efficient_of_the_oldest_entries_is_evicted() {
     let mut shard = shard(0, 60_000);
     // Long keys on a low level number: small benefit, many bytes.
     for n in 0..20u32 {
@@ -218,7 +218,7 @@ fn the_least_efficient_of_the_oldest_leaves() {
 }
 
 #[test]
-fn a_flush_tells_of_values_and_takes_places_until_they_are_known() {
+fn flush_updates_values_and_drops_pointers_until_redirected() {
     let mut shard = shard(50_000, 50_000);
     (0..2).for_each(|_| drop(get(&mut shard, 1)));
     get(&mut shard, 2);
@@ -246,7 +246,7 @@ fn a_flush_tells_of_values_and_takes_places_until_they_are_known() {
 }
 
 #[test]
-fn keys_that_share_a_fingerprint_keep_no_old_place() {
+fn keys_with_equal_fingerprints_keep_no_stale_pointer() {
     let mut shard = shard(0, 50_000);
     shard.set_fingerprint_bits(0);
     (1..=2).for_each(|n| drop(get(&mut shard, n)));
@@ -298,7 +298,7 @@ proptest! {
 
     /// The tree is a map of lengths; a flush replaces a value and sets its location.
     #[test]
-    fn answers_are_of_the_tree_and_bytes_within_the_bounds(
+    fn answers_match_the_tree_and_bytes_stay_within_bounds(
         steps in prop::collection::vec(step(), 1..250),
         bits in prop_oneof![Just(32_u32), Just(3)],
     ) {

@@ -21,7 +21,7 @@ fn check(cache: &BlockCache<u64>) {
 }
 
 #[test]
-fn shards_stay_within_their_bytes_and_add_up() {
+fn shards_stay_within_capacity_and_sums_match() {
     explore::shuttle("cache: inserts, gets and a sweep in two shards", || {
         let cache = Arc::new(BlockCache::new(1 << 20, 2));
         assert_eq!(cache.shards.len(), 2);
@@ -48,7 +48,7 @@ fn shards_stay_within_their_bytes_and_add_up() {
 }
 
 #[test]
-fn changes_of_the_capacity_leave_all_shards_with_the_last_one() {
+fn concurrent_capacity_changes_leave_all_shards_with_the_last_one() {
     explore::shuttle("cache: two changes of the capacity beside inserts", || {
         let cache = Arc::new(BlockCache::new(2 << 20, 2));
         let changers: Vec<_> = [1 << 20, 3 << 20]

@@ -126,7 +126,7 @@ proptest! {
 }
 
 #[test]
-fn one_that_was_asked_for_gets_a_second_chance_and_no_third() {
+fn accessed_entry_gets_one_second_chance() {
     let mut clock = Clock::new(3 * OVERHEAD);
     let key = TestKey;
     for n in 0..3 {

@@ -91,7 +91,7 @@ proptest! {
     }
 
     #[test]
-    fn the_memory_stays_within_what_is_allowed(
+    fn memory_stays_within_its_bound(
         steps in prop::collection::vec((1..5000_u32, 0..8000_usize), 1..300),
     ) {
         let mut ghost = ghost(4000);
@@ -109,7 +109,7 @@ proptest! {
 }
 
 #[test]
-fn the_last_ones_are_known_and_each_is_told_once() {
+fn latest_records_are_kept_and_each_is_returned_once() {
     let mut ghost = ghost(ROOMY);
     (1..=10_000).for_each(|n| ghost.note(Record::new(n, 100, 12), 100_000));
     assert_eq!(ghost.len(), 1000);
@@ -129,7 +129,7 @@ fn a_record_takes_about_fifteen_bytes() {
 }
 
 #[test]
-fn what_saves_least_is_forgotten_first() {
+fn least_efficient_record_is_dropped_first() {
     let mut ghost = ghost(ROOMY);
     // Large ones are worth almost nothing.
     for n in 1..=40 {
@@ -141,7 +141,7 @@ fn what_saves_least_is_forgotten_first() {
 }
 
 #[test]
-fn without_memory_nothing_is_noted() {
+fn no_records_without_memory() {
     let mut ghost = ghost(100);
     ghost.note(Record::new(5, 10, 2), usize::MAX);
     assert_eq!((ghost.take(5), ghost.charged_bytes()), (None, 0));

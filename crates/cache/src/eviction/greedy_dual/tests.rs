@@ -24,7 +24,7 @@ fn ask(cache: &mut Cache, n: u64) -> bool {
 }
 
 #[test]
-fn of_two_the_larger_leaves_and_of_equals_the_older() {
+fn larger_entry_is_evicted_first_and_older_among_equals() {
     let mut cache = Cache::new(10_000);
     assert!(put(&mut cache, 1, 1_000, 1).is_empty());
     assert!(put(&mut cache, 2, 5_000, 1).is_empty());
@@ -37,7 +37,7 @@ fn of_two_the_larger_leaves_and_of_equals_the_older() {
 }
 
 #[test]
-fn what_is_asked_for_often_or_saves_much_stays_however_large() {
+fn frequent_or_valuable_entry_stays_regardless_of_size() {
     for (uses, benefit) in [(20, 1), (0, 20)] {
         let mut cache = Cache::new(10_000);
         assert!(put(&mut cache, 1, 5_000, benefit).is_empty());
@@ -112,7 +112,7 @@ impl Model {
 }
 
 #[test]
-fn the_least_of_all_priorities_leaves() {
+fn lowest_priority_is_evicted() {
     let capacity = 60_000;
     let (mut cache, mut model) = (Cache::new(capacity), Model::default());
     let mut state = 5_u64;
@@ -141,7 +141,7 @@ fn the_least_of_all_priorities_leaves() {
 }
 
 #[test]
-fn a_smaller_capacity_and_what_is_taken_out_leave_the_order_as_it_was() {
+fn shrinking_and_removals_keep_the_eviction_order() {
     let mut cache = Cache::new(1 << 20);
     (0..2_000).for_each(|n| assert!(put(&mut cache, n, 100 + n as usize % 7 * 50, 1).is_empty()));
     (0..2_000).step_by(3).for_each(|n| assert!(ask(&mut cache, n)));

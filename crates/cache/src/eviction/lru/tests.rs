@@ -131,7 +131,7 @@ proptest! {
 }
 
 #[test]
-fn an_entry_larger_than_all_is_refused_and_takes_the_old_one_along() {
+fn oversized_entry_is_rejected_and_removes_the_old_one() {
     let mut list = Lru::new(1000);
     let key = TestKey(1);
     drop(list.insert(key.hash(), key, 7, 10));
@@ -163,7 +163,7 @@ fn the_oldest_can_be_made_the_newest() {
 }
 
 #[test]
-fn asked_for_lazily_the_newest_stay_where_they_are_and_others_move() {
+fn lazy_access_moves_only_entries_that_are_not_among_the_newest() {
     let len = 160_u8;
     let two_generations = 2 * (len / 16 + 1);
     let mut list = full(len);
@@ -178,7 +178,7 @@ fn asked_for_lazily_the_newest_stay_where_they_are_and_others_move() {
 }
 
 #[test]
-fn what_is_asked_for_lazily_and_often_outlives_all_others() {
+fn frequent_lazy_access_keeps_an_entry() {
     let mut list = full(32);
     for n in 32..250 {
         let (asked, new) = (TestKey(0), TestKey(n));
@@ -198,7 +198,7 @@ fn freed_nodes_are_used_again() {
 }
 
 #[test]
-fn the_slab_wastes_little() {
+fn slab_overhead_is_small() {
     let mut list = Lru::new(usize::MAX);
     for n in 0..=255 {
         let key = TestKey(n);

@@ -155,7 +155,7 @@ fn get(queues: &mut S3Fifo<TestKey, u32>, key: u16) -> bool {
 }
 
 #[test]
-fn what_was_asked_for_twice_stays_through_a_flood() {
+fn entry_accessed_twice_survives_a_flood() {
     let mut queues = S3Fifo::new(CAPACITY);
     for key in 0..20 {
         insert(&mut queues, key);
@@ -171,7 +171,7 @@ fn what_was_asked_for_twice_stays_through_a_flood() {
 }
 
 #[test]
-fn what_the_ghost_knows_goes_to_the_main_queue() {
+fn ghost_hit_inserts_into_the_main_queue() {
     let mut queues = S3Fifo::new(CAPACITY);
     (0..60).for_each(|key| insert(&mut queues, key));
     assert!(!get(&mut queues, 5));
@@ -186,7 +186,7 @@ fn what_the_ghost_knows_goes_to_the_main_queue() {
 }
 
 #[test]
-fn the_small_queue_keeps_less_than_its_tenth() {
+fn small_queue_stays_below_its_tenth() {
     let mut queues = S3Fifo::new(CAPACITY);
     // Repeated keys go to the main queue, until the small one is within its bound.
     let mut key = 0;

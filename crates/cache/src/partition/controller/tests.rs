@@ -15,7 +15,7 @@ fn of_a_million() -> PartitionController {
 }
 
 #[test]
-fn bytes_go_where_they_save_most() {
+fn bytes_move_to_the_most_useful_component() {
     let mut controller = of_a_million();
     let mut split = [0, 0, 1_000_000];
     for _ in 0..200 {
@@ -30,7 +30,7 @@ fn bytes_go_where_they_save_most() {
 
 /// Bytes moved by chance cost more in repeated reads than the credits show.
 #[test]
-fn who_follows_goes_far_only_where_credits_are_far_apart() {
+fn following_takes_large_steps_only_for_large_credit_differences() {
     let moved = |least: f64| {
         let split = [500_000, 0, 500_000];
         let phase = Phase::Follow { settled: [0.5, 0.0, 0.5] };
@@ -46,7 +46,7 @@ fn who_follows_goes_far_only_where_credits_are_far_apart() {
 
 /// Metadata pays off up to a size and not beyond it.
 #[test]
-fn the_place_is_found_where_more_is_of_no_use() {
+fn controller_finds_the_point_where_more_bytes_stop_helping() {
     let (mut controller, mut split) = (of_a_million(), [0, 0, 1_000_000]);
     let needed = 300_000;
     let mut run = |steps: u32, split: &mut Split| {
@@ -70,7 +70,7 @@ fn the_place_is_found_where_more_is_of_no_use() {
 
 /// A few hundred pointers may be valuable in a window of thousands: more are worthless.
 #[test]
-fn a_search_sees_that_a_few_pointers_are_worth_much() {
+fn search_detects_that_a_few_pointers_are_valuable() {
     let mut controller = of_a_million();
     let mut split = [0, 0, 1_000_000];
     let needed = 20_000;
@@ -88,7 +88,7 @@ fn a_search_sees_that_a_few_pointers_are_worth_much() {
 /// By its most valuable eighth of the window, KP would keep growing where blocks save more. The
 /// window of a large cache is less than a tenth of it.
 #[test]
-fn a_search_goes_by_the_average_once_there_are_pointers_enough() {
+fn search_uses_the_window_average_once_kp_has_a_window() {
     let searched = |window: usize, from: Split| {
         let (mut controller, mut split) = (PartitionController::new(window), from);
         for _ in 0..SEARCH_STEPS as u32 / 2 {
@@ -122,7 +122,7 @@ fn run_between_two_places(
 }
 
 #[test]
-fn who_has_strayed_far_searches_again() {
+fn boundaries_that_strayed_start_a_new_search() {
     let (mut controller, mut split) = (of_a_million(), [0, 0, 1_000_000]);
     let mut run = |split: &mut Split, steps| {
         run_between_two_places(&mut controller, split, (steps, usize::MAX))
@@ -137,7 +137,7 @@ fn who_has_strayed_far_searches_again() {
 
 /// However long they move from the point that the search has found.
 #[test]
-fn who_goes_on_has_not_settled_and_does_not_search_again() {
+fn moving_boundaries_have_not_settled_and_do_not_search_again() {
     let (mut controller, mut split) = (of_a_million(), [0, 0, 1_000_000]);
     run_between_two_places(&mut controller, &mut split, (256, usize::MAX));
     let mut least = 0;
@@ -151,7 +151,7 @@ fn who_goes_on_has_not_settled_and_does_not_search_again() {
 
 /// Bytes beyond its entries would stay empty.
 #[test]
-fn who_has_room_gets_no_more_and_is_waited_for() {
+fn component_with_free_room_gets_no_bytes_and_the_search_waits() {
     let (mut controller, mut split) = (of_a_million(), [0, 0, 1_000_000]);
     let mut step = |split: Split, bytes_max| {
         controller.credit(Component::Kv, alike(300.0));
@@ -169,7 +169,7 @@ fn who_has_room_gets_no_more_and_is_waited_for() {
 /// Where a step can move only a few bytes, a search takes more steps, and without evidence it does
 /// not end.
 #[test]
-fn a_search_goes_by_what_its_steps_can_move() {
+fn search_counts_steps_by_their_possible_size() {
     let (mut controller, mut split) = (of_a_million(), [0, 0, 1_000_000]);
     (0..10_000).for_each(|_| split = controller.step(split, [usize::MAX; 3]));
     assert_eq!(controller.phase, Phase::SEARCH);
@@ -181,7 +181,7 @@ fn a_search_goes_by_what_its_steps_can_move() {
 }
 
 #[test]
-fn boundaries_that_are_put_somewhere_follow_from_there() {
+fn restored_boundaries_follow_from_their_position() {
     let mut controller = of_a_million();
     controller.settle_at([500_000, 0, 500_000]);
     controller.credit(Component::Kp, GhostHits { window: 300.0, near: 0.0 });
@@ -192,7 +192,7 @@ fn boundaries_that_are_put_somewhere_follow_from_there() {
 
 /// With a handful of hits, four times as many are near by chance.
 #[test]
-fn near_credits_say_nothing_where_there_are_few() {
+fn near_credits_are_ignored_when_there_are_few() {
     let (mut controller, mut split) = (of_a_million(), [500_000, 0, 500_000]);
     controller.settle_at(split);
     for _ in 0..1000 {
@@ -203,7 +203,7 @@ fn near_credits_say_nothing_where_there_are_few() {
 }
 
 #[test]
-fn time_is_spared_where_no_reads_are() {
+fn kv_grows_to_save_time_when_no_reads_are_saved() {
     let mut controller = of_a_million();
     let split = [0, 0, 1_000_000];
     controller.credit_time(300.0);
@@ -215,7 +215,7 @@ fn time_is_spared_where_no_reads_are() {
 }
 
 #[test]
-fn nothing_moves_by_chance_or_between_equals() {
+fn boundaries_do_not_move_by_chance_or_between_equals() {
     let mut controller = of_a_million();
     let split = [100, 200, 700];
     controller.credit(Component::Kp, alike(10.0));

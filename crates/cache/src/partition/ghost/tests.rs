@@ -17,7 +17,7 @@ fn known(ghost: &mut Ghost, numbers: std::ops::Range<u32>) -> usize {
 }
 
 #[test]
-fn among_equals_the_last_ones_are_known() {
+fn latest_of_equal_fingerprints_are_kept() {
     let sketch = Sketch::<Narrow>::new(1 << 20);
     let mut ghost = Ghost::new(10_000, 1);
     (0..100_000).for_each(|n| ghost.note(fingerprint(n), &sketch));
@@ -29,7 +29,7 @@ fn among_equals_the_last_ones_are_known() {
 }
 
 #[test]
-fn what_is_asked_for_stays_through_a_flood_of_what_is_not() {
+fn hot_fingerprints_survive_a_flood_of_cold_ones() {
     let sketch = Sketch::<Narrow>::new(1 << 20);
     let mut ghost = Ghost::new(2_000, 1);
     for n in 0..1_000 {
@@ -45,7 +45,7 @@ fn what_is_asked_for_stays_through_a_flood_of_what_is_not() {
 }
 
 #[test]
-fn one_that_keeps_what_left_last_is_flushed_by_a_flood() {
+fn ghost_in_eviction_order_is_flushed_by_a_flood() {
     let sketch = Sketch::<Narrow>::new(1 << 20);
     let mut ghost = Ghost::new(2_000, 1).keeping_last(true);
     for n in 0..1_000 {
@@ -60,7 +60,7 @@ fn one_that_keeps_what_left_last_is_flushed_by_a_flood() {
 }
 
 #[test]
-fn a_sample_stands_for_all() {
+fn sample_represents_all_keys() {
     let sketch = Sketch::<Narrow>::new(1 << 20);
     let mut ghost = Ghost::new(100_000, 8);
     (0..80_000).for_each(|n| ghost.note(fingerprint(n), &sketch));
@@ -71,7 +71,7 @@ fn a_sample_stands_for_all() {
 }
 
 #[test]
-fn the_smallest_have_one_entry_and_none() {
+fn smallest_ghosts_hold_one_entry_or_none() {
     let sketch = Sketch::<Narrow>::new(64);
     let mut ghost = Ghost::new(1, 1);
     ghost.note(5, &sketch);
@@ -111,7 +111,7 @@ fn hits(
 }
 
 #[test]
-fn near_are_those_that_are_asked_for_most() {
+fn near_part_holds_the_most_frequent_fingerprints() {
     let mut ghost = Ghost::new(8_000, 1);
     let [hot, all] = hits(&mut ghost, &Sketch::<Narrow>::new(1 << 20), (1_000, 6_000), 10);
     assert!(hot.near > 3.0 * hot.window, "{hot:?}");
@@ -121,7 +121,7 @@ fn near_are_those_that_are_asked_for_most() {
 
 /// The current access is no evidence of a higher frequency.
 #[test]
-fn among_equals_each_part_of_the_window_has_as_many_hits() {
+fn equal_frequencies_give_each_part_of_the_window_equal_hits() {
     for period in [20_000, 80_000, 320_000] {
         let sketch = Sketch::<Narrow>::new(256 << 10);
         sketch.set_period(period);
@@ -133,7 +133,7 @@ fn among_equals_each_part_of_the_window_has_as_many_hits() {
 }
 
 #[test]
-fn one_that_keeps_what_left_last_has_that_near() {
+fn ghost_in_eviction_order_has_the_latest_near() {
     let sketch = Sketch::<Narrow>::new(1 << 20);
     let mut ghost = Ghost::new(8, 1).keeping_last(true);
     (1..=8).for_each(|n| ghost.note(n, &sketch));
@@ -142,7 +142,7 @@ fn one_that_keeps_what_left_last_has_that_near() {
 }
 
 #[test]
-fn another_part_may_be_near() {
+fn near_part_is_configurable() {
     let sketch = Sketch::<Narrow>::new(1 << 20);
     let mut ghost = Ghost::new(8, 1).with_near_part(8);
     for n in 1..=8 {

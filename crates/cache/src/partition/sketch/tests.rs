@@ -10,7 +10,7 @@ fn hash(n: u64) -> u64 {
 }
 
 #[test]
-fn what_was_asked_for_more_often_counts_more() {
+fn more_frequent_key_has_a_higher_count() {
     let sketch = Sketch::<Narrow>::new(64 << 10);
     sketch.set_period(1 << 30);
     for round in 0..12 {
@@ -29,7 +29,7 @@ fn what_was_asked_for_more_often_counts_more() {
 }
 
 #[test]
-fn large_counts_are_right_to_within_half_on_average() {
+fn large_counts_are_accurate_to_a_half_on_average() {
     let sketch = Sketch::<Narrow>::new(64 << 10);
     sketch.set_period(1 << 30);
     for (times, range) in [(12u32, 0..500u64), (20, 500..1000), (36, 1000..1500)] {
@@ -46,7 +46,7 @@ fn large_counts_are_right_to_within_half_on_average() {
 }
 
 #[test]
-fn the_last_addition_can_be_taken_away_on_average() {
+fn last_addition_can_be_subtracted_on_average() {
     let sketch = Sketch::<Narrow>::new(64 << 10);
     sketch.set_period(1 << 30);
     assert_eq!(sketch.count_before(hash(1)), 0);
@@ -95,7 +95,7 @@ fn a_count_is_raised_and_never_lowered() {
 }
 
 #[test]
-fn it_takes_no_more_than_it_may() {
+fn sketch_stays_within_its_bytes() {
     for bytes in [0, 63, 64, 1000, 4096, 5000] {
         let sketch = Sketch::<Narrow>::new(bytes);
         assert!(sketch.charged_bytes() <= bytes, "{bytes}");
@@ -107,7 +107,7 @@ fn it_takes_no_more_than_it_may() {
 }
 
 #[test]
-fn wide_counters_are_right_to_within_an_eighth() {
+fn wide_counters_are_accurate_to_an_eighth() {
     for times in [1u16, 16, 40, 300, 5000] {
         let sketch = Sketch::<Wide>::new(64 << 10);
         sketch.set_period(1 << 40);
@@ -131,7 +131,7 @@ fn wide_counters_are_right_to_within_an_eighth() {
 
 /// By counts some would seem to be accessed twice as often as others.
 #[test]
-fn rates_of_all_lines_are_of_the_same_time() {
+fn rates_of_all_lines_cover_the_same_time() {
     let sketch = Sketch::<Wide>::new(4 << 10);
     // 64 lines; each key is added eighty times per period.
     sketch.set_period(200 * 80);

@@ -71,7 +71,7 @@ fn pointer(cache: &PointCache, key: &[u8]) -> Option<Pointer> {
 }
 
 #[test]
-fn what_was_found_before_a_change_is_refused() {
+fn result_from_before_a_change_is_rejected() {
     let cache = cache(64 << 10, 64 << 10);
     let hash = hash_of(name(b"k"));
     let epoch = cache.epoch(hash);
@@ -92,7 +92,7 @@ fn what_was_found_before_a_change_is_refused() {
 }
 
 #[test]
-fn a_sync_brings_the_new_value_and_a_deletion_takes_all() {
+fn update_replaces_value_and_deletion_removes_entries() {
     let both = cache(64 << 10, 64 << 10);
     let hash = hash_of(name(b"k"));
     both.resolved(hash, both.epoch(hash), &found(entry(b"k", b"old"), place(1, 0)));
@@ -124,7 +124,7 @@ fn a_sync_brings_the_new_value_and_a_deletion_takes_all() {
 }
 
 #[test]
-fn the_format_of_hac_keeps_the_same_rules() {
+fn ac_key_entries_follow_the_same_rules() {
     let cache = ac_key_cache(64 << 10, 64 << 10);
     let (hash, long) = (hash_of(name(b"k")), [b'v'; 40]);
     let find = |value: &[u8], table, by_pointer| {
@@ -165,7 +165,7 @@ fn the_format_of_hac_keeps_the_same_rules() {
 }
 
 #[test]
-fn a_range_and_tables_are_forgotten() {
+fn range_and_dead_tables_are_dropped() {
     let cache = cache(64 << 10, 64 << 10);
     for key in [b"a", b"b", b"c", b"d"] {
         let hash = hash_of(name(key));
@@ -185,7 +185,7 @@ fn a_range_and_tables_are_forgotten() {
 }
 
 #[test]
-fn a_version_that_may_not_be_seen_is_passed_over() {
+fn invisible_version_is_a_miss() {
     let cache = cache(64 << 10, 64 << 10);
     let hash = hash_of(name(b"k"));
     cache.resolved(hash, cache.epoch(hash), &found(entry(b"k", b"v"), place(1, 0)));
@@ -195,7 +195,7 @@ fn a_version_that_may_not_be_seen_is_passed_over() {
 }
 
 #[test]
-fn fingerprints_of_few_bits_hold_few_entries() {
+fn short_fingerprints_limit_the_number_of_entries() {
     let cache = PointCache::new(hash_of, 1, 64 << 10);
     cache.set_fingerprint_bits(6);
     cache.set_capacities(0, 64 << 10);

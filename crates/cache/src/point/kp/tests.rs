@@ -35,7 +35,7 @@ fn entry(n: u32) -> KpEntry {
 }
 
 #[test]
-fn pointers_come_back_as_they_were_put_in() {
+fn pointers_are_returned_as_inserted() {
     let mut shard = KpShard::new(1 << 20);
     let mut scorer = ByUse::default();
     for n in 0..20_000 {
@@ -50,7 +50,7 @@ fn pointers_come_back_as_they_were_put_in() {
 
 /// A small cache has a few hundredths of its bytes for pointers: most of these must be usable.
 #[test]
-fn few_bytes_hold_pointers_too() {
+fn small_capacity_holds_pointers() {
     for bytes in [1200, 2400, 3600] {
         let (mut shard, mut scorer) = (KpShard::new(bytes), ByUse::default());
         (0..1000).for_each(|n| shard.insert(hash(n), entry(n), &mut scorer));
@@ -61,7 +61,7 @@ fn few_bytes_hold_pointers_too() {
 }
 
 #[test]
-fn extreme_pointers_fit_and_larger_ones_are_not_kept() {
+fn extreme_pointers_fit_and_larger_ones_are_not_stored() {
     let mut shard = KpShard::new(1 << 20);
     let mut scorer = ByUse::default();
     let (table, offset) = (u64::from(u32::MAX), u64::from(u32::MAX));
@@ -94,7 +94,7 @@ fn extreme_pointers_fit_and_larger_ones_are_not_kept() {
 }
 
 #[test]
-fn a_full_shard_keeps_what_is_asked_for_within_its_bytes() {
+fn full_shard_keeps_hot_pointers_within_its_bytes() {
     let mut shard = KpShard::new(64 << 10);
     let mut scorer = ByUse::default();
     for n in 0..100_000u32 {
@@ -111,7 +111,7 @@ fn a_full_shard_keeps_what_is_asked_for_within_its_bytes() {
 }
 
 #[test]
-fn for_a_fingerprint_there_is_one_entry() {
+fn one_entry_per_fingerprint() {
     let mut shard = KpShard::new(64 << 10);
     let mut scorer = ByUse::default();
     for n in 0..2_000 {
@@ -143,7 +143,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 
 proptest! {
     #[test]
-    fn growing_and_shrinking_loses_only_what_it_tells(
+    fn resizing_loses_only_reported_entries(
         operations in prop::collection::vec(operation(), 1..600),
     ) {
         let mut shard = KpShard::new(20_000);

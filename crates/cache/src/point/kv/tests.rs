@@ -47,7 +47,7 @@ fn found<'a>(shard: &'a mut KvShard, key: &'a [u8]) -> Option<KvEntry<'a>> {
 }
 
 #[test]
-fn a_value_as_long_as_the_old_one_takes_its_place() {
+fn equally_long_value_is_overwritten_in_place() {
     let mut shard = KvShard::new(100 << 10, 100 << 10);
     let mut scorer = ByUse::default();
     shard.insert(hash_of(b"key"), entry(b"key", b"first"), &mut scorer);
@@ -58,16 +58,16 @@ fn a_value_as_long_as_the_old_one_takes_its_place() {
     let free = shard.free;
     let other = KvEntry { stamp: 99, level: 0, ..entry(b"key", b"other") };
     shard.insert(hash_of(b"key"), other, &mut scorer);
-    assert_eq!((shard.free, shard.len()), (free, 1), "");
+    assert_eq!((shard.free, shard.len()), (free, 1), "it is in the same place");
     let (now, is_hot) = shard.get(hash_of(b"key"), name_of(b"key")).unwrap();
-    assert_eq!((now, is_hot), (other, true), "");
+    assert_eq!((now, is_hot), (other, true), "the access count stays");
     shard.insert(hash_of(b"key"), entry(b"key", b"longer"), &mut scorer);
     assert!(shard.free > free);
     assert_eq!(found(&mut shard, b"key"), Some(entry(b"key", b"longer")));
 }
 
 #[test]
-fn an_entry_comes_back_as_it_was_put_in() {
+fn entry_is_returned_as_inserted() {
     let mut shard = KvShard::new(100 << 10, 100 << 10);
     let mut scorer = ByUse::default();
     for (name, value) in [(&b"a"[..], &b"first"[..]), (b"bcd", b""), (b"ef", b"third and last")] {
@@ -84,11 +84,11 @@ fn an_entry_comes_back_as_it_was_put_in() {
     );
     assert_eq!(shard.get(hash_of(b"a"), name_of(b"a")), None);
     assert_eq!(shard.len(), 2);
-    assert!(scorer.left.is_empty(), "");
+    assert!(scorer.left.is_empty(), "there was no eviction");
 }
 
 #[test]
-fn what_is_asked_for_stays_and_the_rest_leaves() {
+fn hot_entries_stay_and_cold_ones_are_evicted() {
     let mut shard = KvShard::new(200 << 10, 200 << 10);
     let mut scorer = ByUse::default();
     let name = |n: u32| n.to_be_bytes();
@@ -135,7 +135,7 @@ impl Scorer for ByName {
 
 /// Regression: once a quarter of every chunk was evicted in its turn, whatever it held.
 #[test]
-fn what_is_good_stays_though_it_came_together() {
+fn valuable_entries_inserted_together_stay() {
     let mut shard = KvShard::new(1 << 20, 1 << 20);
     let mut scorer = ByName;
     let name = |kind: u8, n: u32| [[kind, 0, 0, 0], n.to_be_bytes()].concat();
@@ -167,7 +167,7 @@ fn what_is_good_stays_though_it_came_together() {
 }
 
 #[test]
-fn a_smaller_shard_keeps_what_is_worth_most() {
+fn shrinking_keeps_the_most_valuable_entries() {
     let mut shard = KvShard::new(1 << 20, 1 << 20);
     let mut scorer = ByUse::default();
     let name = |n: u32| n.to_be_bytes();
@@ -182,7 +182,7 @@ fn a_smaller_shard_keeps_what_is_worth_most() {
     let kept =
         (0..6_000).step_by(10).filter(|&n| shard.contains(hash_of(&name(n)), name_of(&name(n))));
     assert_eq!(kept.count(), 600);
-    assert!(shard.price() < 1.0, "");
+    assert!(shard.price() < 1.0, "accessed entries were not evicted");
     shard.set_capacity(0, &mut scorer);
     assert_eq!((shard.len(), shard.charged_bytes()), (0, 0));
     shard.insert(hash_of(b"x"), entry(b"x", b"y"), &mut scorer);
@@ -190,7 +190,7 @@ fn a_smaller_shard_keeps_what_is_worth_most() {
 }
 
 #[test]
-fn what_is_too_large_is_not_kept_and_takes_the_older_one_with_it() {
+fn oversized_entry_is_not_cached_and_removes_the_older_one() {
     let mut shard = KvShard::new(1 << 20, 1 << 20);
     let mut scorer = ByUse::default();
     let most = shard.entry_bytes_max();
@@ -220,7 +220,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 
 proptest! {
     #[test]
-    fn whatever_is_done_answers_are_right_and_bytes_are_bounded(
+    fn answers_are_right_and_bytes_bounded_under_random_operations(
         operations in prop::collection::vec(operation(), 1..400),
     ) {
         let mut shard = KvShard::new(100_000, 100_000);

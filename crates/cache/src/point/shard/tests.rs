@@ -41,7 +41,7 @@ fn wanted(shard: &PointShard) -> PointReads {
 }
 
 #[test]
-fn components_without_bytes_show_in_their_ghosts_that_they_want_some() {
+fn empty_components_earn_ghost_hits() {
     let mut shard = PointShard::new(hash_of, 64 << 10);
     shard.measure(64 << 10, 64 << 10, 1);
     assert_eq!(get(&mut shard, b"key", 4.0), PointCacheLookup::Miss);
@@ -51,7 +51,7 @@ fn components_without_bytes_show_in_their_ghosts_that_they_want_some() {
         (0..2).for_each(|_| assert_eq!(get(&mut shard, &[n, 1], 4.0), PointCacheLookup::Miss));
     }
     let PointReads { kv, kp } = wanted(&shard);
-    assert!((400.0..=460.0).contains(&kv), "{kv} of 452, ");
+    assert!((400.0..=460.0).contains(&kv), "{kv} of 452, as they are shorter than typical");
     assert!((100.0..=600.0).contains(&kp), "{kp} of about 300");
     assert!(shard.is_empty());
 }
@@ -59,7 +59,7 @@ fn components_without_bytes_show_in_their_ghosts_that_they_want_some() {
 /// Keys accessed in sequence: the hits of more bytes depend on the entries' bytes, however long
 /// they are.
 #[test]
-fn longer_values_want_as_many_more_bytes() {
+fn ghost_hits_account_for_longer_values() {
     // The fraction of lookups that one more window would answer, with `keys` keys in sequence.
     let wanted = |value, keys: u32| {
         let mut shard = PointShard::new(hash_of, 1 << 20);
@@ -85,7 +85,7 @@ fn longer_values_want_as_many_more_bytes() {
 /// Regression: a ghost keeps entries recorded while there was less room. (Pointers to long values
 /// once took half of a budget, and filled a tenth of that.)
 #[test]
-fn pointers_want_no_more_than_they_fill() {
+fn kp_earns_ghost_hits_only_when_full() {
     let wanted = |bytes| {
         let mut shard = PointShard::new(hash_of, 64 << 10);
         shard.measure(64 << 10, 64 << 10, 1);
@@ -103,7 +103,7 @@ fn pointers_want_no_more_than_they_fill() {
 
 /// Few long entries among short ones: the ghost must not be rebuilt all the time.
 #[test]
-fn a_ghost_stays_where_sizes_are_mixed() {
+fn ghost_is_not_rebuilt_for_mixed_sizes() {
     for one_in in [100, 20, 10, 3] {
         let mut window = KvWindow { entries: 1000, ..KvWindow::NONE };
         let mut sample_id = 1u64;
@@ -121,7 +121,7 @@ fn a_ghost_stays_where_sizes_are_mixed() {
 /// Boundaries account for the measuring memory: it must not grow when short entries return, for
 /// which the ghost is larger.
 #[test]
-fn a_ghost_takes_what_it_was_charged_however_long_entries_are() {
+fn ghost_memory_is_constant_for_any_entry_size() {
     let mut shard = PointShard::new(hash_of, 1 << 20);
     shard.measure(64 << 10, 140 << 10, 1);
     let charged = shard.measuring_bytes();
@@ -133,7 +133,7 @@ fn a_ghost_takes_what_it_was_charged_however_long_entries_are() {
 }
 
 #[test]
-fn a_sample_of_the_keys_wants_what_all_of_them_do() {
+fn sampled_ghost_hits_match_those_of_all_keys() {
     let wanted = |sampling| {
         let mut shard = PointShard::new(hash_of, 64 << 10);
         shard.measure(64 << 10, 4 << 20, sampling);
@@ -162,7 +162,7 @@ fn a_sample_of_the_keys_wants_what_all_of_them_do() {
 
 /// Otherwise its block would stay only for this entry, with many times its bytes.
 #[test]
-fn what_is_in_memory_comes_in_where_it_is_asked_for_more_than_what_leaves() {
+fn memory_hit_is_cached_if_hotter_than_the_victim() {
     let mut shard = PointShard::new(hash_of, 64 << 10);
     shard.measure(64 << 10, 64 << 10, 1);
     shard.set_capacities(64 << 10, 0);
@@ -184,7 +184,7 @@ fn what_is_in_memory_comes_in_where_it_is_asked_for_more_than_what_leaves() {
 }
 
 #[test]
-fn what_was_read_is_kept_and_answers() {
+fn read_entry_is_cached_and_answers() {
     let mut shard = PointShard::new(hash_of, 64 << 10);
     shard.measure(64 << 10, 64 << 10, 1);
     shard.set_capacities(64 << 10, 0);
@@ -199,7 +199,7 @@ fn what_was_read_is_kept_and_answers() {
         get(&mut shard, b"key", 4.0);
     });
     let PointCacheLookup::Pointer(entry) = get(&mut shard, b"key", 4.0) else {
-        panic!("the place is not known")
+        panic!("the location is not cached")
     };
     let saved = 2_000.0 * f64::from(shard.reads(4) - 1.0);
     assert!((shard.saved().kp - saved).abs() < 0.05 * saved, "{:?}", shard.saved());
@@ -207,7 +207,7 @@ fn what_was_read_is_kept_and_answers() {
 }
 
 #[test]
-fn what_is_in_memory_anyway_comes_in_where_nothing_leaves_for_it() {
+fn memory_hit_is_cached_while_there_is_room() {
     let mut shard = PointShard::new(hash_of, 64 << 10);
     shard.measure(64 << 10, 64 << 10, 1);
     let find = |shard: &mut PointShard, number: u32| {
@@ -241,7 +241,7 @@ fn what_is_in_memory_anyway_comes_in_where_nothing_leaves_for_it() {
 }
 
 #[test]
-fn a_level_has_the_reads_that_its_lookups_did() {
+fn level_cost_is_the_average_of_its_lookups() {
     let mut shard = PointShard::new(hash_of, 0);
     shard.measure(4 << 10, 0, 1);
     for n in 0..5_000u32 {
@@ -252,7 +252,7 @@ fn a_level_has_the_reads_that_its_lookups_did() {
 }
 
 #[test]
-fn keys_cost_what_their_level_does_or_all_alike() {
+fn key_cost_is_by_level_or_uniform() {
     let mut costs = Costs::UNKNOWN;
     (0..4_000).for_each(|_| {
         costs.note(6, 3.0);
@@ -278,7 +278,7 @@ fn keys_cost_what_their_level_does_or_all_alike() {
 /// A pointer saves the reads before the data block: metadata, and blocks of runs with false
 /// positives.
 #[test]
-fn a_pointer_is_kept_where_it_would_have_spared_a_read() {
+fn pointer_is_cached_only_if_it_saves_a_read() {
     let mut shard = PointShard::new(hash_of, 64 << 10);
     shard.measure(4 << 10, 4 << 10, 1);
     shard.set_capacities(0, 8 << 10);
@@ -288,5 +288,5 @@ fn a_pointer_is_kept_where_it_would_have_spared_a_read() {
     assert!(matches!(get(&mut shard, b"two reads", 2.0), PointCacheLookup::Pointer(_)));
     shard.set_ablations(Ablations::NONE.and(Ablation::Admission), [1.0; LEVELS]);
     assert_eq!(get(&mut shard, b"one read", 1.0), PointCacheLookup::Miss);
-    assert_eq!(shard.len(), (0, 2), "without admission all come in");
+    assert_eq!(shard.len(), (0, 2), "without admission all are cached");
 }

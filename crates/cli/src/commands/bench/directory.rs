@@ -1,7 +1,7 @@
-//! The directory of a benchmark: a new or an empty one, which is gone or empty again afterwards.
+//! The directory of a benchmark: a new or an empty one, which is removed or emptied afterwards.
 //!
-//! Nothing is removed that the benchmark has not written: a directory that holds anything at the
-//! start is refused.
+//! The benchmark removes only its own files: it rejects a directory that is not empty at the
+//! start.
 
 #![allow(
     clippy::disallowed_methods,
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Result};
 
-/// The directory; dropping it removes what is in it.
+/// The directory; dropping it removes its content.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
@@ -23,8 +23,8 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Creates the directory `given`, or takes it if it is empty. Without `given` one below the
-    /// current directory.
+    /// Creates the directory `given`, or uses it if it is empty. Without `given` it creates one in
+    /// the current directory.
     pub fn new(given: Option<&Path>) -> Result<Self> {
         let own = || PathBuf::from(format!("tidekv-bench-{}", std::process::id()));
         let path = given.map_or_else(own, Path::to_path_buf);
@@ -40,8 +40,8 @@ impl Directory {
             let mut entries = fs::read_dir(&path).map_err(|error| failed("list", &error))?;
             if entries.next().is_some() {
                 return Err(Failure::new(format!(
-                    "{} is not empty: give a missing or an empty directory, whose content is \
-                     removed at the end",
+                    "{} is not empty: use a missing or an empty directory; bench removes its \
+                     content at the end",
                     path.display()
                 )));
             }
@@ -49,7 +49,7 @@ impl Directory {
         Ok(Self { path, was_there, is_removed: false })
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -80,7 +80,7 @@ impl Directory {
 impl Drop for Directory {
     fn drop(&mut self) {
         if !self.is_removed {
-            // The command fails already, and says why.
+            // The command is failing already and reports its own error.
             let _ = self.clear();
         }
     }
@@ -107,13 +107,13 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_with_a_file_is_refused_and_left_alone() {
+    fn a_directory_with_a_file_is_rejected_and_unchanged() {
         let parent = tempfile::tempdir().unwrap();
         fs::write(parent.path().join("file"), "x").unwrap();
         let refused = Directory::new(Some(parent.path())).unwrap_err();
         assert!(refused.message.contains("is not empty"), "{refused:?}");
         assert_eq!(fs::read(parent.path().join("file")).unwrap(), b"x");
-        // A file is no directory.
+        // A file is not a directory.
         assert!(Directory::new(Some(&parent.path().join("file"))).is_err());
         assert!(Directory::new(Some(&parent.path().join("none/bench"))).is_err());
     }

@@ -1,4 +1,4 @@
-//! The machine that a benchmark runs on, as far as its numbers depend on it.
+//! The machine of a benchmark: the properties on which its numbers depend.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::files;
 /// Cores, memory, kernel and file system.
 #[derive(Debug)]
 pub struct Host {
-    /// Cores that this process may use.
+    /// Cores available to this process.
     pub cores: usize,
     /// Memory of the machine.
     pub memory_bytes: u64,

@@ -1,14 +1,14 @@
 //! Keys, values and random numbers of a benchmark.
 //!
-//! A key is the hash of its number, then the number: entries that are written in the order of
-//! their numbers come in random order of their keys, and no two keys are the same. A value holds
-//! the number of its key and a version, then bytes that both determine, so every byte of a value
-//! that is read can be checked without keeping a copy of the data.
+//! A key is the hash of its number, then the number: entries written in the order of
+//! their numbers have keys in random order, and keys are unique. A value contains
+//! the number of its key and a version, then bytes that both determine, so a reader can verify every
+//! byte of a value without a copy of the data.
 
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 16;
 
-/// A value holds at least the number of its key and its version.
+/// A value contains at least the number of its key and its version.
 pub const VALUE_BYTES_MIN: usize = 16;
 
 /// Bytes from which values are cut.
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_know_their_numbers_and_come_in_random_order() {
+    fn keys_contain_their_numbers_and_are_in_random_order() {
         let keys: Vec<_> = (0..1000).map(key_of).collect();
         assert!((0..1000).all(|number| number_of(&keys[number as usize]) == Some(number)));
         let ascending = keys.windows(2).filter(|pair| pair[0] < pair[1]).count();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn every_wrong_byte_of_a_value_is_noticed() {
+    fn every_wrong_byte_of_a_value_is_detected() {
         for bytes in [VALUE_BYTES_MIN, 100] {
             let values = Values::new(bytes);
             let mut value = Vec::new();

@@ -1,8 +1,8 @@
-//! The phases of a benchmark, and what each of them measures.
+//! The phases of a benchmark and their measurements.
 //!
-//! Threads share nothing but the store and two flags. The latency of an operation is the time
-//! between the call and its return; making and checking values lies outside of it, and inside of
-//! the duration that the throughput is computed from.
+//! Threads share only the store and two flags. The latency of an operation is the time
+//! between the call and its return; it excludes making and checking values, which the duration
+//! for the throughput includes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,22 +18,22 @@ use crate::failure::{Failure, Result};
 /// Entries of a scan.
 pub const SCAN_ENTRIES: usize = 100;
 
-/// Longer operations count as this long.
+/// The maximum recorded latency; longer operations count as this long.
 const LATENCY_NS_MAX: u64 = 600_000_000_000;
 
-/// Digits of a quantile that are right.
+/// Significant digits of a quantile.
 const DIGITS: u8 = 3;
 
-/// The store is at rest when it has done no background work for this long: level 0 is merged after
-/// half of it.
+/// The store is idle after this time without background work; an idle compaction of level 0 begins
+/// after half of it.
 const REST: Duration = Duration::from_millis(1000);
 
-/// A store that is still busy after this time is read as it is.
+/// The maximum wait for an idle store; after it the phases that read start anyway.
 const SETTLE_MAX: Duration = Duration::from_secs(60);
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
-/// What the threads do.
+/// A phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Phase {
     /// Put every entry once, in random order.
@@ -47,10 +47,10 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// In the order in which they run.
+    /// All phases in the order in which they run.
     pub const ALL: [Self; 4] = [Self::Fill, Self::Get, Self::Scan, Self::Mixed];
 
-    /// As the command line has it.
+    /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fill => "fill",
@@ -67,34 +67,34 @@ pub struct Workload<'a> {
     pub keyspace: Keyspace,
     pub entries: u64,
     pub threads: u64,
-    /// Of a phase that reads.
+    /// Duration of a phase that reads.
     pub seconds: f64,
     pub get_percent: u64,
     pub values: Values,
-    /// Raised when the user stops the benchmark.
+    /// Set when the user stops the benchmark.
     pub stop: Arc<AtomicBool>,
 }
 
-/// What one phase measured.
+/// The measurements of one phase.
 #[derive(Debug)]
 pub struct Measured {
     pub phase: Phase,
     pub operations: u64,
     pub seconds: f64,
-    /// Of keys and values that were read or written.
+    /// Bytes of the keys and values that were read or written.
     pub user_bytes: u64,
     pub latencies_ns: Histogram<u64>,
-    /// Reads of tables for the operations, without those of compactions.
+    /// Reads of tables by the operations, without those of compactions.
     pub storage_reads: u64,
     pub storage_read_bytes: u64,
-    /// Of the log, of flushes and of compactions.
+    /// Bytes written by the log, flushes and compactions.
     pub storage_written_bytes: u64,
     pub values_checked: u64,
-    /// Values that were not there or not as they were written.
+    /// Values that were missing or differed from the written ones.
     pub wrong_values: u64,
 }
 
-/// What one thread has done.
+/// The counts of one thread.
 struct Lane {
     operations: u64,
     user_bytes: u64,
@@ -124,7 +124,7 @@ struct Worker<'a> {
     workload: &'a Workload<'a>,
     clock: SystemClock,
     random: Random,
-    /// Of the next value that overwrites another; no two threads have the same.
+    /// The version of the next overwriting value; unique among threads.
     version: u64,
     value: Vec<u8>,
     lane: Lane,
@@ -142,7 +142,7 @@ impl Workload<'_> {
                 let has_failed = &has_failed;
                 scope.spawn(move || {
                     let lane = Worker::new(self, phase, thread).run(phase, thread, has_failed);
-                    // The other threads need not finish a phase that has failed.
+                    // The other threads can stop: the phase has failed.
                     has_failed.fetch_or(lane.is_err(), Ordering::Relaxed);
                     lane
                 })
@@ -160,7 +160,7 @@ impl Workload<'_> {
         Ok(summarize(phase, seconds, &lanes, [&before, &self.db.statistics()]))
     }
 
-    /// Brings all entries into tables and waits until compactions are done.
+    /// Flushes all entries to tables and waits for the compactions.
     fn settle(&self, clock: &SystemClock) -> Result<()> {
         self.db.flush()?;
         let started_ns = clock.monotonic_ns();
@@ -255,7 +255,7 @@ impl<'a> Worker<'a> {
         Ok(self.lane)
     }
 
-    /// Counts an operation that began at `started_ns`; returns when it ended.
+    /// Counts an operation that began at `started_ns`; returns its end time.
     fn timed(&mut self, started_ns: u64) -> u64 {
         let ended_ns = self.clock.monotonic_ns();
         self.lane.latencies_ns.saturating_record((ended_ns - started_ns).max(1));
@@ -314,7 +314,7 @@ impl<'a> Worker<'a> {
 mod tests {
     use super::*;
 
-    /// A store with `entries` entries in it, of which phases expect 500.
+    /// A store with `entries` entries; phases expect 500.
     fn wrong_values(entries: u64, phase: Phase) -> (u64, u64) {
         let directory = tempfile::tempdir().unwrap();
         let options = tidekv::Options::default().memory_bytes(8 << 20);
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_was_put_is_found() {
+    fn every_put_entry_is_read_back() {
         for phase in [Phase::Get, Phase::Scan, Phase::Mixed] {
             assert_eq!(wrong_values(500, phase).0, 0, "{phase:?}");
         }
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_raised_flag_ends_a_phase() {
+    fn the_stop_flag_ends_a_phase() {
         let directory = tempfile::tempdir().unwrap();
         let db = Db::open(directory.path(), tidekv::Options::default()).unwrap();
         let workload = Workload {

@@ -1,4 +1,4 @@
-//! What a benchmark prints: the machine and the settings, so that the numbers can be quoted, and
+//! The output of a benchmark: the machine and the settings, so that the numbers can be quoted, and
 //! the phases.
 
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::load::KEY_BYTES;
 use super::phase::{Measured, SCAN_ENTRIES};
 use crate::quantity::show_size;
 
-/// What all phases had in common.
+/// The settings of all phases.
 #[derive(Debug)]
 pub struct Settings {
     pub entries: u64,
@@ -17,7 +17,7 @@ pub struct Settings {
     pub memory_bytes: u64,
     /// Each write is on stable storage when it returns.
     pub is_synced: bool,
-    /// Of a phase that reads.
+    /// Duration of a phase that reads.
     pub seconds: f64,
     pub get_percent: u64,
 }
@@ -30,7 +30,7 @@ impl Settings {
 
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// The quantiles that are shown: name in JSON, head of the column, quantile.
+/// The printed quantiles: name in JSON, column header, quantile.
 const QUANTILES: [(&str, &str, f64); 4] = [
     ("p50", "p50 µs", 0.5),
     ("p99", "p99 µs", 0.99),
@@ -57,7 +57,7 @@ impl Measured {
     }
 }
 
-/// Two lines on machine and settings, then a table with a line for each phase.
+/// Two lines on machine and settings, then a table with one line per phase.
 pub fn table(host: &Host, settings: &Settings, phases: &[Measured]) -> String {
     let filesystem = host.filesystem.as_deref().unwrap_or("unknown file system");
     let mut out = format!(
@@ -109,7 +109,7 @@ pub fn table(host: &Host, settings: &Settings, phases: &[Measured]) -> String {
     out
 }
 
-/// The same as one object.
+/// The same data as one JSON object.
 pub fn json(host: &Host, settings: &Settings, phases: &[Measured]) -> Value {
     json!({
         "version": env!("CARGO_PKG_VERSION"),

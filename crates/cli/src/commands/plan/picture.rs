@@ -1,4 +1,4 @@
-//! A plan as a picture: each tenant's curve, and what he gets in it.
+//! A plan as a picture: each tenant's curve with its planned sizes.
 
 use tidekv_plan::{Allotment, DEFAULT_FLASH_FOR_DRAM, Plan, PlanRequest, Tenant};
 
@@ -9,7 +9,7 @@ use crate::quantity::show_size;
 const DRAM_COLOUR: &str = "#b3261e";
 const BOTH_COLOUR: &str = "#1b7a3d";
 
-/// The sizes of an allotment that are there: DRAM for objects, and that with flash.
+/// The sizes of an allotment that are not zero: DRAM for objects, and DRAM with flash.
 fn marks(gets: &Allotment, of: &str, is_compared: bool) -> impl Iterator<Item = Mark> {
     let mark = |what: &str, size: u64, miss_ratio: f64, colour| Mark {
         size,
@@ -29,9 +29,9 @@ fn title(tenant: &Tenant, gets: &Allotment) -> String {
     format!("{}: {:.1} µs{sla}, cost {:.3}", tenant.name, gets.latency_us, gets.cost)
 }
 
-/// The picture, with the fixed ratio beside it where that serves everybody.
-pub(super) fn draw(question: &PlanRequest, plan: &Plan, others: &Others<'_>) -> String {
-    let points: Vec<Vec<(u64, f64)>> = question
+/// The picture, with the fixed ratio for comparison if it can serve all tenants.
+pub(super) fn draw(request: &PlanRequest, plan: &Plan, others: &Others<'_>) -> String {
+    let points: Vec<Vec<(u64, f64)>> = request
         .tenants
         .iter()
         .map(|tenant| tenant.curve.points().iter().map(|it| (it.size, it.miss_ratio)).collect())
@@ -48,6 +48,6 @@ pub(super) fn draw(question: &PlanRequest, plan: &Plan, others: &Others<'_>) -> 
             marks: marks(gets, "", false).chain(compared.into_iter().flatten()).collect(),
         }
     };
-    let panels: Vec<Panel<'_>> = question.tenants.iter().enumerate().map(panel).collect();
+    let panels: Vec<Panel<'_>> = request.tenants.iter().enumerate().map(panel).collect();
     curve_picture::draw(&panels)
 }

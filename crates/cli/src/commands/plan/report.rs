@@ -1,4 +1,4 @@
-//! A plan as it is printed.
+//! The output of a plan: text and JSON.
 
 use serde_json::{Value, json};
 use tidekv_plan::{
@@ -10,87 +10,87 @@ use crate::failure::Failure;
 use crate::quantity::show_size;
 
 const GIB: f64 = (1_u64 << 30) as f64;
-/// A bound that is used to this part is reached.
+/// A limit counts as reached from this used fraction.
 const BINDING: f64 = 0.999;
-/// What saves less saves nothing.
+/// A smaller saving counts as none.
 const NOTHING: f64 = 1e-6;
 
-/// What a bound is about, in words, and an amount of it.
-fn told(bound: Bound, amount: f64) -> String {
+/// An amount of the resource of a limit, in words.
+fn amount_text(bound: Bound, amount: f64) -> String {
     let size = || show_size(amount.ceil() as u64);
     match bound {
         Bound::Dram => format!("DRAM of {}", size()),
         Bound::Flash => format!("flash of {}", size()),
         Bound::Cost => format!("a cost of {amount:.2}"),
-        Bound::FlashWrites => format!("{} written to flash in a second", size()),
+        Bound::FlashWrites => format!("{} written to flash per second", size()),
     }
 }
 
-fn all_told(amounts: &[(Bound, f64)]) -> Vec<String> {
-    amounts.iter().map(|(bound, amount)| told(*bound, *amount)).collect()
+fn amount_texts(amounts: &[(Bound, f64)]) -> Vec<String> {
+    amounts.iter().map(|(bound, amount)| amount_text(*bound, *amount)).collect()
 }
 
-/// Why there is none.
-pub(super) fn refuse(why: &Infeasible, question: &PlanRequest, names: &[&str]) -> Failure {
+/// The reason why no plan exists.
+pub(super) fn refuse(why: &Infeasible, request: &PlanRequest, names: &[&str]) -> Failure {
     Failure::new(match why {
         Infeasible::Sla { tenant, least_us } => format!(
-            "{:.0} µs for {} cannot be promised, however much there is: the least is {least_us:.1} µs",
-            question.tenants[*tenant].sla_us.unwrap_or_default(),
+            "{:.0} µs for {} is infeasible with any sizes: the least is {least_us:.1} µs",
+            request.tenants[*tenant].sla_us.unwrap_or_default(),
             names[*tenant],
         ),
         Infeasible::Bound(wider) => {
-            let needed = all_told(wider).join(", or ");
-            format!("there is no plan within these bounds; it would take at least {needed}")
+            let needed = amount_texts(wider).join(", or ");
+            format!("no plan exists within these limits; one would need at least {needed}")
         }
         Infeasible::Bounds(takes) => {
-            let taken = all_told(takes).join(" and ");
-            format!("there is no plan within these bounds; without any the cheapest takes {taken}")
+            let taken = amount_texts(takes).join(" and ");
+            format!("no plan exists within these limits; without limits the cheapest takes {taken}")
         }
-        Infeasible::Solver(error) => format!("the solver has failed: {error}"),
+        Infeasible::Solver(error) => format!("the solver failed: {error}"),
     })
 }
 
-/// The bounds that are reached, with what another GiB or a tenth more would be worth.
-fn binding(question: &PlanRequest, plan: &Plan) -> Vec<(Bound, f64, f64)> {
+/// The limits that are reached, with the value of another GiB or of a tenth more.
+fn binding(request: &PlanRequest, plan: &Plan) -> Vec<(Bound, f64, f64)> {
     let is_used = |bound: &Bound| {
-        let most = question.bounds.get(*bound);
-        most.is_some_and(|most| plan.takes(question, *bound) >= most * BINDING)
+        let most = request.bounds.get(*bound);
+        most.is_some_and(|most| plan.takes(request, *bound) >= most * BINDING)
     };
     let more = |bound: Bound| match bound {
         Bound::Dram | Bound::Flash => GIB,
-        Bound::Cost | Bound::FlashWrites => question.bounds.get(bound).unwrap_or(0.0) / 10.0,
+        Bound::Cost | Bound::FlashWrites => request.bounds.get(bound).unwrap_or(0.0) / 10.0,
     };
     let worth = |bound: Bound| {
-        let worth = marginal_value(question, plan, bound, more(bound))?;
+        let worth = marginal_value(request, plan, bound, more(bound))?;
         Some((bound, more(bound), worth))
     };
     Bound::ALL.into_iter().filter(is_used).filter_map(worth).collect()
 }
 
-/// What a fixed ratio would cost, where all tenants can be served by it.
-pub(super) fn proportional(question: &PlanRequest) -> Option<Vec<Allotment>> {
-    let tenants = question.tenants.iter();
-    tenants.map(|tenant| tenant.proportional(DEFAULT_FLASH_FOR_DRAM, question.prices)).collect()
+/// The sizes at the fixed ratio, if it can serve all tenants.
+pub(super) fn proportional(request: &PlanRequest) -> Option<Vec<Allotment>> {
+    let tenants = request.tenants.iter();
+    tenants.map(|tenant| tenant.proportional(DEFAULT_FLASH_FOR_DRAM, request.prices)).collect()
 }
 
-/// Plans beside the one that is answered.
+/// Other plans, for comparison.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Others<'p> {
-    /// By the hulls of the curves.
+    /// The plan on the hulls of the curves.
     pub(super) hull: Option<&'p Plan>,
-    /// What a cache that runs has.
+    /// The current sizes of a running cache.
     pub(super) now: Option<&'p Plan>,
-    /// A fixed ratio for the same latencies ([`proportional`]).
+    /// The fixed ratio for the same latencies ([`proportional`]).
     pub(super) proportional: Option<&'p [Allotment]>,
 }
 
-/// A plan for people.
-pub(super) fn show(question: &PlanRequest, plan: &Plan, others: Others<'_>) -> Vec<String> {
+/// A plan as text.
+pub(super) fn show(request: &PlanRequest, plan: &Plan, others: Others<'_>) -> Vec<String> {
     let mut lines = vec![format!(
         "{:<16} {:>10} {:>10} {:>10} {:>9} {:>9} {:>11} {:>11} {:>10}",
         "tenant", "DRAM", "index", "flash", "mr(DRAM)", "mr(both)", "latency µs", "SLA µs", "cost"
     )];
-    for (tenant, gets) in question.tenants.iter().zip(&plan.tenants) {
+    for (tenant, gets) in request.tenants.iter().zip(&plan.tenants) {
         let sla = tenant.sla_us.map_or("-".into(), |sla_us| format!("{sla_us:.1}"));
         lines.push(format!(
             "{:<16} {:>10} {:>10} {:>10} {:>9.4} {:>9.4} {:>11.1} {sla:>11} {:>10.3}",
@@ -119,10 +119,10 @@ pub(super) fn show(question: &PlanRequest, plan: &Plan, others: Others<'_>) -> V
         "",
         plan.cost
     ));
-    lines.extend(formulas(question));
+    lines.extend(formulas(request));
     if let Some(now) = others.now {
         lines.push(format!(
-            "as it is, with {} of DRAM and {} of flash: cost {:.3}, latency {:.1} µs by the curves",
+            "current sizes, {} of DRAM and {} of flash: cost {:.3}, latency {:.1} µs by the curves",
             sum(now, Allotment::dram_bytes),
             sum(now, |gets| gets.flash_bytes),
             now.cost,
@@ -132,48 +132,49 @@ pub(super) fn show(question: &PlanRequest, plan: &Plan, others: Others<'_>) -> V
     let fixed = others.proportional.map(|fixed| fixed.iter().map(|gets| gets.cost).sum::<f64>());
     if let Some(cost) = fixed.filter(|cost| *cost > 0.0) {
         lines.push(format!(
-            "DRAM : flash = 1 : {DEFAULT_FLASH_FOR_DRAM} for the same latencies: cost {cost:.3}; this is {:.2} of it",
+            "DRAM : flash = 1 : {DEFAULT_FLASH_FOR_DRAM} for the same latencies: cost {cost:.3}; this plan costs {:.2} of it",
             plan.cost / cost
         ));
     }
     if let Some(hull) = others.hull {
         lines.push(format!(
-            "as a linear program on the curves' hulls: cost {:.3}, latency {:.1} µs by the curves themselves",
+            "linear program on the curves' hulls: cost {:.3}, latency {:.1} µs by the curves themselves",
             hull.cost, hull.latency_us
         ));
     }
-    lines.extend(bounds_told(question, plan));
+    lines.extend(limit_lines(request, plan));
     lines
 }
 
-/// The bounds that are reached, for people.
-fn bounds_told(question: &PlanRequest, plan: &Plan) -> Vec<String> {
-    let saved = |worth: f64| match question.goal {
+/// The limits that are reached, as text.
+fn limit_lines(request: &PlanRequest, plan: &Plan) -> Vec<String> {
+    let saved = |worth: f64| match request.goal {
         _ if worth < NOTHING => "nothing".to_owned(),
         Goal::Cost => format!("{worth:.3} of the cost"),
         Goal::Latency => format!("{worth:.1} µs"),
     };
-    let told = |(bound, more, worth): (Bound, f64, f64)| {
-        let (taken, more) = (told(bound, plan.takes(question, bound)), told(bound, more));
-        format!("at its bound: {taken}; {more} more would save {}", saved(worth))
+    let line = |(bound, more, worth): (Bound, f64, f64)| {
+        let taken = amount_text(bound, plan.takes(request, bound));
+        let more = amount_text(bound, more);
+        format!("limit reached: {taken}; {more} more would save {}", saved(worth))
     };
-    binding(question, plan).into_iter().map(told).collect()
+    binding(request, plan).into_iter().map(line).collect()
 }
 
-/// How latencies and the cost come about; one line where latencies are the same for all.
-fn formulas(question: &PlanRequest) -> Vec<String> {
-    let Prices { dram_per_gib, flash_per_gib } = question.prices;
-    let cost = format!("cost = {dram_per_gib} a GiB of DRAM + {flash_per_gib} a GiB of flash");
-    let told = |of: &str, latencies: Latencies| {
+/// The formulas of latencies and cost; one line if all tenants have the same latencies.
+fn formulas(request: &PlanRequest) -> Vec<String> {
+    let Prices { dram_per_gib, flash_per_gib } = request.prices;
+    let cost = format!("cost = {dram_per_gib} per GiB of DRAM + {flash_per_gib} per GiB of flash");
+    let formula = |of: &str, latencies: Latencies| {
         let Latencies { memory_us, flash_us, backend_us } = latencies;
         format!("latency{of} = {memory_us} + {flash_us} mr(DRAM) + {backend_us} mr(both)")
     };
-    let first = question.tenants[0].latencies;
-    if question.tenants.iter().all(|tenant| tenant.latencies == first) {
-        return vec![format!("{}; {cost}", told("", first))];
+    let first = request.tenants[0].latencies;
+    if request.tenants.iter().all(|tenant| tenant.latencies == first) {
+        return vec![format!("{}; {cost}", formula("", first))];
     }
-    let of = |tenant: &Tenant| told(&format!(" of {}", tenant.name), tenant.latencies);
-    question.tenants.iter().map(of).chain([cost]).collect()
+    let of = |tenant: &Tenant| formula(&format!(" of {}", tenant.name), tenant.latencies);
+    request.tenants.iter().map(of).chain([cost]).collect()
 }
 
 fn allotment_to_json(name: &str, sla_us: Option<f64>, gets: &Allotment) -> Value {
@@ -185,10 +186,10 @@ fn allotment_to_json(name: &str, sla_us: Option<f64>, gets: &Allotment) -> Value
     })
 }
 
-/// A plan for programs.
-pub(super) fn to_json(question: &PlanRequest, plan: &Plan, others: Others<'_>) -> Value {
+/// A plan as JSON.
+pub(super) fn to_json(request: &PlanRequest, plan: &Plan, others: Others<'_>) -> Value {
     let all = |gets: &[Allotment]| -> Vec<Value> {
-        let each = question.tenants.iter().zip(gets);
+        let each = request.tenants.iter().zip(gets);
         each.map(|(tenant, gets)| allotment_to_json(&tenant.name, tenant.sla_us, gets)).collect()
     };
     let plain = |plan: &Plan| json!({ "tenants": all(&plan.tenants), "cost": plan.cost, "latency_us": plan.latency_us });
@@ -198,7 +199,7 @@ pub(super) fn to_json(question: &PlanRequest, plan: &Plan, others: Others<'_>) -
         Bound::Cost => "cost",
         Bound::FlashWrites => "flash_writes_bytes_per_s",
     };
-    let binding = binding(question, plan)
+    let binding = binding(request, plan)
         .into_iter()
         .map(|(bound, more, worth)| json!({ "bound": name(bound), "more": more, "saves": worth }));
     json!({

@@ -13,7 +13,7 @@ use super::*;
 use crate::settings::options::CacheServerOptions;
 use crate::state::counters::Counts;
 
-/// Each kind of request, on keys that are there and on such that are not.
+/// Each kind of request, on existing and on absent keys.
 const REQUESTS: &str = "set cold1 7 0 5\r\nhello\r\nadd cold1 0 0 1\r\nx\r\nadd cold2 0 0 2\r\n10\r\n\
     replace cold3 0 0 1\r\nx\r\nappend cold1 0 0 1\r\n!\r\nprepend cold1 0 0 1\r\n>\r\n\
     gets cold1 warm cold2 cold3\r\ncas cold1 0 0 1 1\r\nx\r\ncas cold1 0 0 1 4\r\ny\r\n\
@@ -32,7 +32,7 @@ fn state(cold: Option<fn(&[u8], bool) -> bool>) -> Arc<State> {
     Arc::new(state)
 }
 
-/// A connection, and what ends it when it is dropped.
+/// A connection, and a handle that ends it when dropped.
 fn connect(state: &Arc<State>) -> (DuplexStream, watch::Sender<bool>) {
     let (ours, theirs) = tokio::io::duplex(1 << 20);
     let (stop, stopped) = watch::channel(false);
@@ -42,7 +42,7 @@ fn connect(state: &Arc<State>) -> (DuplexStream, watch::Sender<bool>) {
     (ours, stop)
 }
 
-/// What is answered to `requests` until the connection has nothing more to say.
+/// All replies to `requests`.
 async fn ask(state: &Arc<State>, requests: &str) -> String {
     let (mut stream, _stop) = connect(state);
     stream.write_all(requests.as_bytes()).await.unwrap();
@@ -57,12 +57,12 @@ fn counts(state: &State) -> Counts {
 }
 
 #[tokio::test]
-async fn what_memory_does_not_know_is_answered_all_the_same() {
+async fn requests_that_miss_in_memory_are_answered() {
     let warm = state(None);
     let expected = ask(&warm, REQUESTS).await;
     assert!(expected.contains("VALUE cold1 7 7 4\r\n>hello!\r\n"), "{expected}");
     assert!(expected.ends_with("MN\r\n"), "{expected}");
-    // Only what takes long by itself has left the event loop, and what has come behind it.
+    // Only long requests, and those received after them, have left the event loop.
     assert!(counts(&warm).get(Count::Offloaded) <= 6);
     let cold = state(Some(|key, _| key.starts_with(b"cold")));
     assert_eq!(ask(&cold, REQUESTS).await, expected);
@@ -84,9 +84,9 @@ async fn many_keys_take_one_trip() {
     let keys: Vec<_> = expected.lines().filter_map(|line| line.split(' ').nth(1)).collect();
     let found = ask(&state, &format!("get {}\r\n", keys.join(" "))).await;
     assert_eq!(found, format!("{expected}END\r\n"));
-    // Behind it goes the `quit`.
+    // The `quit` follows it.
     assert_eq!(counts(&state).get(Count::Offloaded), 2);
-    // Requests of their own that come together share it, and are answered in their order.
+    // Separate requests received together share it, and are answered in order.
     let gets: String = keys.iter().map(|key| format!("get {key}\r\n")).collect();
     let found = ask(&state, &gets).await;
     let expected: String = keys.iter().map(|k| format!("VALUE {k} 0 1\r\nx\r\nEND\r\n")).collect();
@@ -121,7 +121,7 @@ async fn a_long_reply_waits_for_its_client() {
     let client = state.clients.register("client".into(), "server".into(), 0);
     let mut connection = Connection::new(Arc::clone(&state), Box::new(theirs), client);
     connection.buffer.extend_from_slice(format!("get{}\r\n", " a".repeat(1000)).as_bytes());
-    // The client takes nothing: the connection is stuck, with a part of what it has to say.
+    // The client reads nothing: the connection is stuck, with a part of its reply.
     let work = timeout(std::time::Duration::from_millis(200), connection.work()).await;
     assert!(work.is_err());
     assert!(
@@ -150,12 +150,12 @@ async fn idle_connections_hold_no_buffers() {
     assert_eq!(state.budget.used_bytes(), 0);
 }
 
-/// A server of a cache with flash behind it, in that directory, and those who answer its reads.
+/// A server of a cache with flash in `directory`, and the tasks that complete its reads.
 fn state_with_flash(directory: &Path) -> Arc<State> {
     state_with_curves(directory, None)
 }
 
-/// The same, where somebody wants to know how long flash takes.
+/// The same, with curves that measure flash latency.
 fn state_with_curves(directory: &Path, curves: Option<Arc<Curves>>) -> Arc<State> {
     let storage: Arc<dyn Storage> = Arc::new(LocalStorage::new());
     let flash = vec![FlashOptions { path: directory.join("flash"), bytes: 64 << 20 }];
@@ -176,9 +176,9 @@ fn state_with_curves(directory: &Path, curves: Option<Arc<Curves>>) -> Arc<State
     state
 }
 
-/// Most objects are on flash, and some there in parts.
+/// Most objects are on flash, some of them in parts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_on_flash_is_answered_by_the_event_loop_when_it_has_been_read() {
+async fn the_event_loop_answers_from_flash_after_an_asynchronous_read() {
     let directory = tempfile::tempdir().unwrap();
     let state = state_with_flash(directory.path());
     let value =
@@ -216,7 +216,7 @@ async fn what_is_on_flash_is_answered_by_the_event_loop_when_it_has_been_read() 
         .concat();
         let replies = ask(&state, &requests).await;
         assert!(replies == expected, "{i}: {} bytes for {}", replies.len(), expected.len());
-        // As it was, for those that come to it again.
+        // Restored, for later requests of it.
         let value = value(first);
         let back = format!("set key{first} 7 0 {} noreply\r\n{value}\r\n", value.len());
         ask(&state, &back).await;
@@ -229,7 +229,7 @@ async fn what_is_on_flash_is_answered_by_the_event_loop_when_it_has_been_read() 
     }
 }
 
-/// Stores so many objects of 5000 bytes; the keys of those that only flash has.
+/// Stores objects of 5000 bytes; returns the keys of those that only flash has.
 async fn fill(state: &Arc<State>, objects: usize) -> Vec<String> {
     for i in 0..objects {
         let value = format!("{i:05}").repeat(1_000);
@@ -261,7 +261,7 @@ async fn how_long_flash_is_waited_for_is_told_by_who_waits_for_one_key() {
         "what memory knows by then, or knows not to be there, waits for nothing"
     );
     assert!((2_000..took_ns).contains(&waits.sum_ns), "{waits:?} in {took_ns} ns");
-    // Many keys are read at once, and of none it can be said how long that took.
+    // Many keys are read together, so no single time can be measured.
     ask(&state, &format!("get {}\r\n", pair.join(" "))).await;
     assert_eq!(curves.waits().count, 2);
     ask(&state, &format!("delete {last}\r\n")).await;
@@ -280,7 +280,7 @@ async fn flash_is_not_blamed_for_a_client_who_takes_no_reply() {
     let (ours, theirs) = tokio::io::duplex(1000);
     let client = state.clients.register("client".into(), "server".into(), 0);
     let mut connection = Connection::new(Arc::clone(&state), Box::new(theirs), client);
-    // Replies have grown nearly as far as they may when flash is asked.
+    // Replies are nearly at the limit when flash is read.
     let warm = " key999".repeat(REPLY_BYTES_MAX / 5_040);
     connection.buffer.extend_from_slice(format!("get{warm}\r\nget {}\r\n", keys[0]).as_bytes());
     {
@@ -298,7 +298,7 @@ async fn flash_is_not_blamed_for_a_client_who_takes_no_reply() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_comes_behind_is_read_along() {
+async fn keys_of_later_requests_are_prefetched() {
     let directory = tempfile::tempdir().unwrap();
     let state = state_with_flash(directory.path());
     if state.reads.is_empty() {
@@ -308,39 +308,39 @@ async fn what_comes_behind_is_read_along() {
     let (cache, reads) = (&state.objects.cache, &state.reads);
     let permits = || std::iter::from_fn(|| reads.try_permit()).collect::<Vec<_>>();
     let all = permits().len();
-    let mut recalls = PrefetchedReads::default();
+    let mut prefetched = PrefetchedReads::default();
     let mut ready = async |range: std::ops::Range<usize>, is_cleared: bool| {
         let keys = &keys[range];
         let mut behind = keys.iter().map(String::as_bytes);
         let first = behind.next().unwrap().into();
-        // Some come twice, and what memory answers needs no read.
+        // Some keys are repeated, and hits in memory need no read.
         let behind = behind.flat_map(|key| [b"none", key, key]);
-        assert!(recalls.read(cache, reads, first, behind).await);
+        assert!(prefetched.read(cache, reads, first, behind).await);
         let held = all - permits().len();
         if is_cleared {
-            recalls.clear();
+            prefetched.clear();
         }
-        let read = keys.iter().filter(|key| recalls.take(key.as_bytes()).is_some()).count();
+        let read = keys.iter().filter(|key| prefetched.take(key.as_bytes()).is_some()).count();
         assert_eq!(permits().len(), all, "those that are taken or cleared need none any more");
         (held, read)
     };
-    // Then it is known how large they are.
+    // Now their size is known.
     assert_eq!(ready(0..3, false).await, (3, 3));
     assert_eq!(ready(10..40, false).await, (16, 16));
     assert_eq!(ready(40..60, true).await, (16, 0));
     let mut held = permits();
     held.truncate(all - 2);
     let behind = keys[71..80].iter().map(String::as_bytes);
-    assert!(recalls.read(cache, reads, keys[70].as_bytes().into(), behind).await);
+    assert!(prefetched.read(cache, reads, keys[70].as_bytes().into(), behind).await);
     let read: Vec<bool> =
-        keys[70..80].iter().map(|key| recalls.take(key.as_bytes()).is_some()).collect();
+        keys[70..80].iter().map(|key| prefetched.take(key.as_bytes()).is_some()).collect();
     assert_eq!(read.iter().filter(|read| **read).count(), 2, "{read:?}");
     assert!(read[0]);
-    // Of two connections that have what they do not need yet, and no permit is left.
+    // Two connections hold prefetched reads, and no permit is left.
     let behind = keys[81..90].iter().map(String::as_bytes);
-    assert!(recalls.read(cache, reads, keys[80].as_bytes().into(), behind).await);
+    assert!(prefetched.read(cache, reads, keys[80].as_bytes().into(), behind).await);
     assert!(permits().is_empty());
-    let another = recalls.read(cache, reads, keys[90].as_bytes().into(), std::iter::empty());
+    let another = prefetched.read(cache, reads, keys[90].as_bytes().into(), std::iter::empty());
     let is_read = tokio::time::timeout(Duration::from_secs(20), another).await;
     assert_eq!(is_read, Ok(true), "who waits for a permit holds none");
 }
@@ -380,9 +380,9 @@ async fn requests_run_in_their_order_whatever_was_read_along() {
     }
 }
 
-/// Many ask for the same, while others change it.
+/// Many clients request the same keys while others change them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_changes_while_it_is_read_is_read_again() {
+async fn keys_changed_during_a_read_are_read_again() {
     let directory = tempfile::tempdir().unwrap();
     let state = state_with_flash(directory.path());
     let set = |i: usize, n: usize| {
@@ -417,13 +417,13 @@ async fn what_changes_while_it_is_read_is_read_again() {
 }
 
 #[tokio::test]
-async fn a_connection_takes_little_memory() {
+async fn a_connection_uses_little_memory() {
     let state = state(None);
     let (_ours, theirs) = tokio::io::duplex(10);
     let client = state.clients.register("client".into(), "server".into(), 0);
     let (_stop, stopped) = watch::channel(false);
     let connection = Connection::new(state, Box::new(theirs), client);
-    // What a task takes for all its life, idle or not.
+    // The memory of a task for its whole life, idle or not.
     let bytes = size_of_val(&connection.serve(stopped));
     assert!(bytes <= 2048, "{bytes}");
 }

@@ -1,4 +1,4 @@
-//! What comes out of a stream, however it is cut, and what it costs.
+//! The results of streams divided in any way, and their memory.
 
 use proptest::prelude::*;
 
@@ -10,7 +10,7 @@ fn fits(_: usize, value_len: usize) -> bool {
     value_len <= OBJECT_BYTES_MAX
 }
 
-/// Everything in a stream that comes in `pieces`.
+/// All elements of a stream that arrives in `pieces`.
 fn read_all<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, is_known: bool) -> Vec<Next> {
     let (mut parser, mut buffer) = (Parser::default(), BytesMut::new());
     let mut found = Vec::new();
@@ -35,7 +35,7 @@ fn read(stream: &[u8]) -> Vec<Next> {
     read_all([stream], true)
 }
 
-/// What is said by those requests that only say something.
+/// The messages of requests that are only a message.
 fn lines(stream: &[u8]) -> Vec<String> {
     let shown = |next: &Next| match next {
         Next::Request(Request::Service(Service::Say(line), is_quiet)) => {
@@ -61,7 +61,7 @@ fn value_of(next: &Next) -> Bytes {
 }
 
 #[test]
-fn values_have_memory_of_their_own() {
+fn values_have_their_own_allocation() {
     for len in [0, 1, 5000, 65_536, 65_537, 100_000] {
         let value = vec![b'x'; len];
         let stream = [format!("set a 0 0 {len}\r\n").as_bytes(), &value, b"\r\nget a\r\n"].concat();
@@ -70,7 +70,7 @@ fn values_have_memory_of_their_own() {
             assert_eq!(found.len(), 2);
             let stored = value_of(&found[0]);
             assert_eq!(stored, value);
-            // Alone in its memory, it can be taken out of it.
+            // It is the only owner of its allocation.
             drop(found);
             assert!(stored.is_empty() || stored.try_into_mut().is_ok());
         }
@@ -78,7 +78,7 @@ fn values_have_memory_of_their_own() {
 }
 
 #[test]
-fn a_value_takes_memory_as_it_comes() {
+fn a_value_allocates_memory_as_it_arrives() {
     let (mut parser, mut buffer) = (Parser::default(), BytesMut::new());
     let mut fed = 0;
     buffer.extend_from_slice(b"set a 0 0 1000000000\r\n");
@@ -94,14 +94,14 @@ fn a_value_takes_memory_as_it_comes() {
 }
 
 #[test]
-fn what_is_too_large_is_passed_over() {
+fn values_that_are_too_large_are_skipped() {
     let long = "x".repeat(200_000);
     let stream = format!("set a 0 0 200000\r\n{long}\r\nms a 200000 q\r\n{long}\r\nversion\r\n");
     let too_large = "refused: SERVER_ERROR object too large for cache";
     assert_eq!(lines(stream.as_bytes()), [too_large, too_large, "VERSION 1.6.18"]);
-    // It is refused before it has come.
+    // It is rejected before it has arrived.
     assert_eq!(lines(b"set a 0 0 200000\r\n"), [too_large]);
-    // Of a request that cannot be understood the value is passed over only with `ms`.
+    // The value of an invalid request is skipped only for `ms`.
     assert_eq!(
         lines(b"ms a 3 !\r\nget\r\nset a x 0 3\r\nget\r\n"),
         ["CLIENT_ERROR invalid flag", "CLIENT_ERROR bad command line format", "ERROR"]
@@ -109,7 +109,7 @@ fn what_is_too_large_is_passed_over() {
 }
 
 #[test]
-fn a_value_that_is_given_up_is_passed_over() {
+fn a_discarded_value_is_skipped() {
     let (mut parser, mut buffer) = (Parser::default(), BytesMut::new());
     assert!(parser.give_up().is_none());
     buffer.extend_from_slice(b"set a 0 0 10\r\n1234");
@@ -139,7 +139,7 @@ fn lines_are_bounded() {
     assert_eq!(long("set ", 2045), ["end: CLIENT_ERROR line too long"]);
     assert_eq!(long("get ", 500_000), [""; 0]);
     assert_eq!(long("get ", 1 << 20), ["end: CLIENT_ERROR line too long"]);
-    // A line that came whole is no longer than one that did not.
+    // The limit of a line received at once is the same.
     let whole = format!("set {}\r\nmn\r\n", "x".repeat(2100));
     assert_eq!(lines(whole.as_bytes()), ["end: CLIENT_ERROR line too long"]);
     let keys = format!("  gets {}\r\nmn\r\n", "x ".repeat(2100));
@@ -147,16 +147,16 @@ fn lines_are_bounded() {
 }
 
 #[test]
-fn strangers_to_the_protocol_are_left() {
+fn other_protocols_end_the_stream() {
     assert_eq!(lines(b"POST / HTTP/1.1\r\nset a 0 0 1\r\n1\r\n"), ["end: "]);
     let [said] = &lines(b"\x80\x01\x00")[..] else { panic!("one thing is said") };
     assert!(said.starts_with("end: CLIENT_ERROR the binary protocol"), "{said}");
-    // In the middle of a value it is a byte like any other.
+    // Inside a value it is an ordinary byte.
     assert_eq!(read(b"set a 0 0 1\r\n\x80\r\n").len(), 1);
 }
 
 #[test]
-fn who_is_not_known_says_who_it_is() {
+fn unknown_clients_must_authenticate() {
     let introduce = |stream: &[u8]| read_all([stream], false);
     let unauthenticated = || Next::Request(Request::say(UNAUTHENTICATED));
     assert_eq!(introduce(b"get a\r\nversion\r\n"), [unauthenticated(), unauthenticated()]);
@@ -174,7 +174,7 @@ fn who_is_not_known_says_who_it_is() {
     assert_eq!(introduce(&[b'x'; 3000]), [Next::End(Some(LINE_TOO_LONG))]);
 }
 
-/// Words and values of which streams are made that make some sense.
+/// Words and values of which mostly valid streams are composed.
 fn fragments() -> impl Strategy<Value = Vec<u8>> {
     let fragment = prop_oneof![
         Just(b"set a 0 0 5\r\nhello\r\n".to_vec()),
@@ -197,7 +197,7 @@ fn fragments() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn how_a_stream_is_cut_changes_nothing(
+    fn the_division_of_a_stream_changes_nothing(
         stream in fragments(),
         step in 1_usize..50,
         is_known: bool,

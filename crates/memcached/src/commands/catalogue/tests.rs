@@ -1,4 +1,4 @@
-//! The catalogue's agreement with itself, and with its document.
+//! Consistency of the catalogue, and its agreement with its document.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ fn parse(text: &str) -> Parsed {
     read(&Line::new(Bytes::copy_from_slice(text.as_bytes())), &|_, len| len <= 1000)
 }
 
-/// What is said, and whether the client wants to hear it.
+/// The reply, and whether the client suppresses it.
 fn said(text: &str) -> (&'static str, bool) {
     match parse(text) {
         Parsed::Whole(Request::Service(Service::Say(line), is_quiet)) => (line, is_quiet),
@@ -26,7 +26,7 @@ fn said(text: &str) -> (&'static str, bool) {
 }
 
 #[test]
-fn what_is_no_command_is_refused_in_memcached_words() {
+fn invalid_commands_get_the_errors_of_memcached() {
     for text in [
         "",
         "x",
@@ -75,7 +75,7 @@ fn what_is_no_command_is_refused_in_memcached_words() {
 }
 
 #[test]
-fn who_wants_no_reply_gets_none_for_errors_either() {
+fn noreply_applies_to_errors_too() {
     for text in ["set a b 0 1 noreply", "incr a x noreply", "verbosity x noreply"] {
         assert!(said(text).1, "{text}");
     }
@@ -86,7 +86,7 @@ fn who_wants_no_reply_gets_none_for_errors_either() {
 }
 
 #[test]
-fn what_is_too_large_takes_the_old_value_along_where_memcached_does() {
+fn a_value_that_is_too_large_removes_the_old_one_as_in_memcached() {
     let removes = |text: &str| match parse(text) {
         Parsed::Skip(Request::Refused(refused), 2003) => refused.removes,
         other => panic!("{text}: {other:?}"),
@@ -98,7 +98,7 @@ fn what_is_too_large_takes_the_old_value_along_where_memcached_does() {
 }
 
 #[test]
-fn records_agree_with_themselves() {
+fn records_are_consistent() {
     for (index, command) in COMMANDS.iter().enumerate() {
         let name = command.name;
         assert!(command.summary.ends_with('.'), "{name}");
@@ -116,9 +116,9 @@ fn records_agree_with_themselves() {
     }
 }
 
-/// What the exporter for Prometheus cannot do without, and what its users look at.
+/// The names that the Prometheus exporter of memcached needs, and those that its users read.
 #[test]
-fn what_exporters_read_is_there() {
+fn the_names_that_exporters_read_exist() {
     for name in [
         "version",
         "uptime",
@@ -189,12 +189,12 @@ fn the_documentation_is_up_to_date() {
 fn tables() -> String {
     let mut text = String::new();
     for (group, title) in [
-        (Group::Reading, "Commands that read"),
-        (Group::Writing, "Commands that write"),
+        (Group::Reading, "Read commands"),
+        (Group::Writing, "Write commands"),
         (Group::Meta, "Meta commands"),
-        (Group::Server, "Commands about the server"),
+        (Group::Server, "Server commands"),
     ] {
-        let _ = write!(text, "\n## {title}\n\n| Command | What it does |\n|---|---|\n");
+        let _ = write!(text, "\n## {title}\n\n| Command | Description |\n|---|---|\n");
         for command in COMMANDS.iter().filter(|command| command.group == group) {
             let syntax = format!("{} {}", command.name, command.syntax);
             let syntax = syntax.trim_end().replace('|', "\\|");
@@ -210,7 +210,7 @@ fn tables() -> String {
     ] {
         stats_table(&mut text, list, title);
     }
-    text += "\n## Metrics\n\n| Metric | Kind | What it is |\n|---|---|---|\n";
+    text += "\n## Metrics\n\n| Metric | Kind | Description |\n|---|---|---|\n";
     for metric in &CACHE_METRICS {
         let label = match metric.label {
             "" => String::new(),
@@ -222,32 +222,32 @@ fn tables() -> String {
         let (name, kind, help) = (metric.name, metric.kind.name(), metric.help);
         let _ = writeln!(text, "| `{name}` | {kind} | {help}{label} |");
     }
-    text += "\nOf each flash device, by the label `device`:\n\n\
-        | Metric | Kind | What it is |\n|---|---|---|\n";
+    text += "\nFor each flash device, with the label `device`:\n\n\
+        | Metric | Kind | Description |\n|---|---|---|\n";
     for metric in &DEVICE_METRICS {
         let (name, kind, help) = (metric.name, metric.kind.name(), metric.help);
         let _ = writeln!(text, "| `{name}` | {kind} | {help} |");
     }
     let (name, kind, help) = READ_TIMES;
     let _ = writeln!(text, "| `{name}` | {} | {help} |", kind.name());
-    text += "\nOf each tenant, by the label `tenant`, where there are some; `stats tenants` has them under\n\
-        the last part of their names, each as `NAME:…`:\n\n\
-        | Metric | Kind | What it is |\n|---|---|---|\n";
+    text += "\nFor each tenant, with the label `tenant`, if the cache has tenants. `stats tenants` has the same\n\
+        numbers as `NAME:KEY`:\n\n\
+        | Metric | `stats tenants` | Kind | Description |\n|---|---|---|---|\n";
     for metric in &TENANT_METRICS {
         let (name, kind, help) = (metric.name, metric.kind.name(), metric.help);
-        let _ = writeln!(text, "| `{name}` | {kind} | {help} |");
+        let _ = writeln!(text, "| `{name}` | `{}` | {kind} | {help} |", metric.key);
     }
     let (name, help) = forecast::METRIC;
     let _ = write!(
         text,
-        "\nAnd where there are curves, by `tenant` and `bytes`, powers of two from 1 MiB on:\n\n\
-         | Metric | Kind | What it is |\n|---|---|---|\n| `{name}` | gauge | {help} |\n"
+        "\nFor each miss-ratio curve, with the labels `tenant` and `bytes`, powers of two from 1 MiB:\n\n\
+         | Metric | Kind | Description |\n|---|---|---|\n| `{name}` | gauge | {help} |\n"
     );
     for (title, fields) in [
         ("Fields of the history", &CACHE_FIELDS[..]),
         ("Fields of the history of each flash device", &DEVICE_FIELDS[..]),
     ] {
-        let _ = writeln!(text, "\n## {title}\n\n| Field | Unit | What it is |\n|---|---|---|");
+        let _ = writeln!(text, "\n## {title}\n\n| Field | Unit | Description |\n|---|---|---|");
         for field in fields {
             let _ = writeln!(text, "| `{}` | {} | {} |", field.name, field.unit, field.help);
         }
@@ -257,11 +257,11 @@ fn tables() -> String {
 
 fn flags_table(text: &mut String) {
     *text += "\n## Flags of the meta commands\n\n\
-        A flag that a command does not heed is taken all the same, as in memcached.\n\n\
-        | Flag | Heeded by | What it does |\n|---|---|---|\n";
+        A command accepts and ignores flags that it does not use, as in memcached.\n\n\
+        | Flag | Used by | Description |\n|---|---|---|\n";
     for flag in &FLAGS {
         let commands: Vec<_> = flag.commands.chars().map(|c| format!("m{c}")).collect();
-        let later = if flag.is_later { " (Not in memcached 1.6.18, but later.)" } else { "" };
+        let later = if flag.is_later { " (Since a later version of memcached.)" } else { "" };
         let (letter, token) = (char::from(flag.letter), flag.token);
         let token = if token.is_empty() { String::new() } else { format!("*{token}*") };
         let _ = writeln!(
@@ -274,7 +274,7 @@ fn flags_table(text: &mut String) {
 }
 
 fn stats_table(text: &mut String, list: &[Stat], title: &str) {
-    let _ = write!(text, "\n## {title}\n\n| Name | What it is |\n|---|---|\n");
+    let _ = write!(text, "\n## {title}\n\n| Name | Description |\n|---|---|\n");
     for stat in list {
         let _ = writeln!(text, "| `{}` | {} |", stat.name, stat.help);
     }

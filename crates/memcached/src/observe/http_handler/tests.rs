@@ -1,4 +1,4 @@
-//! The page asks for what there is.
+//! The page uses existing fields and the numbers of device states.
 
 #[path = "../../../../observe/tests/support/field_names.rs"]
 mod field_names;
@@ -10,7 +10,7 @@ use super::*;
 use crate::observe::fields::{CACHE_FIELDS, DEVICE_FIELDS, state_number};
 
 #[test]
-fn the_page_asks_for_fields_that_there_are() {
+fn the_page_uses_existing_fields() {
     let names = names_of_fields(&CACHE_PAGE);
     let fields = || CACHE_FIELDS.iter().chain(&DEVICE_FIELDS);
     for name in &names {

@@ -1,4 +1,7 @@
-//! Everything that is counted is a metric, and the text is that of Prometheus.
+//! Every counter is a metric, and the text follows the Prometheus format.
+
+#[path = "../../../../observe/tests/support/exposition.rs"]
+mod exposition;
 
 use std::sync::Arc;
 
@@ -21,7 +24,7 @@ fn everything_that_is_counted_is_a_metric() {
     let sources: Vec<&str> =
         CACHE_METRICS.iter().flat_map(|metric| metric.series).map(|(_, source)| *source).collect();
     for (name, _) in &numbers {
-        // Of those who said who they are, both parts are shown.
+        // Authentications are shown by outcome.
         let is_shown = sources.contains(name) || *name == "server.authentications";
         assert!(is_shown, "{name} is no metric");
     }
@@ -29,7 +32,7 @@ fn everything_that_is_counted_is_a_metric() {
         let is_there = numbers.iter().any(|(name, _)| *name == source);
         assert!(is_there || source == "server.latency", "{source} is not counted");
     }
-    // Sums of others are not shown by themselves.
+    // Sums of other counters have no metric.
     let sums = [Count::Gets, Count::Touches];
     for index in 0..=Count::Panics as usize {
         let is_counted = COUNTED.iter().any(|(count, _)| *count as usize == index)
@@ -46,10 +49,13 @@ fn the_text_can_be_read_and_has_the_numbers() {
     state.counters.add(Count::AuthenticationErrors, 2);
     state.latency.record_many(1_000_000, 2);
     let text = text(&state);
+    exposition::check_with_promtool(&text);
+    exposition::check(&text, "tidekv_cache_");
     for line in [
         "# TYPE tidekv_cache_gets_total counter",
         "tidekv_cache_gets_total{outcome=\"hit\"} 3",
-        "tidekv_cache_authentications_total{outcome=\"known\"} 3",
+        "tidekv_cache_authentications_total{outcome=\"success\"} 3",
+        "tidekv_cache_request_duration_seconds_bucket{le=\"0.0025\"} 2",
         "tidekv_cache_request_duration_seconds_count 2",
         "tidekv_cache_start_time_seconds 1700000000",
         "tidekv_cache_dram_budget_bytes 67108864",
@@ -64,13 +70,16 @@ fn the_text_can_be_read_and_has_the_numbers() {
 }
 
 #[test]
-fn how_long_a_device_is_read_is_a_histogram() {
+fn read_times_of_a_device_are_a_histogram() {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
     let clock = Arc::new(ManualClock::new(1_700_000_000_000));
     let flash = vec![FlashOptions { path: "/a\"b".into(), bytes: 1 << 20 }];
     let options = Options { flash, segment_bytes: Some(16 << 10), ..Options::default() };
     let cache = Cache::open(&options, &Environment::new(storage, clock)).unwrap();
     let text = text(&State::new(cache, CacheServerOptions::default(), Vec::new(), 1, None));
+    exposition::check_with_promtool(&text);
+    let found = exposition::check(&text, "tidekv_cache_");
+    assert_eq!(found["tidekv_cache_device_bytes{device=\"/a\\\"b\"}"], f64::from(1 << 20));
     let name = "tidekv_cache_device_read_duration_seconds";
     for line in [
         format!("# TYPE {name} histogram"),

@@ -1,4 +1,4 @@
-//! Fields are of what is counted, and nothing that a device does goes unseen.
+//! Fields have existing counters, and short outages of devices are recorded.
 
 use tidekv_io::{ManualClock, MemoryStorage, Storage};
 use tidekv_observe::history::Origin;
@@ -18,7 +18,7 @@ fn sampler() -> Sampler {
 }
 
 #[test]
-fn fields_are_of_what_is_counted() {
+fn fields_have_existing_counters() {
     let (cache, devices) = read(sampler().state());
     for (fields, reading) in [(&CACHE_FIELDS[..], &cache), (&DEVICE_FIELDS[..], &devices[0])] {
         for field in fields {
@@ -43,7 +43,7 @@ fn fields_are_of_what_is_counted() {
 }
 
 #[test]
-fn a_device_that_was_out_for_less_than_a_second_is_seen() {
+fn an_outage_of_less_than_a_second_is_recorded() {
     let sampler = sampler();
     let states = |sampler: &Sampler| {
         sampler.look(|histories| {
@@ -55,7 +55,7 @@ fn a_device_that_was_out_for_less_than_a_second_is_seen() {
     let (cache, mut devices) = read(sampler.state());
     for (name, number) in &mut devices[1].counters {
         match *name {
-            "flash.times_out" | "flash.times_back" => *number = 1,
+            "flash.outages" | "flash.recoveries" => *number = 1,
             STATE => *number = 2,
             _ => {}
         }
@@ -66,7 +66,7 @@ fn a_device_that_was_out_for_less_than_a_second_is_seen() {
 }
 
 #[test]
-fn what_is_kept_is_bounded() {
+fn the_history_is_bounded() {
     let of = |fields: usize| (600 + 720) * (fields * size_of::<f32>() + 2 * size_of::<u64>());
     assert!(of(CACHE_FIELDS.len()) < 190 << 10 && of(DEVICE_FIELDS.len()) < 100 << 10);
 }

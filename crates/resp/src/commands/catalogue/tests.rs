@@ -1,4 +1,4 @@
-//! Lookup, arity, the catalogue's agreement with itself and with its page.
+//! Lookup, arity, consistency of the catalogue, and its agreement with its page.
 
 use std::fmt::Write;
 
@@ -35,7 +35,7 @@ fn commands_are_found_in_any_case() {
 }
 
 #[test]
-fn what_is_no_command_is_refused_in_redis_words() {
+fn invalid_commands_get_the_errors_of_redis() {
     assert_eq!(refusal("get"), "ERR wrong number of arguments for 'get' command");
     assert_eq!(
         refusal("client setname"),
@@ -54,7 +54,7 @@ fn what_is_no_command_is_refused_in_redis_words() {
 }
 
 #[test]
-fn records_agree_with_themselves() {
+fn records_are_consistent() {
     for command in COMMANDS {
         let name = command.name;
         assert!(name.len() <= NAME_BYTES_MAX && name == name.to_ascii_lowercase(), "{name}");
@@ -97,12 +97,12 @@ fn the_documentation_is_up_to_date() {
 fn documentation() -> String {
     let mut page = String::from(
         "# Commands\n\n\
-         What `tidekv serve` answers over the Redis protocol. This page is made from\n\
-         `crates/resp/src/commands/catalogue.rs`; change it there.\n",
+         The commands that `tidekv serve` supports over the Redis protocol, by group. A test\n\
+         generates this page from `crates/resp/src/commands/catalogue.rs`; change it there.\n",
     );
     for group in GROUPS {
         let _ = write!(page, "\n## {}\n\n", group.name());
-        page += "| Command | What it does | Since |\n|---|---|---|\n";
+        page += "| Command | Description | Since |\n|---|---|---|\n";
         for command in COMMANDS.iter().filter(|command| command.group == group) {
             if matches!(command.run, Run::Container(())) {
                 continue;

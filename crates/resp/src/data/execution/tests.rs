@@ -1,4 +1,4 @@
-//! What executions read and tell, and the bounds of prefixes.
+//! Reads and recorded accesses of executions, and the bounds of prefixes.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::*;
 use crate::options::ServerOptions;
 
 #[test]
-fn bounds_of_a_prefix_hold_what_begins_with_it() {
+fn bounds_of_a_prefix_contain_its_keys() {
     let bytes = |text: &'static [u8]| Bytes::from_static(text);
     assert_eq!(prefix_end(b"user:"), Bound::Excluded(bytes(b"user;")));
     assert_eq!(prefix_end(b"a\xff\xff"), Bound::Excluded(bytes(b"b")));
@@ -31,7 +31,7 @@ fn state() -> State {
 }
 
 #[test]
-fn a_command_that_is_run_again_has_read_once() {
+fn a_repeated_command_records_one_read() {
     let state = state();
     state.keyspaces.get(Space::Strings).put("a", "1").expect("it is stored");
     let mut session =

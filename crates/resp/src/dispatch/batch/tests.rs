@@ -1,4 +1,4 @@
-//! What is in a round, and what is not.
+//! Which calls are in a batch, and which are not.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(crate) fn state() -> State {
     State::new(db, &ServerOptions::default(), 0).unwrap()
 }
 
-/// What a connection hands in; a command that is not known panics.
+/// The part that a connection submits; an unknown command panics.
 pub(crate) fn part(state: &State, commands: &[&str]) -> Part {
     let call = |command: &&str| {
         let words: Vec<Bytes> =
@@ -53,7 +53,7 @@ pub(crate) fn value(state: &State, key: &str) -> Option<Bytes> {
 }
 
 #[test]
-fn parts_see_what_those_before_them_have_written() {
+fn parts_see_the_writes_of_earlier_parts() {
     let state = state();
     let mut parts = [
         part(&state, &["SET a 1", "INCR a"]),
@@ -65,7 +65,7 @@ fn parts_see_what_those_before_them_have_written() {
     let expected = [
         Outcome::Done(vec![Reply::OK, Reply::Integer(2)]),
         Outcome::Done(vec![Reply::Integer(3)]),
-        // The first hash is for one who may wait at the gate.
+        // The first hash must wait at the gate.
         Outcome::Alone,
         Outcome::Done(vec![Reply::Integer(4), Reply::Integer(1)]),
     ];
@@ -76,7 +76,7 @@ fn parts_see_what_those_before_them_have_written() {
 }
 
 #[test]
-fn a_call_that_panics_is_alone_with_it() {
+fn a_panic_affects_only_its_own_part() {
     let state = state();
     let mut parts = [
         part(&state, &["SET a 1"]),
@@ -90,13 +90,13 @@ fn a_call_that_panics_is_alone_with_it() {
 }
 
 #[test]
-fn what_is_too_large_is_for_its_client_alone() {
+fn large_writes_run_alone() {
     let state = state();
     let value = "x".repeat(BATCH_BYTES);
     let set = |key: &str| part(&state, &[&format!("SET {key} {value}")]);
     let (mut a, mut b, mut c) = (set("a"), set("b"), part(&state, &["SET c 1"]));
     let (outcomes, _) = Batch::run(&state, &mut [&mut a, &mut b, &mut c], false);
-    // The first has filled it.
+    // The first part has filled the batch.
     assert_eq!(outcomes, [Outcome::Done(vec![Reply::OK]), Outcome::Alone, Outcome::Alone]);
     let mut large = part(&state, &["SETRANGE d 100000000 x"]);
     let (outcomes, _) = Batch::run(&state, &mut [&mut c, &mut large], false);
@@ -104,7 +104,7 @@ fn what_is_too_large_is_for_its_client_alone() {
 }
 
 #[test]
-fn a_turn_is_respected_but_ones_own() {
+fn turns_of_others_are_respected() {
     let state = state();
     let (mut ours, mut others) = (part(&state, &["INCR a"]), part(&state, &["INCR b"]));
     let keys = ours.keys();
@@ -118,7 +118,7 @@ fn a_turn_is_respected_but_ones_own() {
 }
 
 #[test]
-fn what_has_expired_is_gone_for_the_next_part_as_well() {
+fn expired_keys_are_gone_for_the_next_part_too() {
     let state = state();
     let mut parts = [part(&state, &["SET k v PXAT 1"]), part(&state, &["SETNX k w", "GET k"])];
     let (outcomes, round) = Batch::run(&state, &mut parts.each_mut(), false);

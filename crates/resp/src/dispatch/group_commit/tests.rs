@@ -1,4 +1,4 @@
-//! What becomes of a round that another writer undoes, or that cannot begin.
+//! Batches that conflict with another writer, or that cannot start.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::commands::command::{Call, Command, Run};
 use crate::dispatch::batch::tests::{PANICS, part, state, value};
 use crate::state::keyspaces::Space;
 
-/// How many more times [`MEDDLES`] does so.
+/// How many more times [`MEDDLES`] does this.
 static MEDDLING: AtomicU32 = AtomicU32::new(0);
 
-/// Reads `a`, has another writer change it, and writes `b`.
+/// Reads `a`, lets another writer change it, and writes `b`.
 static MEDDLES: Command = Command {
     run: Run::Data(|execution, _| {
         let read = execution.get(Space::Strings, b"a")?;
@@ -30,7 +30,7 @@ static MEDDLES: Command = Command {
 };
 
 #[test]
-fn what_another_writer_has_changed_is_read_again() {
+fn a_conflicting_batch_reads_again() {
     let done = || Some(Outcome::Done(vec![Reply::OK]));
     for (meddling, outcome, b) in [
         (0, done(), Some("nothing")),
@@ -49,7 +49,7 @@ fn what_another_writer_has_changed_is_read_again() {
 }
 
 #[test]
-fn a_part_whose_key_is_somebodys_turn_waits_for_it() {
+fn a_part_waits_for_the_turn_of_its_key() {
     let state = state();
     let waiting = part(&state, &["INCR a"]);
     let keys = waiting.keys();
@@ -66,15 +66,15 @@ fn a_part_whose_key_is_somebodys_turn_waits_for_it() {
 }
 
 #[test]
-fn who_waits_for_a_round_that_cannot_begin_is_told_and_the_next_begins() {
+fn parts_of_a_batch_that_cannot_start_are_answered_and_the_next_starts() {
     let state = Arc::new(state());
-    let rounds = Arc::new(GroupCommit::new(Arc::clone(&state)));
+    let group_commit = Arc::new(GroupCommit::new(Arc::clone(&state)));
     let (answer, mut answered) = oneshot::channel();
     let waiting = Waiting { part: part(&state, &["SET a 1"]), answer };
-    *rounds.gathering.lock() = Gathering { waiting: vec![waiting], is_running: true };
-    drop(BailOut(&rounds));
+    *group_commit.gathering.lock() = Gathering { waiting: vec![waiting], is_running: true };
+    drop(BailOut(&group_commit));
     assert_eq!(answered.try_recv().unwrap().1, Outcome::Panicked);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let (_, outcome) = runtime.block_on(rounds.write(part(&state, &["SET a 1"])));
+    let (_, outcome) = runtime.block_on(group_commit.write(part(&state, &["SET a 1"])));
     assert_eq!(outcome, Outcome::Done(vec![Reply::OK]));
 }

@@ -1,4 +1,4 @@
-//! The parts of the page, and its documentation.
+//! The fields that the page uses exist, and the documentation is up to date.
 #![expect(clippy::disallowed_methods, reason = "the documentation lies in the repository")]
 
 #[path = "../../../../observe/tests/support/field_names.rs"]
@@ -16,7 +16,7 @@ use crate::observe::metrics::METRICS;
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/http.md");
 
 #[test]
-fn the_page_asks_for_fields_that_there_are() {
+fn the_page_uses_existing_fields() {
     let names = names_of_fields(&STORE_PAGE);
     for name in &names {
         assert!(FIELDS.iter().any(|field| field.name == *name), "{name} is no field");
@@ -26,11 +26,11 @@ fn the_page_asks_for_fields_that_there_are() {
 
 #[test]
 fn the_documentation_is_up_to_date() {
-    let mut fields = String::from("| Field | Unit | What it is |\n|---|---|---|\n");
+    let mut fields = String::from("| Field | Unit | Description |\n|---|---|---|\n");
     for field in &FIELDS {
         let _ = writeln!(fields, "| `{}` | {} | {} |", field.name, field.unit, field.help);
     }
-    let mut metrics = String::from("| Metric | Kind | What it is |\n|---|---|---|\n");
+    let mut metrics = String::from("| Metric | Kind | Description |\n|---|---|---|\n");
     for metric in &METRICS {
         let values: Vec<_> = metric.series.iter().map(|(value, _)| *value).collect();
         let label = match metric.label {
@@ -51,5 +51,5 @@ fn the_documentation_is_up_to_date() {
         std::fs::write(DOCUMENT, &text).unwrap();
     }
     let is_same = std::fs::read_to_string(DOCUMENT).unwrap() == text;
-    assert!(is_same, "docs/reference/http.md is old: run this test with TIDEKV_BLESS=1");
+    assert!(is_same, "docs/reference/http.md is out of date: run this test with TIDEKV_BLESS=1");
 }

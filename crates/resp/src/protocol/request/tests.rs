@@ -1,4 +1,4 @@
-//! Streams that are whole, cut, broken and arbitrary.
+//! Complete, divided, invalid and arbitrary streams.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const LIMITS: Limits = Limits { request_bytes_max: 1 << 20, authenticated: true };
 
-/// Everything that `pieces` hold one after another, and how it ended.
+/// All requests of `pieces`, and the final error.
 fn read_all(pieces: &[&[u8]], limits: Limits) -> (Vec<Arguments>, Option<String>) {
     crate::fuzzing::read_all(pieces.iter().copied(), limits)
 }
@@ -26,17 +26,17 @@ fn encode(arguments: &[Vec<u8>]) -> Vec<u8> {
 }
 
 #[test]
-fn requests_come_one_after_another() {
+fn requests_are_parsed_in_order() {
     let stream = b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n*0\r\n*-1\r\nPING\r\n\r\n  \n*1\r\n$0\r\n\r\n";
     let (requests, error) = read_all(&[stream], LIMITS);
     assert_eq!(error, None);
     assert_eq!(requests, [words(&["GET", "a"]), words(&["PING"]), words(&[""])]);
 }
 
-/// What was found in the first piece of a request that is then read at one go must not
-/// be taken for something of the next.
+/// State from the first piece of a request that is then parsed in one pass must not affect the next
+/// request.
 #[test]
-fn a_request_in_pieces_leaves_nothing_to_the_next() {
+fn a_request_in_pieces_leaves_no_state_to_the_next() {
     let first = [&b"*1"[..], b"\r\n$4\r\nPING\r\n"];
     for (rest, expected) in [
         (&[&b"a\nb\n"[..]][..], vec![words(&["PING"]), words(&["a"]), words(&["b"])]),
@@ -49,7 +49,7 @@ fn a_request_in_pieces_leaves_nothing_to_the_next() {
 }
 
 #[test]
-fn inline_commands_know_quotes() {
+fn inline_commands_support_quotes() {
     for (line, expected) in [
         ("SET a b\n", vec!["SET", "a", "b"]),
         ("SET  a\t'b c'\r\n", vec!["SET", "a", "b c"]),
@@ -67,7 +67,7 @@ fn inline_commands_know_quotes() {
 }
 
 #[test]
-fn broken_streams_are_refused_in_redis_words() {
+fn invalid_streams_get_the_errors_of_redis() {
     let long_line = vec![b'1'; LINE_BYTES_MAX + 2];
     let long_count = [b"*", &long_line[..]].concat();
     let long_bulk = [b"*1\r\n$", &long_line[..]].concat();
@@ -81,8 +81,8 @@ fn broken_streams_are_refused_in_redis_words() {
         (b"*1\r\n$x\r\n", "invalid bulk length"),
         (b"*1\r\n$536870912\r\n", "invalid bulk length"),
         (b"*1\r\n$1048576\r\n", "invalid bulk length"),
-        (b"*1\r\n$1\r\nabc", "expected '\\r\\n' behind a bulk string"),
-        (b"*1\rx", "expected '\\n' behind '\\r'"),
+        (b"*1\r\n$1\r\nabc", "expected '\\r\\n' after a bulk string"),
+        (b"*1\rx", "expected '\\n' after '\\r'"),
         (&long_line, "too big inline request"),
         (&long_count, "too big mbulk count string"),
         (&long_bulk, "too big bulk count string"),
@@ -95,7 +95,7 @@ fn broken_streams_are_refused_in_redis_words() {
 }
 
 #[test]
-fn strangers_get_less() {
+fn unauthenticated_clients_have_lower_limits() {
     let limits = Limits { authenticated: false, ..LIMITS };
     for (stream, expected) in [
         ("*11\r\n", "Protocol error: unauthenticated multibulk length"),
@@ -107,7 +107,7 @@ fn strangers_get_less() {
 }
 
 #[test]
-fn the_parser_says_what_a_value_still_needs() {
+fn the_parser_returns_the_missing_bytes_of_a_value() {
     let (mut parser, mut buffer) = (Parser::default(), BytesMut::from(&b"*1\r\n$10\r\nabc"[..]));
     assert_eq!(parser.next(&mut buffer, LIMITS), Ok(None));
     assert_eq!(parser.wanted_bytes(buffer.len()), 9);
@@ -121,7 +121,7 @@ fn requests() -> impl Strategy<Value = Vec<Vec<Vec<u8>>>> {
     prop::collection::vec(prop::collection::vec(argument, 1..5), 0..6)
 }
 
-/// What streams consist of, whole requests and single bytes.
+/// The parts of streams: complete requests and single bytes.
 const PARTS: [&[u8]; 22] = [
     b"*1\r\n$4\r\nPING\r\n",
     b"*2\r\n$1\r\na\r\n$2\r\nbb\r\n",
@@ -174,7 +174,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_read_or_refused(stream: Vec<u8>) {
+    fn any_bytes_are_parsed_or_rejected(stream: Vec<u8>) {
         read_all(&[&stream], LIMITS);
     }
 }

@@ -29,21 +29,18 @@ fn store_of_values() -> (Db, Keyspace) {
 fn a_version_without_a_sequence_is_not_older_than_its_flush() {
     let (_db, keyspace) = store_of_values();
 
-    let seen = keyspace.engine().visible();
-    let view = keyspace.tree.view_full();
-    let reader = keyspace.reader(None, seen);
+    let begun = keyspace.begin_read(None, |keys| keys.prepare(b"a"));
     keyspace.put("a", "new").unwrap();
     keyspace.compact_range::<&str>(..).unwrap();
     let is_new = |value: Option<Bytes>| value.as_deref() == Some(b"new");
     assert!(is_new(keyspace.get("a").unwrap()));
-    let hits = || keyspace.engine().caches.point().stats().kv_hits;
+    let hits = || keyspace.engine().memory.caches().point().stats().kv_hits;
     let before = hits();
     assert!(is_new(keyspace.get("a").unwrap()) && hits() > before, "it is in KV");
 
-    let key = LookupKey::new(b"a", reader.sequence);
     let old = point_read::read_many(
-        [PointRead::new(PointLookup::new(&view, key, reader), None)].into_iter(),
-        &keyspace.engine().blocks,
+        [PointRead::new(begun.lookup(begun.keys), None)].into_iter(),
+        &keyspace.engine().reads,
     );
     let value = old.unwrap().remove(0).map(|resolved| resolved.payload.into_bytes());
     assert_eq!(value.as_deref(), Some(&b"old"[..]));
@@ -57,7 +54,7 @@ fn a_snapshot_is_answered_from_values_after_a_flush() {
     keyspace.put("b", "new").unwrap();
     keyspace.compact_range::<&str>(..).unwrap();
     keyspace.get("a").unwrap();
-    let hits = || keyspace.engine().caches.point().stats().kv_hits;
+    let hits = || keyspace.engine().memory.caches().point().stats().kv_hits;
     let before = hits();
     assert_eq!(snapshot.get(&keyspace, "a").unwrap().as_deref(), Some(&b"old"[..]));
     assert_eq!(hits(), before + 1);

@@ -2,9 +2,9 @@
 //! for its result.
 //!
 //! ```text
-//!            join: nobody reads it                 publish
+//!            join: no read under way              publish
 //! (nothing) ───────────────────────▶ in flight ─────────────▶ landed
-//!                                      │  ▲ join: somebody does → wait
+//!                                      │  ▲ join: a read is under way → wait
 //!                                      └──┘
 //! ```
 //!

@@ -16,6 +16,9 @@ pub(super) struct BlockStatistics {
     pub(super) read_failures: Counter,
     /// Blocks that were read before they were requested.
     pub(super) read_ahead_blocks: Counter,
+    /// Reads to repair filters, those that failed included.
+    pub(super) repair_reads: Counter,
+    pub(super) repair_read_bytes: Counter,
     pub(super) compaction_reads: Counter,
     pub(super) compaction_read_bytes: Counter,
     /// Readers that waited for a read by another thread.
@@ -24,7 +27,24 @@ pub(super) struct BlockStatistics {
     pub(super) in_flight_bytes: AtomicU64,
 }
 
-/// Counts bytes as in flight until it is dropped.
+impl BlockStatistics {
+    /// Name and value of every counter, in a fixed order, but for those of repairs.
+    pub(super) fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("io.reads", self.reads.get()),
+            ("io.read_bytes", self.read_bytes.get()),
+            ("io.gap_bytes", self.gap_bytes.get()),
+            ("io.read_failures", self.read_failures.get()),
+            ("io.read_ahead_blocks", self.read_ahead_blocks.get()),
+            ("io.in_flight_bytes", self.in_flight_bytes.load(Ordering::Relaxed)),
+            ("io.compaction_reads", self.compaction_reads.get()),
+            ("io.compaction_read_bytes", self.compaction_read_bytes.get()),
+            ("single_flight.waits", self.single_flight_waits.get()),
+        ]
+    }
+}
+
+/// Counts bytes as in flight while it lives.
 #[derive(Debug)]
 pub(super) struct InFlight<'a> {
     gauge: &'a AtomicU64,

@@ -7,7 +7,7 @@ mod models;
 use std::path::Path;
 use std::slice;
 use std::sync::Barrier;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tidekv_io::{Access, MemoryStorage, Operation};
@@ -244,10 +244,7 @@ fn lookup_counts_one_hit_or_miss_and_obsolete_tables_are_evicted() {
     let stats = blocks.caches().blocks().stats().data;
     assert_eq!((stats.hits, stats.misses), (1, 1));
     let as_index = BlockAddress { kind: BlockKind::Index, ..addresses[0].clone() };
-    assert!(
-        blocks.cached(&as_index).is_none(),
-        "a block of another kind is not what was asked for"
-    );
+    assert!(blocks.cached(&as_index).is_none(), "a block of another kind is not the requested one");
     blocks.evict_tables(&|table| table == 9);
     assert!(blocks.cached(&addresses[0]).is_none());
 }

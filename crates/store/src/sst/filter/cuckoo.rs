@@ -72,7 +72,7 @@ const LOAD: usize = 960;
 const MOVES_PER_KEY: usize = 20;
 /// An empty slot that is further away counts as none: then two buckets have more keys than slots.
 const HEIGHT_MAX: u32 = 256;
-/// Maximum number of attempts, each with a fixed share of buckets more.
+/// Maximum number of attempts, each with one part in [`MORE_PER_TRY`] of buckets more.
 const TRIES: usize = 24;
 const MORE_PER_TRY: u32 = 64;
 

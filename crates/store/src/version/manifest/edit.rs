@@ -298,7 +298,7 @@ fn filter_code(kind: FilterKind) -> u8 {
     }
 }
 
-/// Ignores unknown bytes, which a newer version has written.
+/// Leaves unknown bytes unread: the edit is then refused as one of a newer version.
 fn decode_filter_kind(body: &mut Reader<'_>) -> FilterKind {
     match body.clone().u8() {
         Some(2) => {

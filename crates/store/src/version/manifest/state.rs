@@ -103,7 +103,7 @@ impl State {
         Ok(())
     }
 
-    /// Records that frames before `position` are obsolete. A position in an obsolete log is not stored.
+    /// Records that frames before `position` are obsolete; drops a position in an obsolete log.
     fn pass_log(&mut self, position: LogPosition) {
         let counts = position.log >= self.min_log && position.offset > 0;
         self.log_passed = if counts { position } else { LogPosition::default() };

@@ -1,4 +1,4 @@
-//! The client against replies that are right, cut, and wrong.
+//! The client with correct, truncated, and wrong replies.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use super::*;
 use crate::load::keys::key_of;
 
-/// Hands out what it was given, in pieces of so many bytes, and then ends.
+/// Returns its input in pieces of this number of bytes, and then ends.
 struct Script {
     replies: Vec<u8>,
     piece: usize,
@@ -45,23 +45,23 @@ fn printed(key: &[u8]) -> String {
 }
 
 #[test]
-fn keys_are_printable_and_stay_apart() {
+fn keys_are_printable_and_stay_distinct() {
     assert_eq!(printed(&key_of(0x1f0a)), "0000000000001f0a");
     assert_eq!(printed(&7u64.to_be_bytes()), "x0000000000000007");
     assert_eq!(printed(b"k \n"), "x6b200a");
     assert_eq!(printed(b""), "x");
-    // As long as a key of the lab's, and none.
+    // A key of the length of the lab's keys, different from all of them.
     assert_eq!(printed(&[0xff; 16]), format!("x{}", "ff".repeat(16)));
     assert_eq!(printed(&[1; 124]).len(), 249);
     assert!(print_key(&[1; 125], &mut Vec::new()).unwrap_err().is_usage);
 }
 
 #[test]
-fn requests_are_as_the_protocol_has_them_and_replies_may_come_in_pieces() {
+fn requests_follow_the_protocol_and_replies_may_arrive_in_pieces() {
     let key = key_of(1);
     for piece in [1, 2, 7] {
         let mut connection = scripted(b"", piece);
-        // A reply must not be there before it is asked for.
+        // A reply must not arrive before its request.
         let reply = |connection: &mut Connection<Script>, text: &[u8]| {
             connection.stream.replies = text.into();
         };
@@ -91,7 +91,7 @@ fn requests_are_as_the_protocol_has_them_and_replies_may_come_in_pieces() {
 }
 
 #[test]
-fn want_of_memory_is_no_failure() {
+fn lack_of_memory_is_not_an_error() {
     let mut connection = scripted(b"SERVER_ERROR out of memory storing object\r\n", 99);
     assert!(!connection.set(b"k", b"v").unwrap());
     let mut connection = scripted(b"SERVER_ERROR out of memory writing get response\r\n", 99);
@@ -101,7 +101,7 @@ fn want_of_memory_is_no_failure() {
 }
 
 #[test]
-fn strange_replies_are_errors() {
+fn unexpected_replies_are_errors() {
     let see = &mut |_: &[u8]| panic!("nothing is to be seen");
     let replies: [&[u8]; 11] = [
         b"",
@@ -128,7 +128,7 @@ fn strange_replies_are_errors() {
 }
 
 #[test]
-fn replies_without_end_are_given_up() {
+fn endless_replies_are_errors() {
     let line = vec![b'a'; 1 << 20];
     let error = scripted(&line, 1000).get(b"k", &mut |_| ()).unwrap_err();
     assert!(error.message.len() < 300 && error.message.contains("strange"), "{error}");
@@ -137,14 +137,14 @@ fn replies_without_end_are_given_up() {
 }
 
 #[test]
-fn more_than_was_asked_for_is_no_answer_to_the_next() {
+fn surplus_bytes_are_not_the_next_reply() {
     let mut connection = scripted(b"STORED\r\nSTORED\r\n", 1000);
     assert!(connection.set(b"k", b"v").unwrap());
     assert!(connection.set(b"k", b"v").is_err());
 }
 
 #[test]
-fn a_server_that_goes_in_the_middle_of_a_value_is_lost() {
+fn a_server_that_ends_within_a_value_is_an_error() {
     let (ours, mut theirs) = UnixStream::pair().unwrap();
     theirs.write_all(b"VALUE x6b 0 100000\r\nbeginning").unwrap();
     theirs.shutdown(std::net::Shutdown::Write).unwrap();
@@ -153,7 +153,7 @@ fn a_server_that_goes_in_the_middle_of_a_value_is_lost() {
 }
 
 #[test]
-fn many_requests_go_at_once_and_are_answered_in_their_order() {
+fn pipelined_requests_are_answered_in_order() {
     let replies = b"STORED\r\nSERVER_ERROR out of memory storing object\r\nEND\r\n\
         VALUE b 0 3\r\n\r\nE\r\nEND\r\nEND\r\n";
     let sets = [(&b"a"[..], &b"12"[..]), (b"c", b"")];

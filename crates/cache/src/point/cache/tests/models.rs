@@ -87,7 +87,7 @@ const FORMATS: [(&str, Make); 2] =
     [("", || cache(64 << 10, 8 << 10)), (", hac", || ac_key_cache(64 << 10, 8 << 10))];
 
 #[test]
-fn nothing_stale_comes_in_beside_flushes() {
+fn no_stale_insert_during_flushes() {
     for (format, make) in FORMATS {
         explore::shuttle(
             &format!("point cache: two readers beside two flushes{format}"),
@@ -102,7 +102,7 @@ fn nothing_stale_comes_in_beside_flushes() {
 }
 
 #[test]
-fn nothing_stale_comes_in_beside_ingests() {
+fn no_stale_insert_during_ingests() {
     for (format, make) in FORMATS {
         explore::shuttle(
             &format!("point cache: two readers beside two ingests{format}"),

@@ -33,7 +33,7 @@ fn plant(keyspace: &Keyspace, key: &[u8], value: &[u8]) {
     let entry = KvEntry { name, stamp: Trailer::new(1, Kind::Value).0, value, level: 0 };
     let pointer: Option<Pointer> = None;
     let found = LookupResult { entry, pointer, reads: 1.0, data_reads: 0.0, by_pointer: false };
-    let point = keyspace.engine().caches.point();
+    let point = keyspace.engine().memory.caches().point();
     point.resolved(hash, point.epoch(hash), &found);
 }
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use tidekv_io::{InlineExecutor, MemoryStorage};
 
-use crate::sync::atomic::Ordering;
 use crate::{Attempt, Db, Environment, Keyspace, Options};
 
 const BUDGET: u64 = 16 << 20;
@@ -87,7 +86,7 @@ fn writes_that_do_not_wait_push_blocks_out_as_well() {
 #[test]
 fn only_flushes_of_full_memtables_tell_how_fast_flushes_are() {
     let (db, keyspace) = store();
-    let rate = || db.engine().flush_bytes_per_s.load(Ordering::Relaxed);
+    let rate = || db.engine().memory.flush_bytes_per_s();
     keyspace.put(key(0), "1").unwrap();
     db.flush().unwrap();
     assert_eq!(rate(), 0);

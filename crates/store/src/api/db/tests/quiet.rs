@@ -110,7 +110,7 @@ fn what_is_little_beside_the_base_level_is_merged_with_itself() {
 #[test]
 fn no_more_is_rewritten_than_flushes_have_paid_for() {
     let (db, keyspace) = little_above_much();
-    let quiet = &db.engine().quiet;
+    let quiet = db.engine().jobs.idle();
     quiet.spend(quiet.spare_bytes());
     SystemClock::new().sleep(Duration::from_millis(1200));
     assert_eq!(level0(&keyspace), 2);

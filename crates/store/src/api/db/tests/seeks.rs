@@ -6,7 +6,6 @@ use tidekv_io::{InlineExecutor, MemoryStorage};
 
 use crate::compaction::picker;
 use crate::format::LEVELS;
-use crate::sync::atomic::Ordering;
 use crate::version::levels::{TableHandle, Version};
 use crate::{Db, Environment, Keyspace, Options};
 use tidekv_cache::CachePolicy;
@@ -232,10 +231,10 @@ fn what_a_table_has_paid_stays_when_another_is_merged_into_it() {
 fn no_merge_for_seeks_begins_beside_another() {
     let (db, keyspace) = little_above_much();
     let price = paid_and_price(&keyspace).1;
-    let running = &db.engine().compactions_running;
-    running.fetch_add(1, Ordering::AcqRel);
+    let jobs = &db.engine().jobs;
+    jobs.compaction_begins();
     scan_until(&db, &keyspace, || paid_and_price(&keyspace).0 > price + (3 << 20));
     assert_eq!(tables(&keyspace), (1, 1));
-    running.fetch_sub(1, Ordering::AcqRel);
+    jobs.compaction_ends();
     scan_until(&db, &keyspace, || tables(&keyspace).0 == 0);
 }

@@ -69,7 +69,7 @@ fn false_positives_and_memory_are_bounded() {
         let bits_per_key = repaired.filter.len() as f64 * 8.0 / KEYS as f64;
         assert!(percent <= percent_max, "{bits} bits per key: {percent} % pass");
         assert!(bits_per_key <= bits_max, "{bits_per_key} for {bits}");
-        assert!(percent > percent_max / 2.0, "the bound tells something: {percent}");
+        assert!(percent > percent_max / 2.0, "the bound is tight: {percent}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! TideKV as a subject: in this process, through its public face.
+//! TideKV as a subject: in this process, through its public API.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -20,17 +20,17 @@ use crate::subject::{
 /// How caches share their memory.
 const POLICY: Choosable = Choosable {
     name: "policy",
-    values: "tide, hac, block-only and the other policies of caches",
-    usual: "tide",
-    tries: &["tide", "block-only", "hac"],
+    values: "adaptive, ac-key, block-only and the other cache policies",
+    usual: "adaptive",
+    tries: &["adaptive", "block-only", "ac-key"],
     is_of_tables: |_| false,
     to_set: |value| format!("cache_policy = {value:?}, of the store's options"),
 };
 
-/// Kind of filters, and bits for each key of the last level.
+/// The filter type, and bits per key of the last level.
 const FILTER: Choosable = Choosable {
     name: "filter",
-    values: "bloom-N, cuckoo-N: with N bits a key",
+    values: "bloom-N, cuckoo-N: with N bits per key",
     usual: "bloom-10",
     tries: &["bloom-10", "cuckoo-10"],
     is_of_tables: |_| true,
@@ -43,12 +43,12 @@ const FILTER: Choosable = Choosable {
     },
 };
 
-/// TideKV as it comes.
+/// TideKV with its defaults.
 pub const TIDEKV: SubjectRecord = SubjectRecord {
     name: "tidekv:tide",
-    about: "TideKV as it comes: one budget for memtables (at most a quarter), metadata, reads in \
-            flight and caches, shared by values, pointers and blocks; direct I/O for tables, log \
-            on and unsynced",
+    about: "TideKV with its defaults: one budget for memtables (at most a quarter), metadata, \
+            pending reads and caches, shared by values, pointers and blocks; direct I/O for \
+            tables, log on and unsynced",
     is_default: true,
     format: "tidekv",
     uses_kernel_cache: false,
@@ -57,38 +57,37 @@ pub const TIDEKV: SubjectRecord = SubjectRecord {
     open: |path, settings| open(path, settings, CachePolicy::Adaptive),
 };
 
-/// With blocks as the only cache.
+/// With a block cache only.
 pub const TIDEKV_BLOCK_LRU: SubjectRecord = SubjectRecord {
     name: "tidekv:block-lru",
-    about: "the same with blocks as the only cache, of which the least recently used one leaves",
+    about: "the same with only a block cache, with LRU eviction",
     is_default: false,
     open: |path, settings| open(path, settings, CachePolicy::BlockOnly),
     ..TIDEKV
 };
 
-/// With values as the only cache: AC-Key's pure KV.
+/// With a value cache only: AC-Key's pure KV.
 pub const TIDEKV_KV_ONLY: SubjectRecord = SubjectRecord {
     name: "tidekv:kv-only",
-    about: "the same with values as the only cache",
+    about: "the same with only a value cache",
     is_default: false,
     open: |path, settings| open(path, settings, CachePolicy::Fixed { kv: 100, kp: 0 }),
     ..TIDEKV
 };
 
-/// With pointers as the only cache: AC-Key's pure KP.
+/// With a pointer cache only: AC-Key's pure KP.
 pub const TIDEKV_KP_ONLY: SubjectRecord = SubjectRecord {
     name: "tidekv:kp-only",
-    about: "the same with pointers as the only cache",
+    about: "the same with only a pointer cache",
     is_default: false,
     open: |path, settings| open(path, settings, CachePolicy::Fixed { kv: 0, kp: 100 }),
     ..TIDEKV
 };
 
-/// With blocks as the only cache, and admission to it.
+/// With a block cache only, and admission to it.
 pub const TIDEKV_BLOCK_ADMISSION: SubjectRecord = SubjectRecord {
     name: "tidekv:block-admission",
-    about: "the same with blocks as the only cache, into which only those come that are asked \
-            for often enough",
+    about: "the same with only a block cache, with admission by access frequency",
     is_default: false,
     open: |path, settings| open(path, settings, CachePolicy::Fixed { kv: 0, kp: 0 }),
     ..TIDEKV
@@ -97,18 +96,18 @@ pub const TIDEKV_BLOCK_ADMISSION: SubjectRecord = SubjectRecord {
 /// With AC-Key's caches and boundaries.
 pub const TIDEKV_HAC: SubjectRecord = SubjectRecord {
     name: "tidekv:hac",
-    about: "the same with values, pointers and blocks kept, and their boundaries moved, as AC-Key \
-            was published",
+    about: "the same with the caches of values, pointers and blocks, and the moving boundaries, \
+            of AC-Key as published",
     is_default: false,
     open: |path, settings| open(path, settings, CachePolicy::AcKey),
     ..TIDEKV
 };
 
-/// With AC-Key's caches and the best boundaries that never move: the paper's `offline`.
+/// With AC-Key's caches and the best fixed boundaries: the paper's `offline`.
 pub const TIDEKV_OFFLINE: SubjectRecord = SubjectRecord {
     name: "tidekv:offline",
-    about: "the same with values, pointers and blocks kept as AC-Key was published, and boundaries \
-            that never move, at the tenths that read the least, which are looked for beforehand",
+    about: "the same with the caches of values, pointers and blocks of AC-Key as published, and \
+            fixed boundaries, in tenths, with the fewest reads, found by a search beforehand",
     is_default: false,
     search: Search::Split(Caches::AcKeys),
     open: |path, settings| {
@@ -117,56 +116,56 @@ pub const TIDEKV_OFFLINE: SubjectRecord = SubjectRecord {
     ..TIDEKV
 };
 
-/// With blocks as the only cache, in CLOCK's order.
+/// With a block cache only, evicting by CLOCK.
 pub const TIDEKV_BLOCK_CLOCK: SubjectRecord = SubjectRecord {
     name: "tidekv:block-clock",
-    about: "the same with blocks as the only cache, which leave as CLOCK says",
+    about: "the same with only a block cache, with CLOCK eviction",
     is_default: false,
     open: |path, settings| open(path, settings, CachePolicy::BlockClock),
     ..TIDEKV
 };
 
-/// With blocks as the only cache, in S3-FIFO's order.
+/// With a block cache only, evicting by S3-FIFO.
 pub const TIDEKV_BLOCK_S3_FIFO: SubjectRecord = SubjectRecord {
     name: "tidekv:block-s3-fifo",
-    about: "the same with blocks as the only cache, which leave as S3-FIFO says",
+    about: "the same with only a block cache, with S3-FIFO eviction",
     is_default: false,
     open: |path, settings| open(path, settings, CachePolicy::BlockS3Fifo),
     ..TIDEKV
 };
 
-/// With the best boundaries that never move. The runner looks for them and says which.
+/// With the best fixed boundaries. The runner searches for them and reports them.
 pub const TIDEKV_BEST_SPLIT: SubjectRecord = SubjectRecord {
     name: "tidekv:best-split",
-    about: "the same with boundaries that never move, at the tenths that read the least, which \
-            are looked for beforehand",
+    about: "the same with fixed boundaries, in tenths, with the fewest reads, found by a search \
+            beforehand",
     is_default: false,
     search: Search::Split(Caches::ValuesPointersBlocks),
     open: |path, settings| open(path, settings, CachePolicy::Fixed { kv: 30, kp: 0 }),
     ..TIDEKV
 };
 
-/// With the best boundaries of each phase.
+/// With the best fixed boundaries of each phase.
 pub const TIDEKV_BEST_AT_SWITCH: SubjectRecord = SubjectRecord {
     name: "tidekv:best-at-switch",
-    about: "the same with boundaries that are told of every phase, and put where tenths read the \
-            least in it, which is looked for beforehand",
+    about: "the same with the best fixed boundaries of each phase, in tenths, with the fewest \
+            reads in it, found by a search beforehand",
     is_default: false,
     search: Search::SplitOfPhase(Caches::ValuesPointersBlocks),
     ..TIDEKV_BEST_SPLIT
 };
 
-/// The store counts as idle when nothing has moved for this long: half of it
-/// passes before level 0 is merged in the quiet.
+/// The store is idle after this time without changes: half of it passes before an idle compaction
+/// of level 0.
 const IDLE: Duration = Duration::from_millis(1000);
 
-/// How often it is asked.
+/// The polling period.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
-/// The file in which a store notes what was hot.
+/// The file of the store's hot list.
 const HOT_LIST: &str = "HOT";
 
-struct Tide {
+struct TideKv {
     db: Db,
     keyspace: Keyspace,
     hot_list: PathBuf,
@@ -188,6 +187,7 @@ fn open(
             .cache_policy(cache_policy)
             .warm_start(warm_start)
             .direct_io(!settings.is_buffered)
+            // Caches are compared on one tree, which does not change: no seek compactions.
             .with_research(|research| {
                 research.cache_bytes_max = cache_bytes_max;
                 research.seek_compactions = settings.cache_bytes.is_none();
@@ -205,20 +205,20 @@ fn open(
         .filter_bits_per_key(filter_bits_per_key);
     let keyspace = db.keyspace_with("lab", options)?;
     if let Some(bytes) = settings.cache_bytes {
-        // What others keep of open tables in their caches counts as ours does.
+        // Metadata of open tables counts as ours, as other engines keep it in their caches.
         let metadata = db.statistics().counter("memory.metadata_bytes");
         db.set_cache_bytes_max(bytes.saturating_sub(metadata));
     }
     let hot_list = directory.join(HOT_LIST);
-    Ok(Box::new(Tide { db, keyspace, hot_list, clock: SystemClock::new() }))
+    Ok(Box::new(TideKv { db, keyspace, hot_list, clock: SystemClock::new() }))
 }
 
-/// The policy that is written so.
+/// The policy with this name.
 fn policy_of(text: &str) -> Result<CachePolicy> {
     text.parse().map_err(|e| Failure::usage(format!("{e}")))
 }
 
-/// The filter that is chosen.
+/// The chosen filter.
 fn filter_of(settings: &Settings) -> Result<(FilterKind, u8)> {
     let chosen = settings.choices.get(FILTER.name).map_or(FILTER.usual, String::as_str);
     let unknown = || {
@@ -234,7 +234,7 @@ fn filter_of(settings: &Settings) -> Result<(FilterKind, u8)> {
     Ok((kind, bits.parse().map_err(|_| unknown())?))
 }
 
-/// The bytes of a file, if it is there.
+/// The size of a file, if it exists.
 #[expect(clippy::disallowed_methods, reason = "looks at a store from outside")]
 fn bytes_of(path: &Path) -> Option<u64> {
     std::fs::metadata(path).ok().map(|metadata| metadata.len())
@@ -265,7 +265,7 @@ fn cold_lookups(statistics: &Statistics) -> ColdLookups {
     }
 }
 
-/// Counters that move while background work is under way.
+/// Counters that change during background work.
 fn background_work(statistics: &Statistics) -> [u64; 6] {
     [
         "flush.count",
@@ -279,16 +279,16 @@ fn background_work(statistics: &Statistics) -> [u64; 6] {
 }
 
 thread_local! {
-    /// What a thread's gets put values into.
+    /// The buffer for a thread's values.
     static VALUE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-struct Held {
+struct HeldSnapshot {
     _snapshot: Snapshot,
     _iter: Iter,
 }
 
-impl Subject for Tide {
+impl Subject for TideKv {
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         Ok(self.keyspace.put(key, value)?)
     }
@@ -333,7 +333,7 @@ impl Subject for Tide {
         let snapshot = self.db.snapshot();
         let mut iter = snapshot.range(&self.keyspace, start..);
         iter.next().transpose()?;
-        Ok(Box::new(Held { _snapshot: snapshot, _iter: iter }))
+        Ok(Box::new(HeldSnapshot { _snapshot: snapshot, _iter: iter }))
     }
 
     fn merge(&self) -> Result<()> {

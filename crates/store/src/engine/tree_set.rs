@@ -1,0 +1,211 @@
+//! The keyspaces of a store and their tables: what the manifest names, what readers see, and
+//! the files behind both.
+//!
+//! `structure` guards the manifest and which tables are being compacted. A change of tables is
+//! committed to the manifest and published in the tree's view under it, in this order
+//! ([`TreeSet::commit`]). A table's file goes once no view holds it ([`TreeSet::take_trash`]).
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tidekv_io::{Access, Storage};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::files::table_path;
+use crate::sst::table::Table;
+use crate::sync::{ArcSwap, Guard, Mutex, MutexGuard};
+use crate::version::levels::{ObsoleteTables, TableHandle, Version};
+use crate::version::manifest::{Edit, Manifest, TableMeta};
+use crate::version::tree::Tree;
+
+/// The keyspaces by their numbers.
+pub(crate) type Trees = BTreeMap<u32, Arc<Tree>>;
+
+/// What the lock of that name guards.
+#[derive(Debug)]
+pub(crate) struct Structure {
+    pub(crate) manifest: Manifest,
+    /// Tables of edits that failed to be committed. They may be named by the
+    /// manifest file that the failure ended, so they stay until the next commit
+    /// has begun a new one.
+    orphans: Vec<u64>,
+}
+
+/// All keyspaces of a store.
+#[derive(Debug)]
+pub(crate) struct TreeSet {
+    storage: Arc<dyn Storage>,
+    directory: PathBuf,
+    /// How tables are read and written.
+    access: Access,
+    trees: ArcSwap<Trees>,
+    structure: Mutex<Structure>,
+    trash: Arc<ObsoleteTables>,
+}
+
+impl TreeSet {
+    /// No trees yet, of the store in `directory`.
+    pub(crate) fn new(
+        storage: Arc<dyn Storage>,
+        directory: PathBuf,
+        access: Access,
+        manifest: Manifest,
+    ) -> Self {
+        Self {
+            storage,
+            directory,
+            access,
+            trees: ArcSwap::from_pointee(Trees::new()),
+            structure: Mutex::new(Structure { manifest, orphans: Vec::new() }),
+            trash: Arc::new(ObsoleteTables::default()),
+        }
+    }
+
+    // ---- The trees ----
+
+    /// The trees, for a look that is soon over.
+    pub(crate) fn load(&self) -> Guard<Arc<Trees>> {
+        self.trees.load()
+    }
+
+    /// The trees, to be kept.
+    pub(crate) fn all(&self) -> Vec<Arc<Tree>> {
+        self.load().values().cloned().collect()
+    }
+
+    pub(crate) fn get(&self, id: u32) -> Option<Arc<Tree>> {
+        self.load().get(&id).cloned()
+    }
+
+    /// These are the trees from here on. While opening, or while holding `structure`.
+    pub(crate) fn publish(&self, trees: Trees) {
+        self.trees.store(Arc::new(trees));
+    }
+
+    /// Bytes in the memtables of all keyspaces.
+    pub(crate) fn memtables_bytes(&self) -> u64 {
+        let of_tree =
+            |tree: &Arc<Tree>| tree.view().memtables().map(|m| m.charge() as u64).sum::<u64>();
+        self.load().values().map(of_tree).sum()
+    }
+
+    /// What open tables take of the memory.
+    pub(crate) fn tables_charge(&self) -> usize {
+        self.load()
+            .values()
+            .map(|tree| tree.view().version.tables().map(|t| t.table().charge()).sum::<usize>())
+            .sum()
+    }
+
+    /// All tables that count.
+    pub(crate) fn open_tables(&self) -> impl Iterator<Item = Arc<Table>> + use<> {
+        let versions: Vec<_> = self.all().iter().map(|tree| tree.version()).collect();
+        let tables = |version: Arc<Version>| {
+            version.tables().map(|handle| Arc::clone(handle.table())).collect::<Vec<_>>()
+        };
+        versions.into_iter().flat_map(tables)
+    }
+
+    // ---- The manifest ----
+
+    /// The manifest, which nobody else changes meanwhile; nor are tables claimed.
+    pub(crate) fn structure(&self) -> MutexGuard<'_, Structure> {
+        self.structure.lock()
+    }
+
+    /// A number for a new file.
+    pub(crate) fn allocate_file(&self) -> u64 {
+        self.structure.lock().manifest.allocate_file()
+    }
+
+    /// A number and path for a new table, noted in `made` so that the file can
+    /// be removed if the merge fails.
+    pub(crate) fn new_table(&self, made: &Mutex<Vec<u64>>) -> (u64, PathBuf) {
+        let id = self.allocate_file();
+        made.lock().push(id);
+        (id, table_path(&self.directory, id))
+    }
+
+    /// Makes a change of `tree`'s tables durable, once it is sure that it can be
+    /// made at all. Publishing it is the caller's, under the same lock.
+    pub(crate) fn commit(
+        &self,
+        structure: &mut Structure,
+        tree: &Tree,
+        edit: Edit,
+        removed: &[u64],
+        added: &[(usize, Arc<TableHandle>)],
+    ) -> Result<()> {
+        tree.version().with(removed, added).map_err(|overlap| {
+            Error::new(ErrorKind::Storage, format!("a change was refused, because {overlap}"))
+        })?;
+        match structure.manifest.commit(edit) {
+            Ok(()) => {
+                self.remove_tables(&std::mem::take(&mut structure.orphans));
+                Ok(())
+            }
+            Err(error) => {
+                let made = added.iter().map(|(_, table)| table.meta().id);
+                structure.orphans.extend(made.filter(|id| !removed.contains(id)));
+                Err(error)
+            }
+        }
+    }
+
+    // ---- Table files ----
+
+    /// How tables are read and written.
+    pub(crate) fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Opens a table file and holds it against what the manifest says.
+    pub(crate) fn open_table(&self, meta: TableMeta) -> Result<Arc<TableHandle>> {
+        let path = table_path(&self.directory, meta.id);
+        let file =
+            self.storage.open_read(&path, self.access).map_err(|error| match error.kind() {
+                tidekv_io::ErrorKind::NotFound => {
+                    Error::corrupt(&path, "the manifest names it, but it is missing")
+                }
+                _ => error.into(),
+            })?;
+        let bytes = file.len()?;
+        if bytes != meta.bytes {
+            let what = format!("it has {bytes} bytes, but the manifest says {}", meta.bytes);
+            return Err(Error::corrupt(&path, what));
+        }
+        let table = Table::open(file, meta.id)?;
+        Ok(Arc::new(TableHandle::new(meta, Arc::new(table), Arc::clone(&self.trash))))
+    }
+
+    /// Removes tables of a job that failed, but not those that the manifest may
+    /// name because their edit was on its way.
+    pub(crate) fn discard_tables(&self, ids: impl IntoIterator<Item = u64>) {
+        let structure = self.structure.lock();
+        let gone: Vec<u64> = ids.into_iter().filter(|id| !structure.orphans.contains(id)).collect();
+        drop(structure);
+        self.remove_tables(&gone);
+    }
+
+    pub(crate) fn remove_tables(&self, ids: &[u64]) {
+        for &id in ids {
+            let _ = self.storage.remove(&table_path(&self.directory, id));
+        }
+    }
+
+    /// The tables that nobody reads any more, whose files are there still.
+    pub(crate) fn take_trash(&self) -> Vec<u64> {
+        self.trash.take()
+    }
+
+    /// Removes the files of tables that nobody reads any more.
+    pub(crate) fn remove_dead(&self, dead: Vec<u64>) {
+        for id in dead {
+            // What cannot be removed now is removed at the next opening.
+            if let Err(error) = self.storage.remove(&table_path(&self.directory, id)) {
+                tracing::warn!(%error, "a table that is not needed any more stays behind");
+            }
+        }
+    }
+}
