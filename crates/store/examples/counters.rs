@@ -34,7 +34,6 @@ fn balance(accounts: &Keyspace, account: &str) -> Result<i64, Failure> {
     Ok(std::str::from_utf8(&value)?.parse()?)
 }
 
-/// Runs the example.
 pub fn run() -> Result<(), Failure> {
     let directory = tempfile::tempdir()?;
     let db = Db::open(directory.path(), Options::new().memory_bytes(64 << 20))?;
@@ -52,8 +51,8 @@ pub fn run() -> Result<(), Failure> {
         }
         Ok::<u32, Failure>(conflicts)
     };
-    let work = &work;
     let conflicts = std::thread::scope(|scope| {
+        let work = &work;
         let threads: Vec<_> = (0..THREADS).map(|n| scope.spawn(move || work(n))).collect();
         let joined = threads.into_iter().map(|thread| thread.join().expect("no thread panics"));
         joined.sum::<Result<u32, Failure>>()
