@@ -71,7 +71,7 @@ impl Random {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct MemoryUse {
     object: u32,
     has_copy: bool,
     was_fetched: bool,
@@ -102,7 +102,7 @@ struct Flash {
 
 impl Flash {
     /// Whether it takes an object evicted from DRAM.
-    fn wants(&self, held: Held) -> bool {
+    fn wants(&self, held: MemoryUse) -> bool {
         match self.places.get(&held.object) {
             None => true,
             Some(place) => held.was_fetched && self.head - place > self.capacity / 4 * 3,
@@ -126,7 +126,7 @@ impl Flash {
 struct Scene {
     choice: Choice,
     bytes_of: Vec<u64>,
-    dram: Objects<Held>,
+    dram: Objects<MemoryUse>,
     flash: Flash,
     counts: Counts,
 }
@@ -137,7 +137,7 @@ fn hash(object: u32) -> u64 {
 }
 
 impl Scene {
-    fn put(&mut self, held: Held) {
+    fn put(&mut self, held: MemoryUse) {
         let charge_bytes = self.bytes_of[held.object as usize] as usize + CHARGE_BYTES;
         let benefit = if held.has_copy { 1 } else { self.choice.without_copy };
         let insertion = self.dram.insert_for(hash(held.object), held, charge_bytes, benefit);
@@ -153,7 +153,7 @@ impl Scene {
     fn store(&mut self, object: u32) {
         self.dram.remove(hash(object));
         self.flash.places.remove(&object);
-        self.put(Held { object, has_copy: false, was_fetched: false });
+        self.put(MemoryUse { object, has_copy: false, was_fetched: false });
     }
 
     fn get(&mut self, object: u32) {
@@ -174,7 +174,7 @@ impl Scene {
             self.counts.back_end_trips += 1.0;
             self.counts.cost_us += 5_000.0 + bytes / 1_000.0;
         }
-        self.put(Held { object, has_copy, was_fetched: has_copy });
+        self.put(MemoryUse { object, has_copy, was_fetched: has_copy });
     }
 }
 

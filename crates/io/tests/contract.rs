@@ -12,14 +12,14 @@ use tidekv_io::{
 };
 
 /// A storage and an empty directory in it.
-struct Place<'a> {
+struct TestStorage<'a> {
     name: &'a str,
     storage: Arc<dyn Storage>,
     root: PathBuf,
     access: Access,
 }
 
-impl Place<'_> {
+impl TestStorage<'_> {
     fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
@@ -43,7 +43,7 @@ fn pattern(offset: usize, len: usize) -> Vec<u8> {
     (offset..offset + len).map(|n| (n.wrapping_mul(0x9E37_79B1) >> 13) as u8).collect()
 }
 
-fn everywhere(check: impl Fn(&Place<'_>)) {
+fn everywhere(check: impl Fn(&TestStorage<'_>)) {
     for access in [Access::Direct, Access::Buffered] {
         let storages: [(&str, Arc<dyn Storage>); 3] = [
             ("local", Arc::new(LocalStorage::new())),
@@ -55,7 +55,7 @@ fn everywhere(check: impl Fn(&Place<'_>)) {
             let root = directory.path().join("store");
             storage.create_dir_all(&root).unwrap();
             eprintln!("{name}, {access:?}");
-            check(&Place { name, storage, root, access });
+            check(&TestStorage { name, storage, root, access });
         }
     }
 }

@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use support::tls::certificate;
 use support::wire::eventually;
-use support::{CacheClient, PATIENCE, ask_page, open, open_with, options, set, socket, start, start_with};
+use support::{
+    CacheClient, PATIENCE, ask_page, open, open_with, options, set, socket, start, start_with,
+};
 use tidekv_io::{Clock, ManualClock, SystemClock};
 use tidekv_memcached::{Address, CacheServer, CacheServerOptions, ErrorKind, OffsetClock, Users};
 use tidekv_tiered::{FlashOptions, Options};

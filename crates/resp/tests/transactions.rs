@@ -192,7 +192,7 @@ fn watches_see_every_kind_of_change() {
         ("HSET k f v", "HDEL k none", false),
         ("HSET k f v", "HGETALL k", false),
     ] {
-        for queued in ["SET witness 1", "GET witness"] {
+        for queued in ["SET marker 1", "GET marker"] {
             other.ask("FLUSHALL");
             other.ask(before);
             watcher.ask("WATCH k nothing");

@@ -40,7 +40,7 @@ pub(crate) const GROUP_BYTES_MAX: usize = 1 << 20;
 /// memtable is flushed instead.
 const LOGS_MAX: usize = 8;
 
-/// Writers look for room in memory once in so many bytes of log, for looking
+/// Writers look for room in memory once in this many bytes of log, for looking
 /// costs as much as a small write; and once in this share of a memtable, so that
 /// small ones do not grow far beyond their bound.
 const ROOM_BYTES: u64 = 16 << 10;
@@ -52,7 +52,7 @@ const WRITES_PER_SAMPLE: u64 = 8;
 /// Whether the log ends with memtables that are put aside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogEnds {
-    /// For whoever asks for a flush: the next opening has nothing to read.
+    /// For an explicit flush: the next open has nothing to replay.
     Now,
     WhenLong,
 }
@@ -379,7 +379,7 @@ impl Engine {
         outcome
     }
 
-    /// The keyspaces whose memtables are to be put aside: those that are full,
+    /// The keyspaces whose memtables must be made immutable: those that are full,
     /// or the largest where all of them together take too much.
     fn full_trees(&self) -> Vec<Arc<Tree>> {
         let shares = self.memory.shares();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use support::held::Held;
+use support::held::HeldExecutor;
 use support::{DIRECTORY, Dice, Limits, START_MS, TINY, options, within};
 use tidekv::{Bytes, Db, Entry, Keyspace};
 use tidekv_io::{ManualClock, MemoryStorage};
@@ -16,8 +16,8 @@ use tidekv_io::{ManualClock, MemoryStorage};
 const SMALL_TABLES: Limits = Limits { memtable_bytes: 16 << 10, table_bytes: 4 << 10 };
 
 /// A store whose background work runs on request.
-fn open_held() -> (Db, Keyspace, Arc<Held>) {
-    let held = Arc::new(Held::default());
+fn open_held() -> (Db, Keyspace, Arc<HeldExecutor>) {
+    let held = Arc::new(HeldExecutor::default());
     let clock = Arc::new(ManualClock::new(START_MS));
     let mut options = options(&MemoryStorage::new(), &clock, SMALL_TABLES);
     options.environment.executor = Some(held.clone());

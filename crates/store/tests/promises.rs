@@ -6,7 +6,7 @@ mod support;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use support::held::Held;
+use support::held::HeldExecutor;
 use support::{DIRECTORY, Limits, START_MS, TINY, options};
 use tidekv::check::check;
 use tidekv::{Db, Durability, ErrorKind, Keyspace, WriteBatch};
@@ -138,7 +138,7 @@ fn checked(disk: &MemoryStorage) -> String {
 /// An ended log that was not synced, except for its first write, "a", and an empty log after it.
 /// Then calls `write`; the disk is that of a killed store.
 fn two_logs(write: impl FnOnce(&MemoryStorage, &Db, &Keyspace)) -> MemoryStorage {
-    let (disk, held) = (MemoryStorage::new(), Arc::new(Held::default()));
+    let (disk, held) = (MemoryStorage::new(), Arc::new(HeldExecutor::default()));
     // One memtable fills a log.
     let large = Limits { memtable_bytes: 16 << 20, ..TINY };
     let mut options = options(&disk, &Arc::new(ManualClock::new(START_MS)), large);

@@ -91,8 +91,8 @@ fn component_with_free_room_grows_little() {
 fn bytes_go_to_values_when_nothing_is_read() {
     for (policy, is_told) in [("adaptive", true), ("adaptive-without:spared-time", false)] {
         let caches = Caches::<()>::new(hash_of, 1 << 20, 1, policy.parse().unwrap());
-        for lesson in 0..40 * u64::from(READS_PER_STEP * READ_PARTS) {
-            let key = (lesson % 500).to_be_bytes();
+        for sample in 0..40 * u64::from(READS_PER_STEP * READ_PARTS) {
+            let key = (sample % 500).to_be_bytes();
             let name = Name { keyspace: 0, key: &key };
             let hash = hash_of(name);
             if caches.point().lookup(hash, name, |_| Some(())) == PointCacheLookup::Miss {

@@ -335,7 +335,7 @@ impl KvShard {
     }
 
     /// Calls `see` for every entry, with its access count less the eviction scans.
-    pub fn for_each(&self, mut see: impl FnMut(KvEntry<'_>, u8)) {
+    pub fn for_each_entry(&self, mut see: impl FnMut(KvEntry<'_>, u8)) {
         for &index in &self.order {
             let chunk = &self.chunks[index as usize];
             let mut at = 0;

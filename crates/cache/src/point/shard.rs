@@ -593,7 +593,7 @@ impl PointShard {
 
     /// Calls `see` for every KV entry, with the recent access count of its key.
     pub fn for_each_value(&self, mut see: impl FnMut(KvEntry<'_>, u8)) {
-        self.kv.for_each(|entry, uses| {
+        self.kv.for_each_entry(|entry, uses| {
             let hash = (self.hash_of)(entry.name);
             see(entry, self.count(hash as u32).max(uses));
         });

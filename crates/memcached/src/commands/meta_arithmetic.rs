@@ -21,8 +21,8 @@ pub(crate) struct MetaArithmetic {
 /// The outcome.
 #[derive(Debug)]
 enum Outcome {
-    Counted(Told),
-    Made(Told),
+    Counted(NumberReply),
+    Made(NumberReply),
     NotFound,
     Exists,
     NonNumeric,
@@ -30,7 +30,7 @@ enum Outcome {
 
 /// The attributes of a number in the reply.
 #[derive(Debug)]
-struct Told {
+struct NumberReply {
     number: u64,
     version: u64,
     /// Before and after the request.
@@ -98,7 +98,7 @@ impl MetaArithmetic {
                     object.deadline = expiry.deadline(now_s);
                 }
                 let deadlines = (before, object.deadline);
-                let told = Told { number, version: object.version, deadlines };
+                let told = NumberReply { number, version: object.version, deadlines };
                 (arithmetic::change(found, object), Outcome::Counted(told))
             }
         }
@@ -116,14 +116,14 @@ impl MetaArithmetic {
             marks: if self.flags.has_binary_key { BINARY_KEY } else { 0 },
         };
         let deadlines = (Deadline::NEVER, deadline);
-        let told = Told { number, version: object.version, deadlines };
+        let told = NumberReply { number, version: object.version, deadlines };
         (Change::Store(object), Outcome::Made(told))
     }
 
     fn tell(
         &self,
         execution: &mut Execution<'_>,
-        told: &Told,
+        told: &NumberReply,
         is_made: bool,
         now_s: u32,
     ) -> Progress {

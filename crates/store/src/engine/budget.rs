@@ -21,7 +21,7 @@ pub(crate) const MEMORY_BYTES_MIN: u64 = 8 << 20;
 const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 
 /// What memtables may take grows by this share of their bound at a time, and by
-/// so many bytes at most: a writer pushes that much out of the cache at once.
+/// this many bytes at most: a writer pushes that much out of the cache at once.
 const STEPS: u64 = 32;
 const STEP_BYTES_MAX: u64 = 1 << 20;
 

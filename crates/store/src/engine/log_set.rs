@@ -33,7 +33,7 @@ use crate::wal::names::Names;
 const MEMTABLES_PER_LOG: u64 = 8;
 const LOG_BYTES: u64 = 16 << 20;
 
-/// The logs that count, for the commit leader and for whoever removes them.
+/// The logs that count, for the commit leader and for the thread that removes them.
 #[derive(Debug)]
 pub(crate) struct Logs {
     pub(crate) current: LogWriter,
@@ -154,7 +154,7 @@ impl LogSet {
         }
     }
 
-    /// Waits for whoever makes the next log ready.
+    /// Waits for the thread that prepares the next log.
     pub(crate) fn wait_for_preparation(&self) {
         drop(self.next_log.lock());
     }

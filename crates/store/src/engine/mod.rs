@@ -73,7 +73,7 @@ pub(crate) struct EngineStats {
     pub(crate) compaction_write_bytes: Counter,
     pub(crate) entries_dropped: Counter,
     pub(crate) entries_expired: Counter,
-    /// What an earlier life's list has brought back.
+    /// Blocks restored by a warm start.
     pub(crate) warm_blocks: Counter,
     pub(crate) warm_values: Counter,
     pub(crate) warm_pointers: Counter,
@@ -201,7 +201,7 @@ impl Engine {
     }
 
     /// Puts a list that nobody needs in the place of the one of that name, or removes it. Not
-    /// synced: whoever finds it torn does without it.
+    /// synced: a reader that finds it torn ignores it.
     pub(crate) fn put_list(&self, name: &str, list: Option<&[u8]>) -> Result<()> {
         let path = self.directory.join(name);
         if self.storage.exists(&path)? {

@@ -1,7 +1,7 @@
 //! Which writes there are, which of them readers see, and what snapshots hold on to.
 //!
-//! Guarantee: a snapshot takes its sequence under the lock of the list, so whoever copies the
-//! list afterwards either finds it there, or has seen all that it sees.
+//! Guarantee: a snapshot takes its sequence under the lock of the list, so a thread
+//! that copies the list afterwards either finds it there, or has seen every write that it sees.
 
 use std::collections::BTreeMap;
 

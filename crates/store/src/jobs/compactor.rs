@@ -34,7 +34,7 @@ use crate::version::manifest::{Change, Edit};
 use crate::version::tree::Tree;
 
 /// A compaction is split into parts of at least so many tables' worth of bytes, or
-/// of so many bytes where tables are large: that is some ten milliseconds of work.
+/// of this many bytes where tables are large: that is some ten milliseconds of work.
 const TABLES_PER_PART: u64 = 2;
 const PART_BYTES: u64 = 8 << 20;
 

@@ -1,11 +1,11 @@
-//! Repairs filters in the background: what keys have passed for nothing is unlearned, as
-//! `filter_repair.rs` says when and `table/repair.rs` how.
+//! Repairs filters in the background, so that keys that were false positives no longer pass.
+//! `filter_repair.rs` decides when, `table/repair.rs` how.
 //!
 //! What was learned is written down when the store is closed, and is there again when it is opened
 //! (`repair_list.rs`).
 //!
 //! A job of low priority does some at a time. It holds no lock while it reads, and what it has
-//! learned is in place at once for whoever looks; a table that was merged meanwhile is passed
+//! learned is in place at once for every lookup; a table that was merged meanwhile is passed
 //! over. A read that fails is counted and repairs nothing.
 
 use std::collections::HashMap;
@@ -98,7 +98,7 @@ impl Engine {
 
     // ---- From one life to the next ----
 
-    /// Writes down what filters have unlearned, in the place of what an earlier life has. Once
+    /// Saves the repairs of all filters, in place of those of the previous run. Call it after
     /// background work has ended.
     pub(crate) fn write_filter_repairs(&self) -> Result<()> {
         if self.options.read_only {
@@ -120,8 +120,8 @@ impl Engine {
         self.put_list(FILTER_REPAIRS, list.as_deref())
     }
 
-    /// Has filters know what they had unlearned in an earlier life. When the tables are open,
-    /// before anybody reads.
+    /// Restores the filter repairs of the previous run. Call it when the tables are open, before
+    /// the first read.
     pub(crate) fn restore_filter_repairs(&self) {
         let list = self.options.warm_start.then(|| self.read_filter_repairs()).flatten();
         let Some(list) = list else { return };
@@ -138,7 +138,7 @@ impl Engine {
         }
     }
 
-    /// The list that an earlier life has left; nothing where that cannot be read.
+    /// The list of the previous run, if there is one that can be read.
     fn read_filter_repairs(&self) -> Option<RepairList> {
         let path = self.directory.join(FILTER_REPAIRS);
         let file = self.storage.open_read(&path, Access::Buffered).ok()?;

@@ -227,7 +227,7 @@ impl Engine {
         (blocks, left)
     }
 
-    /// The room of so many bytes that is left.
+    /// Fills the rest of the room, in bytes.
     fn list_shard(
         &self,
         shard: usize,

@@ -49,10 +49,10 @@ use crate::warm::hot_list::{
     HotBlockId, HotKey, HotList, HotPointer, HotValue, LISTED_BLOCK_BYTES,
 };
 
-/// A list takes at most one part in so many of all memory, and so many bytes.
+/// A list takes at most one part in this many of all memory.
 const LIST_MEMORY_SHARE: u64 = 8;
 const LIST_BYTES_MAX: u64 = 64 << 20;
-/// A list that takes so many times what one may take now is of a life with more memory:
+/// A list that takes this many times the memory allowed now is of a run with more memory:
 /// it is not read.
 const LIST_EXCESS_MAX: u64 = 2;
 
@@ -93,7 +93,7 @@ impl Drop for BorrowedBudgetGuard {
 impl Engine {
     // ---- Closing ----
 
-    /// Writes down what the caches hold, unless the list of an earlier life knows better.
+    /// Saves what the caches hold, unless the list of the previous run is better.
     /// Once background work has ended; the caches are empty afterwards.
     pub(crate) fn write_hot_list(&self) -> Result<()> {
         let is_wanted = self.options.warm_start && !self.options.read_only;
@@ -122,7 +122,7 @@ impl Engine {
 
     // ---- Opening ----
 
-    /// The list that an earlier life has left, its pointers and values brought back. When
+    /// The list of the previous run; its pointers and values are restored. When
     /// the tables are open, before the logs are replayed.
     pub(crate) fn take_hot_list(&self) -> Option<HotList> {
         if !self.options.warm_start {

@@ -1,4 +1,4 @@
-//! Compaction of a range of keys, in the thread of the user who asks for it.
+//! Compaction of a range of keys, in the thread of the caller.
 
 use std::sync::Arc;
 

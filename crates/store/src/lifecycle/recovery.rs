@@ -133,8 +133,8 @@ pub(crate) fn parent_of(path: &Path) -> &Path {
 }
 
 /// Creates a directory and those above it, and makes their names durable by a
-/// `sync` of what each stands in; its own also when it is there, for whoever made
-/// it may have died before that.
+/// `sync` of what each stands in; its own also when it is there, for the process that
+/// created it may have died before that.
 pub(crate) fn create_directory(
     storage: &dyn Storage,
     directory: &Path,
@@ -250,7 +250,7 @@ impl Engine {
         Ok(None)
     }
 
-    /// What was hot in an earlier life.
+    /// The hot list of the previous run.
     fn load(self: &Arc<Self>, is_new: bool) -> Result<Option<HotList>> {
         self.pass_over_used_numbers()?;
         if is_new {

@@ -2,7 +2,7 @@
 //! change.
 //!
 //! 1. **The hash** of each key, of which the rest needs nothing else.
-//! 2. **The epoch** of each key in the point cache. Before the view: whoever changes what the
+//! 2. **The epoch** of each key in the point cache. Before the view: a thread that changes what the
 //!    cache may hold (a flush, an ingest) advances the epoch before it publishes a view, so what
 //!    is found in a view of before is refused.
 //! 3. **What is visible.** Before the view: all of that is in the view, so the read may vouch for

@@ -111,7 +111,7 @@ impl<'a> PointLookup<'a> {
     }
 
     /// What memory knows of the key, or what `see` makes of it. `see` runs once at most, and
-    /// maybe under a lock: it is to be short.
+    /// possibly under a lock: keep it short.
     #[inline]
     pub(crate) fn lookup_in_memory<R>(
         &self,

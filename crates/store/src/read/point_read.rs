@@ -91,7 +91,7 @@ enum Stage<'a> {
 #[derive(Debug, Default)]
 struct AdmissionInfo {
     epoch: Option<Epoch>,
-    /// Whether lookups of the key read storage: this one, or some in an earlier life.
+    /// Whether lookups of the key read storage: this one, or one of a previous run.
     has_read: bool,
     /// The offset of the last block that was supplied, in the table that is asked.
     last_read: Option<u64>,
@@ -115,7 +115,7 @@ pub(crate) struct PointRead<'a> {
     probe: Option<(usize, &'a TableHandle, TableProbe<'a>)>,
     /// What the point cache said, while the tables are asked as well (cross-check).
     checked: Option<Resolved>,
-    /// Filters that let the key pass for nothing: told once the read has come to its end, as one
+    /// Filters that the key passed by mistake: reported when the read ends, as one
     /// that was given up begins again.
     false_positives: SmallVec<[FalsePositive; 1]>,
 }
@@ -446,7 +446,7 @@ fn trailer_in(handle: &TableHandle, trailer: Trailer) -> Trailer {
 }
 
 /// What `see` makes of the newest version, which is waited for where it is in storage.
-/// `see` runs once at most, and maybe under a lock: it is to be short. For `lot` see
+/// `see` runs once at most, and possibly under a lock: keep it short. For `lot` see
 /// [PointRead::with_sample_id].
 pub(crate) fn answer<R>(
     lookup: PointLookup<'_>,

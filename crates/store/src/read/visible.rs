@@ -167,7 +167,7 @@ impl VisibleCursor {
         }
     }
 
-    /// As [`VisibleCursor::value`], for whoever wants to keep it.
+    /// As [`VisibleCursor::value`], for a caller that keeps it.
     pub(crate) fn value_bytes(&self) -> (Bytes, Option<u64>) {
         let mut payload = match self.position {
             Position::OnEntry => self.merge.value_bytes(),

@@ -276,12 +276,12 @@ pub(crate) fn damage_of_torn(
     cut: u64,
     behind: &[u64],
 ) -> Result<Option<Error>> {
-    for &witness in behind {
-        let file = storage.open_read(&log_path(directory, witness), Access::Buffered)?;
-        if vouches_for_logs_in_front(file, witness)? {
+    for &later_log in behind {
+        let file = storage.open_read(&log_path(directory, later_log), Access::Buffered)?;
+        if vouches_for_logs_in_front(file, later_log)? {
             let what = format!(
                 "it ends at offset {cut} without an end record, but was on stable storage \
-                 before any of log {witness} was"
+                 before any of log {later_log} was"
             );
             return Ok(Some(Error::corrupt(&log_path(directory, number), what)));
         }

@@ -199,8 +199,8 @@ pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "a torn log is accepted regardless of syncs in later logs",
         "crates/store/src/wal/reader.rs",
-        "if vouches_for_logs_in_front(file, witness)? {",
-        "if vouches_for_logs_in_front(file, witness)? && witness == 0 {",
+        "if vouches_for_logs_in_front(file, later_log)? {",
+        "if vouches_for_logs_in_front(file, later_log)? && later_log == 0 {",
         "torn_log_before_a_synced_one_is_damaged",
     ),
     mutation(

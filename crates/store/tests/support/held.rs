@@ -7,7 +7,7 @@ use tidekv_io::{Executor, Job, Priority};
 
 /// Keeps jobs until the test runs them.
 #[derive(Debug, Default)]
-pub struct Held(Mutex<Jobs>);
+pub struct HeldExecutor(Mutex<Jobs>);
 
 #[derive(Default)]
 pub struct Jobs(Vec<Job>);
@@ -18,7 +18,7 @@ impl fmt::Debug for Jobs {
     }
 }
 
-impl Held {
+impl HeldExecutor {
     pub fn run(&self) {
         loop {
             let Some(job) = self.0.lock().unwrap().0.pop() else { return };
@@ -27,7 +27,7 @@ impl Held {
     }
 }
 
-impl Executor for Held {
+impl Executor for HeldExecutor {
     fn execute(&self, _: Priority, job: Job) {
         self.0.lock().unwrap().0.push(job);
     }

@@ -70,6 +70,30 @@ impl Candidate {
     }
 }
 
+/// The devices of the options, opened as far as they can be.
+///
+/// # Errors
+///
+/// When one is too small or locked.
+fn candidates(options: &Options, environment: &Environment) -> Result<Vec<Candidate>> {
+    let mut candidates = Vec::new();
+    for flash in &options.flash {
+        let average = options.avg_object_bytes;
+        let (segment, bits) = (options.segment_bytes, options.fingerprint_bits);
+        let layout = Layout::of(flash.bytes, average, segment, bits)?;
+        let files = Files::open(&environment.storage, &flash.path, flash.bytes);
+        match &files {
+            Err(error) if error.kind() == tidekv_io::ErrorKind::Locked => {
+                return Err(error.clone().into());
+            }
+            Err(error) => tracing::warn!("a flash device cannot be used: {error}"),
+            Ok(_) => {}
+        }
+        candidates.push(Candidate { options: flash.clone(), layout, files });
+    }
+    Ok(candidates)
+}
+
 impl Array {
     /// Opens all devices of the options: recovered only if `may_be_warm`.
     ///
@@ -83,21 +107,7 @@ impl Array {
         may_be_warm: bool,
         environment: &Environment,
     ) -> Result<Self> {
-        let mut candidates = Vec::new();
-        for flash in &options.flash {
-            let average = options.avg_object_bytes;
-            let (segment, bits) = (options.segment_bytes, options.fingerprint_bits);
-            let layout = Layout::of(flash.bytes, average, segment, bits)?;
-            let files = Files::open(&environment.storage, &flash.path, flash.bytes);
-            match &files {
-                Err(error) if error.kind() == tidekv_io::ErrorKind::Locked => {
-                    return Err(error.clone().into());
-                }
-                Err(error) => tracing::warn!("a flash device cannot be used: {error}"),
-                Ok(_) => {}
-            }
-            candidates.push(Candidate { options: flash.clone(), layout, files });
-        }
+        let candidates = candidates(options, environment)?;
         let (state, from_state_file) = open_state(options.state.as_ref(), environment)?;
         let found = newest(&candidates, from_state_file.as_ref()).filter(|_| may_be_warm);
         let trusted =

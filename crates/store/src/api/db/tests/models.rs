@@ -73,7 +73,7 @@ fn number(value: Option<crate::Bytes>) -> u64 {
     value.map_or(0, |value| u64::from_le_bytes(value[..].try_into().unwrap()))
 }
 
-/// Whoever was told that a write is done sees it, the leader and the followers
+/// A thread whose write is acknowledged sees it, the leader and the followers
 /// of its group alike.
 #[test]
 fn a_write_is_visible_before_it_is_acknowledged() {
