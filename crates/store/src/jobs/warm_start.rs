@@ -197,7 +197,7 @@ impl Engine {
         list.blocks.reverse();
         list.keys.reverse();
         let pacer = self.compaction_pacer();
-        let loan = BorrowedBudgetGuard(Arc::clone(&self.memory.borrowed()));
+        let loan = BorrowedBudgetGuard(Arc::clone(self.memory.borrowed()));
         self.refill_after(Duration::ZERO, Refill { list, pacer, jobs: 0, loan });
     }
 
