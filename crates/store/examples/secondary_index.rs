@@ -65,7 +65,7 @@ impl Users {
     }
 }
 
-pub fn run() -> std::result::Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn run() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir()?;
     let db = Db::open(directory.path(), Options::new().memory_bytes(64 << 20))?;
     let users = Users::open(db)?;
