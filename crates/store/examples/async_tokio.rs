@@ -71,8 +71,7 @@ async fn work(store: AsyncStore) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs the example.
-pub fn run() -> Result<(), Failure> {
+pub(crate) fn run() -> Result<(), Failure> {
     let directory = tempfile::tempdir()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build()?;
     runtime.block_on(async {

@@ -9,8 +9,7 @@
 
 use tidekv::{Db, Options, check};
 
-/// Runs the example.
-pub fn run() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn run() -> Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir()?;
     let (data, backup) = (directory.path().join("data"), directory.path().join("backup"));
     let options = || Options::new().memory_bytes(64 << 20);

@@ -34,8 +34,7 @@ fn balance(accounts: &Keyspace, account: &str) -> Result<i64, Failure> {
     Ok(std::str::from_utf8(&value)?.parse()?)
 }
 
-/// Runs the example.
-pub fn run() -> Result<(), Failure> {
+pub(crate) fn run() -> Result<(), Failure> {
     let directory = tempfile::tempdir()?;
     let db = Db::open(directory.path(), Options::new().memory_bytes(64 << 20))?;
     let counters = db.keyspace("counters")?;

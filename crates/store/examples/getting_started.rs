@@ -6,8 +6,7 @@
 
 use tidekv::{Db, Durability, Options, WriteBatch};
 
-/// Runs the example.
-pub fn run() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn run() -> Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir()?;
     let options = || Options::new().memory_bytes(64 << 20);
     let db = Db::open(directory.path(), options())?;

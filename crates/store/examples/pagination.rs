@@ -59,8 +59,7 @@ fn decode(token: &str) -> Option<Vec<u8>> {
     Some(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
-/// Runs the example.
-pub fn run() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn run() -> Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir()?;
     let db = Db::open(directory.path(), Options::new().memory_bytes(64 << 20))?;
     let posts = db.keyspace("posts")?;

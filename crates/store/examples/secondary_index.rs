@@ -65,8 +65,7 @@ impl Users {
     }
 }
 
-/// Runs the example.
-pub fn run() -> std::result::Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn run() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir()?;
     let db = Db::open(directory.path(), Options::new().memory_bytes(64 << 20))?;
     let users = Users::open(db)?;

@@ -27,8 +27,7 @@ fn options(disk: &Arc<MemoryStorage>, clock: &Arc<ManualClock>) -> Options {
     Options::new().memory_bytes(8 << 20).environment(environment)
 }
 
-/// Runs the example.
-pub fn run() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn run() -> Result<(), Box<dyn std::error::Error>> {
     let disk = Arc::new(MemoryStorage::new());
     let clock = Arc::new(ManualClock::new(START_MS));
     let db = Db::open("/data", options(&disk, &clock))?;

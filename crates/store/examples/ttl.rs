@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use tidekv::{Db, Environment, KeyspaceOptions, ManualClock, Options};
 
-/// Runs the example.
-pub fn run() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) fn run() -> Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir()?;
     let clock = Arc::new(ManualClock::new(1_800_000_000_000));
     let environment = Environment::default().clock(clock.clone());
