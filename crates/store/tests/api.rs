@@ -120,6 +120,7 @@ fn codecs_that_the_build_lacks_are_refused() {
 }
 
 #[test]
+#[allow(clippy::mutable_key_type, reason = "name and store, which are hashed, never change")]
 fn handles_of_one_keyspace_are_equal_and_of_two_are_not() {
     let (db, other_store) = (store(), store());
     let a = db.keyspace("a").unwrap();
@@ -227,6 +228,7 @@ fn a_time_to_live_ends_on_the_millisecond_in_every_way_of_writing() {
 }
 
 #[test]
+#[allow(clippy::unnecessary_to_owned, reason = "owned keys and values are the subject")]
 fn keys_and_values_may_be_of_any_type_with_bytes() {
     let db = store();
     let keyspace = db.keyspace("a").unwrap();
