@@ -411,7 +411,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/resp/src/protocol/request.rs",
             "                        self.reset();\n                        return Ok(Some(arguments));",
             "                        return Ok(Some(arguments));",
-            "protocol::request::tests::a_request_in_pieces_leaves_nothing_to_the_next",
+            "protocol::request::tests::a_request_in_pieces_leaves_no_state_to_the_next",
         )
     },
     race(
@@ -522,7 +522,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/resp/src/dispatch/group_commit.rs",
             "            Ok(Ok(Commit::Conflict)) => later.push(waiting),\n",
             "            Ok(Ok(Commit::Conflict)) => waiting.answer(Outcome::Done(replies)),\n",
-            "dispatch::group_commit::tests::what_another_writer_has_changed_is_read_again",
+            "dispatch::group_commit::tests::a_conflicting_batch_reads_again",
         )
     },
     Mutation {
@@ -1568,7 +1568,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/observe/src/curves.rs",
             "self.backend.end_window();",
             "self.backend = BackendTimes::default();",
-            "curves::tests::each_tenant_has_a_curve_of_his_own",
+            "curves::tests::each_tenant_has_a_curve_of_its_own",
         )
     },
     Mutation {
@@ -1579,7 +1579,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/observe/src/curves/backend.rs",
             "        us >= SOONEST_US\n",
             "        us >= SOONEST_US || us < SOONEST_US\n",
-            "curves::tests::what_a_miss_takes_ends_with_what_a_client_stores",
+            "curves::tests::the_time_of_a_miss_ends_with_the_clients_store",
         )
     },
     Mutation {
@@ -1590,7 +1590,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/observe/src/curves.rs",
             "*missed_us + LONGEST_US > latest_us",
             "*missed_us + LONGEST_US * 2 < latest_us",
-            "curves::tests::what_a_miss_takes_ends_with_what_a_client_stores",
+            "curves::tests::the_time_of_a_miss_ends_with_the_clients_store",
         )
     },
     Mutation {
@@ -1601,7 +1601,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/observe/src/curves.rs",
             "AccessKind::Hit(bytes, ttl_ms) if !self.watch.has(key, at_ms) => {",
             "AccessKind::Hit(bytes, ttl_ms) if bytes == 0 && !self.watch.has(key, at_ms) => {",
-            "curves::tests::what_was_there_before_is_learnt_from_its_hits",
+            "curves::tests::objects_stored_before_profiling_are_learned_from_hits",
         )
     },
     Mutation {
@@ -1612,7 +1612,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/observe/src/curves.rs",
             "self.unknown += 1.0 / self.watch.rate();\n                (Action::Set(bytes), ttl_ms)",
             "self.unknown += 1.0 / self.watch.rate();\n                (Action::Set(bytes), ttl_ms.filter(|_| false))",
-            "curves::tests::in_bursts_objects_die_as_well",
+            "curves::tests::objects_expire_in_bursts_too",
         )
     },
     Mutation {
@@ -1634,7 +1634,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/observe/src/curves.rs",
             "of_tenant.gate.shut();",
             "_ = of_tenant.gate.is_closed();",
-            "curves::tests::what_a_full_queue_has_no_room_for_is_counted",
+            "curves::tests::accesses_dropped_by_a_full_queue_are_counted",
         )
     },
     Mutation {
@@ -1656,7 +1656,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/resp/src/data/execution.rs",
             ".filter(|_| succeeded)",
             ".filter(|_| succeeded || bytes == 0)",
-            "data::execution::tests::a_command_that_is_run_again_has_read_once",
+            "data::execution::tests::a_repeated_command_records_one_read",
         )
     },
     tiered(
