@@ -101,7 +101,7 @@ fn panicking_reader_wakes_its_followers() {
         waiting.wait();
         let error = blocks.read(&addresses[0]).unwrap_err();
         assert!(
-            error.kind() == ErrorKind::Storage && error.to_string().contains("given up"),
+            error.kind() == ErrorKind::Storage && error.to_string().contains("abandoned"),
             "{error}"
         );
         assert!(dies.join().is_err());
