@@ -35,10 +35,8 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let environment = tidekv::Environment {
-/// #     storage: Some(std::sync::Arc::new(tidekv_io::MemoryStorage::new())),
-/// #     ..Default::default()
-/// # };
+/// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+/// # let environment = tidekv::Environment::default().storage(disk);
 /// # let options = tidekv::Options::default().environment(environment);
 /// use std::time::Duration;
 /// use tidekv_resp::{Server, ServerOptions};

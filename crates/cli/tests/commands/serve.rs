@@ -157,7 +157,7 @@ fn invalid_options_are_rejected_with_their_name() {
     let page = |address| other.run("serve", &["--listen", "127.0.0.1:0", "--http", address]);
     page("0.0.0.0:0").fails(1, &["0.0.0.0", "password"]);
     page(&taken).fails(1, &[&taken]);
-    page("unix:/tmp/page").fails(1, &["page", "host and a port"]);
+    page("unix:/tmp/page").fails(1, &["HTTP", "host and a port"]);
     for arguments in [
         &["--listen", "localhost:port"][..],
         &["--durability", "maybe"],
