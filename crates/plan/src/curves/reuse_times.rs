@@ -156,7 +156,7 @@ impl Intervals {
     /// of all objects: `fp(w)` is, with `n` requests for `m` objects, `m - (Σ (t - w) r_t + Σ (f_i
     /// - w) + Σ (l_i - w)) / (n - w + 1)`, each sum over terms longer than `w`; `r_t` requests come
     /// `t` after the one before, `f_i` is the time of an object's first request and `l_i` the same
-    /// from the end (HOTL, equation 1). The bytes assume constant object sizes.
+    ///   from the end (HOTL, equation 1). The bytes assume constant object sizes.
     pub(crate) fn footprints(
         &self,
         requests: u64,
