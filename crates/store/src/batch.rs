@@ -434,7 +434,7 @@ mod tests {
             (vec![0; 1], VALUE_BYTES_MAX + 1, "268435457 bytes"),
         ] {
             let mut batch = WriteBatch::new();
-            batch.put(keyspace(0), &key, &vec![0; value_len]);
+            batch.put(keyspace(0), &key, vec![0; value_len]);
             let error = batch.encoded().unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
         }

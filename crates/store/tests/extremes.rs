@@ -127,7 +127,7 @@ fn nested_range_deletions_are_written_once() {
             995 => keyspace.put(997u32.to_be_bytes(), "soon gone").unwrap(),
             ..1000 => keyspace.delete_range(b"", end.to_be_bytes()).unwrap(),
             1000 => seen = Some(db.snapshot()),
-            _ => one_batch.delete_range(&keyspace, b"", &end.to_be_bytes()),
+            _ => one_batch.delete_range(&keyspace, b"", end.to_be_bytes()),
         }
     }
     db.write(one_batch).unwrap();

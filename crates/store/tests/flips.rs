@@ -51,7 +51,7 @@ fn store() -> (MemoryStorage, Vec<Contents>) {
     let mut states = vec![contents(&disk.after_power_loss(Tear::KeepUnsynced)).unwrap()];
     for number in 0..3 {
         let mut batch = WriteBatch::new();
-        batch.put_until(&a, b"slack", &[number], START_MS + 1000);
+        batch.put_until(&a, b"slack", [number], START_MS + 1000);
         batch.put(&b, format!("batch-{number}").as_bytes(), b"here");
         db.write(batch).unwrap();
         db.sync().unwrap();

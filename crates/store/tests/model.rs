@@ -193,11 +193,11 @@ impl World {
         for &(s, k, v) in writes {
             match v {
                 Some(v) => {
-                    batch.put(&self.keyspace(s), &key(k), &value(v));
+                    batch.put(&self.keyspace(s), key(k), value(v));
                     self.models[s].insert(key(k), (value(v), None));
                 }
                 None => {
-                    batch.delete(&self.keyspace(s), &key(k));
+                    batch.delete(&self.keyspace(s), key(k));
                     self.models[s].remove(&key(k));
                 }
             }

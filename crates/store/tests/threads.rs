@@ -102,7 +102,7 @@ fn every_snapshot_sees_the_sum_that_transactions_keep() {
                         let (a, b) = (balance(&mut tx, from), balance(&mut tx, to));
                         tx.put(from, b"account", (a - 7).to_string().as_bytes());
                         tx.put(to, b"account", (b + 7).to_string().as_bytes());
-                        tx.put(from, format!("filler-{i}").as_bytes(), &[0; 300]);
+                        tx.put(from, format!("filler-{i}").as_bytes(), [0; 300]);
                         if tx.commit(Durability::Buffered).unwrap() == Commit::Done {
                             moved.fetch_add(1, Ordering::Relaxed);
                         }

@@ -193,7 +193,7 @@ fn failed_directory_sync_is_not_cured_by_the_next() {
     let keyspace = db.keyspace("k").unwrap();
     let put = |i: u32| {
         let mut batch = WriteBatch::new();
-        batch.put(&keyspace, format!("{i:03}").as_bytes(), &[7; 500]);
+        batch.put(&keyspace, format!("{i:03}").as_bytes(), [7; 500]);
         db.write_with(batch, Durability::Sync)
     };
     disk.add_fault(FaultRule::once(tidekv_io::Operation::SyncDirectory, Fault::SyncLost));

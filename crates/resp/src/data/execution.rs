@@ -175,7 +175,7 @@ impl<'a> Execution<'a> {
             // The store includes a transaction's own writes in prefix walks only, and collects the
             // entries, up to a bound.
             Backing::Transaction(transaction) => {
-                let entries = transaction.prefix(keyspace, &common_prefix(&bounds))?;
+                let entries = transaction.prefix(keyspace, common_prefix(&bounds))?;
                 let inside = move |(key, _): &(Bytes, Entry)| bounds.contains(key);
                 Ok(Box::new(entries.into_iter().filter(inside).map(Ok)))
             }
@@ -259,7 +259,7 @@ impl<'a> Execution<'a> {
             }
             (Some(transaction), Write::DeleteAll) => {
                 for (space, _) in SPACES {
-                    transaction.delete_range(keyspaces.get(space), b"", &BEHIND_ALL_KEYS);
+                    transaction.delete_range(keyspaces.get(space), b"", BEHIND_ALL_KEYS);
                 }
             }
             (None, Write::Put { space, key, value, expires_at_ms: Some(deadline) }) => {
@@ -271,7 +271,7 @@ impl<'a> Execution<'a> {
             (None, Write::Delete { space, key }) => self.batch.delete(keyspaces.get(space), &key),
             (None, Write::DeleteAll) => {
                 for (space, _) in SPACES {
-                    self.batch.delete_range(keyspaces.get(space), b"", &BEHIND_ALL_KEYS);
+                    self.batch.delete_range(keyspaces.get(space), b"", BEHIND_ALL_KEYS);
                 }
             }
         }

@@ -118,6 +118,6 @@ fn delete_fields(state: &State, note: &Note, batch: &mut WriteBatch) -> Result<(
         Some(last) => *last += 1,
         None => end = vec![0xff; tidekv::KEY_BYTES_MAX + 1],
     }
-    batch.delete_range(fields, &note.identity, &end);
+    batch.delete_range(fields, note.identity, &end);
     Ok(())
 }

@@ -351,7 +351,7 @@ impl Subject {
             }
             &Operation::DropSnapshot { slot } => self.snapshots[slot] = None,
             &Operation::Watch { slot, space, key: k } => {
-                let watch = self.db().watch(&self.spaces[space], &key(k)).unwrap();
+                let watch = self.db().watch(&self.spaces[space], key(k)).unwrap();
                 self.watches[slot] = Some(watch);
             }
             &Operation::Unwatch { slot } => self.watches[slot] = None,
@@ -392,15 +392,15 @@ impl Subject {
     fn add(&self, batch: &mut WriteBatch, write: &Write) {
         match *write {
             Write::Put { space, key: k, value } => {
-                batch.put(&self.spaces[space], &key(k), &value.bytes());
+                batch.put(&self.spaces[space], key(k), value.bytes());
             }
             Write::PutTtl { space, key: k, value, ttl_ms } => {
                 let deadline = self.deadline(ttl_ms);
-                batch.put_until(&self.spaces[space], &key(k), &value.bytes(), deadline);
+                batch.put_until(&self.spaces[space], key(k), value.bytes(), deadline);
             }
-            Write::Delete { space, key: k } => batch.delete(&self.spaces[space], &key(k)),
+            Write::Delete { space, key: k } => batch.delete(&self.spaces[space], key(k)),
             Write::DeleteRange { space, from, to } => {
-                batch.delete_range(&self.spaces[space], &key(from), &key(to));
+                batch.delete_range(&self.spaces[space], key(from), key(to));
             }
         }
     }
@@ -606,27 +606,27 @@ impl Subject {
         for step in steps {
             match step {
                 &Step::Get { space, key: k } => {
-                    let entry = tx.get(&self.spaces[space], &key(k)).unwrap();
+                    let entry = tx.get(&self.spaces[space], key(k)).unwrap();
                     answer.entry(shown(&entry));
                 }
                 &Step::Prefix { space, key, cut } => {
-                    let entries = tx.prefix(&self.spaces[space], &prefix(key, cut)).unwrap();
+                    let entries = tx.prefix(&self.spaces[space], prefix(key, cut)).unwrap();
                     for (key, entry) in &entries {
                         answer.item(key, &entry.value, entry.expires_at_ms);
                     }
                 }
                 Step::Write(Write::Put { space, key: k, value }) => {
-                    tx.put(&self.spaces[*space], &key(*k), &value.bytes());
+                    tx.put(&self.spaces[*space], key(*k), value.bytes());
                 }
                 &Step::Write(Write::PutTtl { space, key: k, value, ttl_ms }) => {
                     let deadline = Some(self.deadline(ttl_ms));
-                    tx.put_until(&self.spaces[space], &key(k), &value.bytes(), deadline);
+                    tx.put_until(&self.spaces[space], key(k), value.bytes(), deadline);
                 }
                 &Step::Write(Write::Delete { space, key: k }) => {
-                    tx.delete(&self.spaces[space], &key(k));
+                    tx.delete(&self.spaces[space], key(k));
                 }
                 &Step::Write(Write::DeleteRange { space, from, to }) => {
-                    tx.delete_range(&self.spaces[space], &key(from), &key(to));
+                    tx.delete_range(&self.spaces[space], key(from), key(to));
                 }
                 Step::Foreign(write) => self.write(write),
                 &Step::Flush { space } => self.spaces[space].flush().unwrap(),

@@ -74,7 +74,7 @@ fn writes_that_do_not_wait_push_blocks_out_as_well() {
     let at_rest = cache_bytes_max(&db);
     for i in 0..200 {
         let mut transaction = db.transaction();
-        transaction.put(&keyspace, &key(i), &[i as u8; VALUE_BYTES]);
+        transaction.put(&keyspace, key(i), [i as u8; VALUE_BYTES]);
         assert_eq!(transaction.try_commit().unwrap(), Attempt::Done);
         check(&db);
     }

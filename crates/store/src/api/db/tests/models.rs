@@ -102,8 +102,8 @@ fn batches_are_whole_and_reads_never_go_back() {
         let writer = spawn(&scene, |db, keyspace| {
             for n in 1..=3u64 {
                 let mut batch = WriteBatch::new();
-                batch.put(keyspace, b"left", &n.to_le_bytes());
-                batch.put(keyspace, b"right", &n.to_le_bytes());
+                batch.put(keyspace, b"left", n.to_le_bytes());
+                batch.put(keyspace, b"right", n.to_le_bytes());
                 db.write(batch).unwrap();
             }
         });
@@ -161,7 +161,7 @@ fn conditional_writes_exclude_each_other() {
                 loop {
                     let mut tx = db.transaction();
                     let now = number(tx.get(keyspace, b"count").unwrap().map(|e| e.value));
-                    tx.put(keyspace, b"count", &(now + 1).to_le_bytes());
+                    tx.put(keyspace, b"count", (now + 1).to_le_bytes());
                     if tx.commit(Durability::Buffered).unwrap() == Commit::Done {
                         break;
                     }
