@@ -90,6 +90,7 @@ impl MemoryBudget {
     }
 
     /// Counts from the next division on.
+    #[cfg(any(test, feature = "research"))]
     pub(crate) fn set_cache_bytes_max(&self, bytes: u64) {
         self.cache_bytes_max.store(bytes, Ordering::Relaxed);
     }
