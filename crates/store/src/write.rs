@@ -26,7 +26,7 @@ use crate::batch::{Operations, WriteBatch, begin_record};
 use crate::engine::log_set::Logs;
 use crate::engine::throttle::{self, Pace};
 use crate::engine::{Attempt, Condition, Engine, Request, Written};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::key::{Kind, Sequence, Trailer};
 use crate::format::range_tombstones::RangeTombstone;
 use crate::options::Durability;
@@ -370,13 +370,31 @@ impl Engine {
         self.schedule_compactions();
     }
 
-    /// Reports a failure of background work, and starts the work again.
-    pub(crate) fn check_background_work(self: &Arc<Self>) -> Result<()> {
-        let outcome = self.jobs.background_failure();
-        if outcome.is_err() {
+    /// Why writes cannot continue, if they cannot: the store is closed, a writer has panicked, the
+    /// log was lost, or the last flush or compaction that writes depend on has failed.
+    pub(crate) fn health(&self) -> Result<()> {
+        self.jobs.check_open()?;
+        if self.options.read_only {
+            return Ok(());
+        }
+        if self.queue.is_broken() {
+            let why = "an earlier write panicked: reopen the store";
+            return Err(Error::new(ErrorKind::Unavailable, why));
+        }
+        match self.logs.with(|logs| logs.current.lost()) {
+            Some(error) => Err(error),
+            None => self.jobs.background_failure(),
+        }
+    }
+
+    /// Starts failed background work again.
+    pub(crate) fn resume(self: &Arc<Self>) -> Result<()> {
+        // Behind the gate, so that no job is started after the store was closed.
+        let _gate = self.enter()?;
+        if self.jobs.background_failure().is_err() {
             self.push_background_work();
         }
-        outcome
+        Ok(())
     }
 
     /// The keyspaces whose memtables must be made immutable: those that are full,

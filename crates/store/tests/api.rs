@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidekv::{
-    CachePolicy, Commit, Compression, Db, Durability, Environment, Error, FilterKind,
-    InlineExecutor, Keyspace, KeyspaceOptions, ManualClock, MemoryStorage, Options, SeededRandom,
-    Snapshot, Statistics, Transaction, WriteBatch,
+    CachePolicy, Commit, Compression, Db, Durability, Environment, Error, ErrorKind, Fault,
+    FaultRule, FilterKind, InlineExecutor, Keyspace, KeyspaceOptions, ManualClock, MemoryStorage,
+    Options, SeededRandom, Snapshot, Statistics, Transaction, WriteBatch,
 };
+use tidekv_io::{ErrorKind as StorageError, Operation};
 
 const START_MS: u64 = 1_000_000;
 
@@ -278,4 +279,29 @@ fn handles_can_be_shared_by_threads() {
     shared::<Error>();
     sent::<Transaction>();
     sent::<tidekv::Iter>();
+}
+
+/// The health of a store was that of its last flush and compaction alone: a store whose log was
+/// lost, and a closed one, called themselves healthy while every write failed.
+#[test]
+fn health_reports_lost_logs_and_closed_stores() {
+    let disk = MemoryStorage::new();
+    let environment = Environment::default().storage(Arc::new(disk.clone()));
+    let db = Db::open("data", Options::new().environment(environment)).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    keyspace.put("a", "1").unwrap();
+    db.health().unwrap();
+    db.resume().unwrap();
+
+    disk.add_fault(
+        FaultRule::always(Operation::Sync, Fault::Fail(StorageError::Failed)).on_path(".log"),
+    );
+    db.sync().unwrap_err();
+    disk.clear_faults();
+    keyspace.put("b", "2").unwrap_err();
+    db.health().unwrap_err();
+
+    let _ = db.close();
+    assert_eq!(db.health().unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(db.resume().unwrap_err().kind(), ErrorKind::Closed);
 }

@@ -35,12 +35,18 @@ impl Page {
     }
 
     /// Why the server cannot serve, if it cannot.
-    fn ailment(&self) -> Option<&'static str> {
+    async fn ailment(&self) -> Option<&'static str> {
         if *self.stopped.borrow() {
             return Some("the server is closing");
         }
-        let health = self.sampler.state().db.health();
-        health.err().map(|_| "writes are stopped: a flush or compaction failed, see the log")
+        // It may wait for a commit.
+        let db = self.sampler.state().db.clone();
+        let health = tokio::task::spawn_blocking(move || db.health()).await;
+        match health {
+            Ok(Ok(())) => None,
+            Ok(Err(_)) => Some("writes are stopped, see the log"),
+            Err(_) => Some("the health check failed"),
+        }
     }
 
     async fn stats(&self, since: u64) -> Answer {
@@ -69,7 +75,7 @@ impl Page {
 impl Site for Page {
     async fn answer(&self, head: Parts, local: IpAddr) -> Answer {
         if head.uri.path() == site::HEALTH_PATH {
-            return site::health(&head.method, self.ailment());
+            return site::health(&head.method, self.ailment().await);
         }
         let password = self.sampler.state().settings.password();
         // Any user name is accepted.

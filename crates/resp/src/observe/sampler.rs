@@ -52,6 +52,10 @@ impl Sampler {
         alive: mpsc::Sender<()>,
     ) {
         let sample = move || {
+            // Writes retry failed background work; where none come, this does.
+            if self.state.db.health().is_err() {
+                let _ = self.state.db.resume();
+            }
             let (reading, policy) = self.read();
             let (history, last_policy) = &mut *self.history.lock();
             history.add(for_history(reading));

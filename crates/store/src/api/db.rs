@@ -132,6 +132,10 @@ impl Db {
     /// ```
     pub fn keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         check_keyspace(name, &options)?;
+        let is_changed = self.find(name).is_none_or(|tree| *tree.options() != options);
+        if is_changed {
+            check_codecs(&options)?;
+        }
         let engine = self.engine();
         let _gate = engine.enter()?;
         let mut structure = engine.trees.structure();
@@ -342,15 +346,27 @@ impl Db {
         self.engine().statistics()
     }
 
-    /// Reports whether writes can continue: an error if the last flush or compaction failed, which
-    /// stops writes as soon as the memtables are full. It also starts the failed work again, so a
-    /// later call succeeds once the cause, for example a full disk, is gone. It does not block.
+    /// Reports whether writes can continue. It changes nothing. It may wait for a write that is
+    /// being committed.
     ///
     /// # Errors
     ///
-    /// The error of the flush or compaction.
+    /// The reason why writes cannot continue: the store is closed, its log was lost or a writer
+    /// panicked (reopen it), or the last flush or compaction failed, which stops writes as soon as
+    /// the memtables are full (see [`Db::resume`]).
     pub fn health(&self) -> Result<()> {
-        self.engine().check_background_work()
+        self.engine().health()
+    }
+
+    /// Starts a failed flush or compaction again, once its cause, for example a full disk, is gone.
+    /// Writes do so by themselves; a store without writes needs this call. It does not wait for the
+    /// outcome, which [`Db::health`] reports.
+    ///
+    /// # Errors
+    ///
+    /// If the store is closed or read-only.
+    pub fn resume(&self) -> Result<()> {
+        self.engine().resume()
     }
 
     /// The memory budget in bytes.
@@ -456,6 +472,18 @@ impl Keyspace {
     }
 }
 
+/// Whether this build can write the blocks of a keyspace.
+fn check_codecs(options: &KeyspaceOptions) -> Result<()> {
+    for compression in [options.compression, options.compression_last] {
+        if !compression.is_available() {
+            return Err(Error::invalid(format!(
+                "this build lacks the feature for the compression {compression:?}"
+            )));
+        }
+    }
+    Ok(())
+}
+
 fn check_keyspace(name: &str, options: &KeyspaceOptions) -> Result<()> {
     if name.is_empty() || name.len() > 255 || name.chars().any(char::is_control) {
         return Err(Error::invalid(format!(
@@ -467,13 +495,6 @@ fn check_keyspace(name: &str, options: &KeyspaceOptions) -> Result<()> {
             "blocks of {} bytes: 512 to 65536 are allowed",
             options.block_bytes
         )));
-    }
-    for compression in [options.compression, options.compression_last] {
-        if !compression.is_available() {
-            return Err(Error::invalid(format!(
-                "this build lacks the feature for the compression {compression:?}"
-            )));
-        }
     }
     if options.filter_bits_per_key > 32 {
         return Err(Error::invalid(format!(

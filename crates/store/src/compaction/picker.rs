@@ -49,6 +49,8 @@ pub(crate) struct Compaction {
     pub(crate) is_move: bool,
     /// It was triggered by the seeks of scans.
     pub(crate) is_for_seeks: bool,
+    /// It was picked while the store was idle; writes do not depend on it.
+    pub(crate) is_idle: bool,
 }
 
 impl Compaction {
@@ -104,10 +106,9 @@ impl Compaction {
     pub(crate) fn transfer_seek_bytes(&self, outputs: &[&Arc<TableHandle>]) {
         let staying = if self.output_level == self.level { &*self.inputs } else { &[] };
         for table in staying.iter().chain(&self.lower) {
-            let compaction_prefills =
-                || outputs.iter().filter(|output| output.overlaps_table(table));
-            let bytes = table.seek_bytes() / compaction_prefills().count().max(1) as u64;
-            compaction_prefills().for_each(|output| output.note_seek_bytes(bytes));
+            let overlapping = || outputs.iter().filter(|output| output.overlaps_table(table));
+            let bytes = table.seek_bytes() / overlapping().count().max(1) as u64;
+            overlapping().for_each(|output| output.note_seek_bytes(bytes));
         }
     }
 
@@ -138,6 +139,7 @@ impl Compaction {
             grandparents,
             is_move: false,
             is_for_seeks: false,
+            is_idle: false,
         };
         let is_idle = compaction.tables().all(|table| !table.is_busy());
         is_idle.then_some(compaction)
@@ -247,6 +249,7 @@ pub(crate) fn pick_idle(
     if compaction.cost_bytes() > spare_bytes.min(LOWER_RATIO_MAX * version.level_bytes(0)) {
         compaction = pick_within_level0(version)?;
     }
+    compaction.is_idle = true;
     (compaction.cost_bytes() <= spare_bytes).then_some(compaction)
 }
 
@@ -366,6 +369,7 @@ pub(crate) fn rewrite(table: &Arc<TableHandle>) -> Option<Compaction> {
         grandparents: Vec::new(),
         is_move: false,
         is_for_seeks: false,
+        is_idle: false,
     })
 }
 

@@ -22,8 +22,10 @@ const POLL: Duration = Duration::from_millis(20);
 pub(crate) enum JobKind {
     Flush,
     Compaction,
-    /// For the seeks of scans: nobody who writes depends on it.
+    /// For the seeks of scans: writes do not depend on it.
     SeekCompaction,
+    /// While the store is idle: writes do not depend on it.
+    IdleCompaction,
 }
 
 impl std::fmt::Display for JobKind {
@@ -32,6 +34,7 @@ impl std::fmt::Display for JobKind {
             Self::Flush => "flush",
             Self::Compaction => "compaction",
             Self::SeekCompaction => "compaction for scans",
+            Self::IdleCompaction => "idle compaction",
         })
     }
 }
@@ -121,7 +124,7 @@ impl JobState {
         let slot = match job {
             JobKind::Flush => &mut errors.flush,
             JobKind::Compaction => &mut errors.compaction,
-            JobKind::SeekCompaction => return,
+            JobKind::SeekCompaction | JobKind::IdleCompaction => return,
         };
         *slot = outcome.clone().err();
         errors.flush_failures += u64::from(matches!(job, JobKind::Flush) && outcome.is_err());

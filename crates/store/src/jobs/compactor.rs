@@ -467,9 +467,10 @@ impl Engine {
             self.jobs.seek_work().end();
         }
         self.stats.compaction_ns.record(self.clock.monotonic_ns() - parts.started_ns);
-        let job = match parts.compaction.is_for_seeks {
-            true => JobKind::SeekCompaction,
-            false => JobKind::Compaction,
+        let job = match &parts.compaction {
+            compaction if compaction.is_for_seeks => JobKind::SeekCompaction,
+            compaction if compaction.is_idle => JobKind::IdleCompaction,
+            _ => JobKind::Compaction,
         };
         self.note_outcome(job, &outcome);
         // The inputs' files can go once nobody holds them.
