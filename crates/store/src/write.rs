@@ -381,7 +381,9 @@ impl Engine {
             let why = "an earlier write panicked: reopen the store";
             return Err(Error::new(ErrorKind::Unavailable, why));
         }
-        match self.logs.with(|logs| logs.current.lost()) {
+        // Closing takes the logs away.
+        let lost = self.logs.lock().as_ref().and_then(|logs| logs.current.lost());
+        match lost {
             Some(error) => Err(error),
             None => self.jobs.background_failure(),
         }

@@ -223,7 +223,7 @@ fn name_at(text: &str) -> &str {
     &text[..text.find(|c| !is_name(c)).unwrap_or(text.len())]
 }
 
-/// The name with which `text` ends, and what stands in front of it.
+/// The name at the end of `text`, and the text before it.
 fn name_before(text: &str) -> (&str, &str) {
     let text = text.trim_end();
     let start = text.len()

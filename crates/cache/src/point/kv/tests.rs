@@ -148,7 +148,7 @@ fn valuable_entries_inserted_together_stay() {
     }
     for n in 1_500..100_000 {
         put(&mut shard, &mut scorer, 0, n);
-        // For a while so many are removed that no eviction is needed, which sets no price.
+        // At first the removals leave enough room: nothing is evicted, which sets no price.
         if (30_000..50_000).contains(&n) {
             let gone = name(0, n - 1_000);
             shard.remove(hash_of(&gone), name_of(&gone), &scorer);
