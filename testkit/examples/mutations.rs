@@ -5,13 +5,14 @@
 //! cargo run -p tidekv-testkit --example mutations            # all of them
 //! cargo run -p tidekv-testkit --example mutations snapshot   # those with that word in the name
 //!                                                            # of mutation, test or target
+//! cargo run -p tidekv-testkit --example mutations 1/2        # the first half of them
 //! ```
 //!
 //! The workspace is copied below the target directory and changed there only. Each named test must
 //! pass in the unchanged copy. With a mutation the copy must still compile, and the test must run
 //! to its end and fail: a mutation that does not compile or hangs proves nothing. Prints a table,
 //! writes a row of evidence for each (`TIDEKV_ROWS`), and exits with 1 if a mutation was not
-//! noticed.
+//! noticed. Each part of the list has a copy of its own, so parts can run side by side.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -160,25 +161,47 @@ fn record(mutation: &Mutation, caught: bool, seconds: f64) {
         .record();
 }
 
+/// `2/3`: the second of three parts of the list.
+fn part_of(word: &str) -> Option<(usize, usize)> {
+    let (part, parts) = word.split_once('/')?;
+    let (part, parts) = (part.parse().ok()?, parts.parse().ok()?);
+    (1..=parts).contains(&part).then_some((part, parts))
+}
+
 fn run() -> io::Result<bool> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let (parts, words): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|word| part_of(word).is_some());
+    let (part, parts) = parts.first().and_then(|word| part_of(word)).unwrap_or((1, 1));
     let has = |m: &Mutation, word: &str| {
         m.name.contains(word) || m.test.contains(word) || m.target == word
     };
     let is_chosen = |m: &&Mutation| words.iter().all(|word| has(m, word));
     let chosen: Vec<_> = MUTATIONS.iter().filter(is_chosen).collect();
+    let size = chosen.len().div_ceil(parts).max(1);
+    let chosen = chosen.chunks(size).nth(part - 1).unwrap_or_default();
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let scratch = target.unwrap_or_else(|| workspace.join("target")).join("mutations");
+    let scratch = target.unwrap_or_else(|| workspace.join("target"));
+    let scratch = match parts {
+        1 => scratch.join("mutations"),
+        parts => scratch.join(format!("mutations-{part}-of-{parts}")),
+    };
     let copy = Copy::new(&workspace, &scratch)?;
-    println!("{:<9} {:>7}  {:<62} test", "outcome", "seconds", "mutation");
-    let mut all_caught = !chosen.is_empty();
+    let mut tested = BTreeSet::new();
     for mutation in chosen {
+        if !tested.insert((mutation.package, mutation.target, mutation.test)) {
+            continue;
+        }
         let (sound, text) = copy.test(mutation)?;
         if sound != Outcome::Passed {
             eprintln!("{text}\n{}: unchanged, the test ended with {sound:?}", mutation.name);
             return Ok(false);
         }
+    }
+    println!("{} tests pass in the unchanged copy", tested.len());
+    println!("{:<9} {:>7}  {:<62} test", "outcome", "seconds", "mutation");
+    let mut all_caught = !chosen.is_empty();
+    for mutation in chosen {
         let started = Instant::now();
         let (outcome, text) = copy.mutate(mutation)?;
         let seconds = started.elapsed().as_secs_f64();

@@ -165,6 +165,7 @@ pub use format::key::{KEY_BYTES_MAX, VALUE_BYTES_MAX, prefix_end};
 pub use options::ResearchOptions;
 pub use options::cache_policy::{CachePolicy, InvalidCachePolicy};
 pub use options::{Compression, Durability, Environment, FilterKind, KeyspaceOptions, Options};
+pub use stats::groups as statistics;
 pub use stats::{Histogram, Latency, LatencyCounts, Statistics};
 pub use tidekv_cache::Tier;
 pub use tidekv_io::{

@@ -65,10 +65,10 @@ impl Engine {
         durability: Durability,
         conditions: Vec<Condition>,
     ) -> Result<Written> {
-        self.check_batch(&batch)?;
+        let drops = self.check_batch(&batch)?;
         let timer = self.write_timer();
         let weight = batch.bytes_len() + 64;
-        let request = Request { batch, durability, conditions };
+        let request = Request { batch, durability, conditions, drops };
         // Alone, a writer needs no place in the queue.
         let outcome = match self.queue.try_exclusive(|| self.lead_one(&request)) {
             Some(outcome) => outcome,
@@ -99,9 +99,9 @@ impl Engine {
         batch: WriteBatch,
         conditions: Vec<Condition>,
     ) -> Result<Attempt> {
-        self.check_batch(&batch)?;
+        let drops = self.check_batch(&batch)?;
         let timer = self.write_timer();
-        let request = Request { batch, durability: Durability::Buffered, conditions };
+        let request = Request { batch, durability: Durability::Buffered, conditions, drops };
         let outcome = self.queue.try_exclusive(|| self.try_lead(&request));
         let outcome = outcome.unwrap_or(Ok(Attempt::Busy));
         if matches!(outcome, Ok(Attempt::Done | Attempt::Conflict)) {
@@ -110,19 +110,27 @@ impl Engine {
         outcome
     }
 
-    fn check_batch(&self, batch: &WriteBatch) -> Result<()> {
+    /// Whether the batch can be written; how many keyspaces had been dropped before the check.
+    fn check_batch(&self, batch: &WriteBatch) -> Result<u64> {
         self.check_writable()?;
         batch.encoded()?;
-        let trees = self.trees.load();
         if batch.instance() != 0 && batch.instance() != self.instance {
             return Err(Error::invalid("the batch writes to keyspaces of another store"));
         }
-        if let Some(unknown) = batch.keyspaces().iter().find(|&id| !trees.contains_key(id)) {
-            return Err(Error::invalid(format!(
-                "the batch writes to keyspace {unknown}, which is not of this store"
-            )));
-        }
-        Ok(())
+        let drops = self.trees.drops();
+        self.check_keyspaces(batch)?;
+        Ok(drops)
+    }
+
+    fn check_keyspaces(&self, batch: &WriteBatch) -> Result<()> {
+        let trees = self.trees.load();
+        batch.keyspaces().iter().try_for_each(|id| match trees.get(id) {
+            Some(tree) => tree.check_writable(),
+            None => Err(Error::new(
+                ErrorKind::Unavailable,
+                "the batch writes to a keyspace that was dropped",
+            )),
+        })
     }
 
     fn lead(self: &Arc<Self>, group: &[Request]) -> Vec<Result<Written>> {
@@ -130,16 +138,16 @@ impl Engine {
         if let Err(error) = self.jobs.check_open().and_then(|()| self.make_room(bytes)) {
             return group.iter().map(|_| Err(error.clone())).collect();
         }
-        let verdicts = self.validate_conditions(group);
+        let verdicts = self.validate(group);
         let batches: Vec<&WriteBatch> = group
             .iter()
             .zip(&verdicts)
-            .filter(|(_, v)| **v == Written::Done)
+            .filter(|(_, verdict)| matches!(verdict, Ok(Written::Done)))
             .map(|(r, _)| &r.batch)
             .collect();
         let sync = group.iter().any(|r| r.durability == Durability::Sync);
         match self.commit(&batches, sync) {
-            Ok(()) => verdicts.into_iter().map(Ok).collect(),
+            Ok(()) => verdicts.into_vec(),
             Err(error) => group.iter().map(|_| Err(error.clone())).collect(),
         }
     }
@@ -147,7 +155,7 @@ impl Engine {
     fn lead_one(self: &Arc<Self>, request: &Request) -> Result<Written> {
         self.jobs.check_open()?;
         self.make_room(request.batch.bytes_len())?;
-        if self.validate_conditions(std::slice::from_ref(request))[0] == Written::Conflict {
+        if self.validate_one(request)? == Written::Conflict {
             return Ok(Written::Conflict);
         }
         self.commit(&[&request.batch], request.durability == Durability::Sync)?;
@@ -167,7 +175,7 @@ impl Engine {
             self.memory.follow_memtables(&self.trees);
             self.note_room();
         }
-        if self.validate_conditions(std::slice::from_ref(request))[0] == Written::Conflict {
+        if self.validate_one(request)? == Written::Conflict {
             return Ok(Attempt::Conflict);
         }
         self.commit(&[&request.batch], false)?;
@@ -250,16 +258,28 @@ impl Engine {
         }
     }
 
-    /// Which writes of the group go ahead: those whose conditions hold, given
-    /// what stands in memtables and what the group writes before them.
-    fn validate_conditions(&self, group: &[Request]) -> SmallVec<[Written; 8]> {
-        if group.iter().all(|request| request.conditions.is_empty()) {
-            return smallvec![Written::Done; group.len()];
+    fn validate_one(&self, request: &Request) -> Result<Written> {
+        let verdicts = self.validate(std::slice::from_ref(request));
+        verdicts.into_iter().next().expect("one verdict for each request")
+    }
+
+    /// Which writes of the group go ahead: those whose keyspaces still exist and whose conditions
+    /// hold, given what stands in memtables and what the group writes before them.
+    fn validate(&self, group: &[Request]) -> SmallVec<[Result<Written>; 8]> {
+        let drops = self.trees.drops();
+        if group.iter().all(|request| request.conditions.is_empty() && request.drops == drops) {
+            return smallvec![Ok(Written::Done); group.len()];
         }
         let mut written: HashSet<(u32, &[u8])> = HashSet::new();
         let mut ranges: Vec<(u32, &[u8], &[u8])> = Vec::new();
         let mut verdicts = SmallVec::with_capacity(group.len());
         for request in group {
+            if request.drops != drops
+                && let Err(dropped) = self.check_keyspaces(&request.batch)
+            {
+                verdicts.push(Err(dropped));
+                continue;
+            }
             let holds = request.conditions.iter().all(|condition| {
                 let (id, key) = (condition.tree.id, &*condition.key);
                 !written.contains(&(id, key))
@@ -270,7 +290,7 @@ impl Engine {
             });
             if !holds {
                 self.stats.conflicts.add(1);
-                verdicts.push(Written::Conflict);
+                verdicts.push(Ok(Written::Conflict));
                 continue;
             }
             for operation in Operations::new(request.batch.encoded().unwrap_or_default()).flatten()
@@ -281,7 +301,7 @@ impl Engine {
                     written.insert((operation.keyspace, operation.key));
                 }
             }
-            verdicts.push(Written::Done);
+            verdicts.push(Ok(Written::Done));
         }
         verdicts
     }
@@ -393,6 +413,7 @@ impl Engine {
     pub(crate) fn resume(self: &Arc<Self>) -> Result<()> {
         // Behind the gate, so that no job is started after the store was closed.
         let _gate = self.enter()?;
+        self.keep_doubtful_keyspaces()?;
         if self.jobs.background_failure().is_err() {
             self.push_background_work();
         }
@@ -468,12 +489,13 @@ impl Engine {
     }
 }
 
-/// Whether the condition's key was not written since. The view is taken before
-/// `flushed`: a flush raises `flushed` before its memtables leave the view.
+/// Whether the condition's key was not written since, nor its keyspace dropped. The view is taken
+/// before `flushed`: a flush raises `flushed` before its memtables leave the view.
 fn is_unchanged(condition: &Condition) -> bool {
     let view = condition.tree.view();
     let newest = view.memtables().map(|memtable| memtable.newest_write(&condition.key)).max();
     newest.unwrap_or(0) <= condition.unchanged_since
+        && !condition.tree.is_dropped()
         && condition.tree.flushed() <= condition.unchanged_since
 }
 

@@ -15,8 +15,6 @@ use crate::lifecycle::recovery;
 use crate::options::cache_policy::CachePolicy;
 use crate::options::{Durability, KeyspaceOptions, Options};
 use crate::stats::Statistics;
-use crate::version::levels::Version;
-use crate::version::manifest::{Change, Edit};
 use crate::version::tree::Tree;
 
 /// An open store; cheap to clone, `Send + Sync`. It is closed when the last clone, keyspace,
@@ -136,40 +134,46 @@ impl Db {
         if is_changed {
             check_codecs(&options)?;
         }
-        let engine = self.engine();
-        let _gate = engine.enter()?;
-        let mut structure = engine.trees.structure();
-        let existing = self.find(name);
-        if let Some(tree) = &existing
-            && *tree.options() == options
-        {
-            return Ok(Keyspace::new(Arc::clone(&self.handle), Arc::clone(tree)));
-        }
-        let id = match &existing {
-            Some(tree) => tree.id,
-            None => engine.trees.load().keys().max().map_or(0, |id| id + 1),
-        };
-        let put = Change::PutKeyspace { id, name: name.into(), options: options.clone() };
-        structure.manifest.commit(Edit { changes: vec![put] })?;
-        let tree = match existing {
-            Some(tree) => {
-                tree.set_options(options);
-                tree
-            }
-            None => {
-                let view = engine.new_view(Version::default(), engine.snapshots.visible());
-                let tree = Arc::new(Tree::new(id, name, options, view, 0));
-                let mut trees = (**engine.trees.load()).clone();
-                trees.insert(id, Arc::clone(&tree));
-                engine.trees.publish(trees);
-                tree
-            }
-        };
+        let tree = self.engine().put_keyspace(name, options)?;
         Ok(Keyspace::new(Arc::clone(&self.handle), tree))
     }
 
     fn find(&self, name: &str) -> Option<Arc<Tree>> {
-        self.engine().trees.load().values().find(|tree| *tree.name == *name).cloned()
+        self.engine().trees.find(name)
+    }
+
+    /// Drops the keyspace `name` with all its entries, durably; returns whether it existed. Its
+    /// tables are removed at once, or when the last iterator that reads them is dropped. Any other
+    /// use of its handles fails from now on, in snapshots too. A keyspace that is created with the
+    /// same name afterwards is empty.
+    ///
+    /// To delete all entries and keep the keyspace, use [`Keyspace::clear`].
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Full`](crate::ErrorKind::Full) or
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the log or the manifest cannot be
+    /// written; the keyspace still exists then. It takes no writes as long as storage does not tell
+    /// whether the drop took place: drop it again, or keep it with [`Db::resume`].
+    /// [`ErrorKind::Closed`](crate::ErrorKind::Closed) after [`Db::close`] or if the store is
+    /// read-only.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// use tidekv::ErrorKind;
+    ///
+    /// let old = db.keyspace("sessions")?;
+    /// old.put("token", "user-7")?;
+    /// assert!(db.drop_keyspace("sessions")?);
+    /// assert!(!db.drop_keyspace("sessions")?, "there is none any more");
+    /// assert_eq!(old.get("token").unwrap_err().kind(), ErrorKind::Unavailable);
+    /// assert_eq!(db.keyspace("sessions")?.get("token")?, None);
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
+    pub fn drop_keyspace(&self, name: &str) -> Result<bool> {
+        self.engine().drop_keyspace(name)
     }
 
     /// Whether the keyspace `name` exists.
@@ -358,7 +362,8 @@ impl Db {
         self.engine().health()
     }
 
-    /// Starts a failed flush or compaction again, once its cause, for example a full disk, is gone.
+    /// Starts a failed flush or compaction again, once its cause, for example a full disk, is gone,
+    /// and keeps keyspaces that [`Db::drop_keyspace`] failed to drop.
     /// Writes do so by themselves; a store without writes needs this call. It does not wait for the
     /// outcome, which [`Db::health`] reports.
     ///

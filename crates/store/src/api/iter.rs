@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::format::key::Sequence;
 use crate::lifecycle::handle::Handle;
 use crate::read::visible::{KeyRange, VisibleCursor};
+use crate::version::tree::Tree;
 use crate::version::view::View;
 
 /// A value with its expiry time.
@@ -85,6 +86,8 @@ pub struct Iter {
     back: Option<VisibleCursor>,
     /// The ends have met, or a read has failed.
     is_done: bool,
+    /// Why there is nothing to read: the first item says so.
+    refused: Option<Error>,
 }
 
 impl std::fmt::Debug for Iter {
@@ -115,14 +118,20 @@ pub(crate) fn key_range<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> KeyRange
 }
 
 impl Iter {
+    /// Of the range of `tree` at the snapshot `at`, or now.
     pub(crate) fn new(
         handle: &Arc<Handle>,
-        view: Arc<View>,
+        tree: &Tree,
         range: KeyRange,
-        sequence: Sequence,
+        at: Option<Sequence>,
     ) -> Self {
-        handle.engine().expect_seeks();
-        let now_ms = handle.engine().clock.unix_ms();
+        let engine = handle.engine();
+        engine.expect_seeks();
+        let view = tree.view_full();
+        let sequence = at.unwrap_or_else(|| engine.snapshots.visible());
+        // After the view, which is empty when the keyspace was dropped.
+        let refused = engine.jobs.check_open().and_then(|()| tree.check_exists()).err();
+        let now_ms = engine.clock.unix_ms();
         Self {
             handle: Arc::clone(handle),
             view,
@@ -133,7 +142,15 @@ impl Iter {
             front: None,
             back: None,
             is_done: false,
+            refused,
         }
+    }
+
+    /// Fails once if there is nothing to read.
+    fn check_refused(&mut self) -> Result<()> {
+        let refused = self.refused.take();
+        self.is_done |= refused.is_some();
+        refused.map_or(Ok(()), Err)
     }
 
     /// Returns entries with empty values, which saves copying them.
@@ -199,6 +216,7 @@ impl Iter {
 
     /// Moves the front; false when there is nothing before the back.
     fn step_front(&mut self) -> Result<bool> {
+        self.check_refused()?;
         if self.front.is_none() {
             self.front = Some(self.cursor());
         }
@@ -211,6 +229,7 @@ impl Iter {
 
     /// Moves the back; false when there is nothing behind the front.
     fn step_back(&mut self) -> Result<bool> {
+        self.check_refused()?;
         if self.back.is_none() {
             self.back = Some(self.cursor());
         }

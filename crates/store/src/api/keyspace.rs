@@ -28,9 +28,13 @@ use crate::version::tree::Tree;
 /// are anything that is `AsRef<[u8]>`. Writes return once they are as durable as
 /// [`Options::durability`](crate::Options::durability) says.
 ///
-/// Handles compare equal if they are of the same keyspace of the same open store.
+/// Handles compare equal if they are of the same keyspace of the same open store. A handle does not
+/// come back to life when its keyspace was dropped and another one of that name was created.
 ///
 /// # Errors
+///
+/// Every method fails with [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) after
+/// [`Db::drop_keyspace`](crate::Db::drop_keyspace).
 ///
 /// Every method fails with [`ErrorKind::Closed`](crate::ErrorKind::Closed) after
 /// [`Db::close`](crate::Db::close), and with
@@ -203,6 +207,7 @@ impl Keyspace {
         let is_timed = lot.is_multiple_of(READS_PER_SAMPLE);
         let started = if is_timed { engine.clock.monotonic_ns() } else { 0 };
         let read = self.begin_read(at, |keys| keys.prepare(key));
+        self.tree.check_exists()?;
         let lookup = read.lookup(read.keys);
         let resolved = point_read::answer(lookup, read.keys.epoch, lot, &engine.reads, see)?;
         engine.schedule_filter_repair();
@@ -302,6 +307,7 @@ impl Keyspace {
         let engine = self.engine();
         engine.jobs.check_open()?;
         let begun = self.begin_read(at, |keys| keys.prepare(key));
+        self.tree.check_exists()?;
         let lot = engine.stats.gets.of_this_thread();
         let lookup = begun.lookup(begun.keys);
         let mut read = PointRead::new(lookup, begun.keys.epoch).with_sample_id(lot);
@@ -346,6 +352,7 @@ impl Keyspace {
         let begun = self.begin_read(at, |prepared| {
             keys.iter().map(|key| prepared.prepare(key.as_ref())).collect::<Vec<_>>()
         });
+        self.tree.check_exists()?;
         let reads =
             begun.keys.iter().zip(lots).map(|(&key, lot)| {
                 PointRead::new(begun.lookup(key), key.epoch).with_sample_id(lot)
@@ -398,9 +405,7 @@ impl Keyspace {
     }
 
     fn walk(&self, range: KeyRange) -> Iter {
-        let view = self.tree.view_full();
-        let sequence = self.engine().snapshots.visible();
-        Iter::new(&self.handle, view, range, sequence)
+        Iter::new(&self.handle, &self.tree, range, None)
     }
 
     /// Roughly the number of entries: those in tables and memtables. Overwritten and deleted
@@ -649,6 +654,7 @@ impl Keyspace {
 
     /// Writes the memtable of this keyspace into tables, and waits for it.
     pub fn flush(&self) -> Result<()> {
+        self.tree.check_exists()?;
         self.engine().flush(&[Arc::clone(&self.tree)])
     }
 

@@ -103,7 +103,7 @@ impl Snapshot {
     }
 
     fn walk(&self, keyspace: &Keyspace, range: KeyRange) -> Iter {
-        Iter::new(&self.moment.handle, keyspace.tree().view_full(), range, self.moment.sequence)
+        Iter::new(&self.moment.handle, keyspace.tree(), range, Some(self.moment.sequence))
     }
 }
 

@@ -57,6 +57,7 @@ pub(crate) struct JobState {
     gate: RwLock<()>,
     errors: Mutex<BackgroundErrors>,
     compactions_running: AtomicUsize,
+    flushes_running: AtomicUsize,
     /// How much the list of what was hot names that has not been gone through; 0: there is
     /// none.
     hot_list_names: AtomicUsize,
@@ -77,6 +78,7 @@ impl JobState {
             gate: RwLock::new(()),
             errors: Mutex::default(),
             compactions_running: AtomicUsize::new(0),
+            flushes_running: AtomicUsize::new(0),
             hot_list_names: AtomicUsize::new(0),
             idle: IdleCompaction::default(),
             seek_work,
@@ -171,6 +173,19 @@ impl JobState {
 
     pub(crate) fn compaction_ends(&self) {
         self.compactions_running.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// How many keyspaces have a flush queued or running, of dropped ones too.
+    pub(crate) fn flushes_running(&self) -> usize {
+        self.flushes_running.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn flush_begins(&self) {
+        self.flushes_running.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn flush_ends(&self) {
+        self.flushes_running.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// When writers rest.

@@ -101,6 +101,8 @@ pub(crate) struct Request {
     pub(crate) batch: WriteBatch,
     pub(crate) durability: Durability,
     pub(crate) conditions: Vec<Condition>,
+    /// How many keyspaces had been dropped when the batch was checked.
+    pub(crate) drops: u64,
 }
 
 /// What became of a write.

@@ -14,6 +14,7 @@ use tidekv_io::{Access, Storage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::files::table_path;
 use crate::sst::table::Table;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{ArcSwap, Guard, Mutex, MutexGuard};
 use crate::version::levels::{ObsoleteTables, TableHandle, Version};
 use crate::version::manifest::{Edit, Manifest, TableMeta};
@@ -30,6 +31,27 @@ pub(crate) struct Structure {
     /// manifest file that the failure ended, so they stay until the next commit
     /// has begun a new one.
     orphans: Vec<u64>,
+    /// Keyspaces whose drop has failed; the manifest file that the failure ended may hold it.
+    doubtful: Vec<Arc<Tree>>,
+}
+
+impl Structure {
+    /// Makes `edit` durable.
+    pub(crate) fn commit(&mut self, edit: Edit) -> Result<()> {
+        self.manifest.commit(edit)?;
+        self.doubtful.drain(..).for_each(|tree| tree.set_in_doubt(false));
+        Ok(())
+    }
+
+    /// Refuses writes to `tree` until an edit is durable again. While leading.
+    pub(crate) fn doubt(&mut self, tree: &Arc<Tree>) {
+        tree.set_in_doubt(true);
+        self.doubtful.push(Arc::clone(tree));
+    }
+
+    pub(crate) fn has_doubtful(&self) -> bool {
+        !self.doubtful.is_empty()
+    }
 }
 
 /// All keyspaces of a store.
@@ -40,6 +62,8 @@ pub(crate) struct TreeSet {
     /// How tables are read and written.
     access: Access,
     trees: ArcSwap<Trees>,
+    /// How many keyspaces were dropped.
+    drops: AtomicU64,
     structure: Mutex<Structure>,
     trash: Arc<ObsoleteTables>,
 }
@@ -57,7 +81,12 @@ impl TreeSet {
             directory,
             access,
             trees: ArcSwap::from_pointee(Trees::new()),
-            structure: Mutex::new(Structure { manifest, orphans: Vec::new() }),
+            drops: AtomicU64::new(0),
+            structure: Mutex::new(Structure {
+                manifest,
+                orphans: Vec::new(),
+                doubtful: Vec::new(),
+            }),
             trash: Arc::new(ObsoleteTables::default()),
         }
     }
@@ -78,9 +107,40 @@ impl TreeSet {
         self.load().get(&id).cloned()
     }
 
-    /// These are the trees from here on. While opening, or while holding `structure`.
+    /// The tree of the keyspace `name`.
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<Tree>> {
+        self.load().values().find(|tree| *tree.name == *name).cloned()
+    }
+
+    /// These are the trees from here on. Only while opening.
     pub(crate) fn publish(&self, trees: Trees) {
         self.trees.store(Arc::new(trees));
+    }
+
+    /// Adds a tree. While holding `structure`.
+    pub(crate) fn insert(&self, tree: Arc<Tree>) {
+        let mut trees = (**self.load()).clone();
+        trees.insert(tree.id, tree);
+        self.publish(trees);
+    }
+
+    /// Removes a tree whose keyspace was dropped. While leading and holding `structure`.
+    pub(crate) fn remove(&self, tree: &Tree) {
+        let mut trees = (**self.load()).clone();
+        trees.remove(&tree.id);
+        self.publish(trees);
+        self.count_drop();
+    }
+
+    /// How many keyspaces were dropped: a batch that was checked when there were fewer has to be
+    /// checked again.
+    pub(crate) fn drops(&self) -> u64 {
+        self.drops.load(Ordering::Acquire)
+    }
+
+    /// One more keyspace takes no writes. Only while leading.
+    pub(crate) fn count_drop(&self) {
+        self.drops.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Bytes in the memtables of all keyspaces.
@@ -114,6 +174,11 @@ impl TreeSet {
         self.structure.lock()
     }
 
+    /// Whether `id` is the id of a keyspace that was dropped.
+    pub(crate) fn was_dropped(&self, id: u32) -> bool {
+        self.structure.lock().manifest.state().was_dropped(id)
+    }
+
     /// A number for a new file.
     pub(crate) fn allocate_file(&self) -> u64 {
         self.structure.lock().manifest.allocate_file()
@@ -129,6 +194,9 @@ impl TreeSet {
 
     /// Makes a change of `tree`'s tables durable, once it is sure that it can be
     /// made at all. Publishing it is the caller's, under the same lock.
+    ///
+    /// False if the keyspace was dropped meanwhile: then nothing was changed, and nothing is to be
+    /// published.
     pub(crate) fn commit(
         &self,
         structure: &mut Structure,
@@ -136,14 +204,17 @@ impl TreeSet {
         edit: Edit,
         removed: &[u64],
         added: &[(usize, Arc<TableHandle>)],
-    ) -> Result<()> {
+    ) -> Result<bool> {
+        if self.get(tree.id).is_none() {
+            return Ok(false);
+        }
         tree.version().with(removed, added).map_err(|overlap| {
             Error::new(ErrorKind::Storage, format!("a change was refused, because {overlap}"))
         })?;
-        match structure.manifest.commit(edit) {
+        match structure.commit(edit) {
             Ok(()) => {
                 self.remove_tables(&std::mem::take(&mut structure.orphans));
-                Ok(())
+                Ok(true)
             }
             Err(error) => {
                 let made = added.iter().map(|(_, table)| table.meta().id);

@@ -9,7 +9,6 @@
 //! again.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::compaction::MergeCounts;
 use crate::compaction::output::{OutputOptions, Pacer};
@@ -121,8 +120,7 @@ impl Engine {
         drop(self.trees.structure());
         self.logs.wait_for_preparation();
         let is_busy = || {
-            self.jobs.compactions_running() > 0
-                || self.trees.load().values().any(|tree| tree.is_flushing.load(Ordering::Acquire))
+            self.jobs.compactions_running() > 0 || self.jobs.flushes_running() > 0
         };
         while is_busy() {
             let seen = self.jobs.progress();

@@ -403,7 +403,10 @@ impl Engine {
             added.push((level, self.open_table(output.meta)?));
         }
         compaction.transfer_seek_bytes(&added.iter().map(|(_, table)| table).collect::<Vec<_>>());
-        self.install_edit(parts, edit, &added, &placed)?;
+        if !self.install_edit(parts, edit, &added, &placed)? {
+            self.trees.discard_tables(added.iter().map(|(_, table)| table.meta().id));
+            return Ok(());
+        }
         if self.memory.caches().policy().disables(Ablation::Repair) {
             let is_gone = |id| compaction.tables().any(|table| table.meta().id == id);
             self.memory.caches().point().forget(|_| false, is_gone);
@@ -432,29 +435,33 @@ impl Engine {
             });
             added.push((level, Arc::new(table.moved())));
         }
-        self.install_edit(parts, edit, &added, &[])?;
-        self.stats.compaction_moves.add(compaction.inputs.len() as u64);
+        if self.install_edit(parts, edit, &added, &[])? {
+            self.stats.compaction_moves.add(compaction.inputs.len() as u64);
+        }
         Ok(())
     }
 
+    /// False if the keyspace was dropped meanwhile: then nothing is installed.
     fn install_edit(
         &self,
         parts: &Parts,
         edit: Edit,
         added: &[(usize, Arc<TableHandle>)],
         placed: &[RelocatedEntry],
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let removed: Vec<u64> = parts.compaction.tables().map(|table| table.meta().id).collect();
         let point = self.memory.caches().point();
         let mut structure = self.trees.structure();
-        self.trees.commit(&mut structure, &parts.tree, edit, &removed, added)?;
+        if !self.trees.commit(&mut structure, &parts.tree, edit, &removed, added)? {
+            return Ok(false);
+        }
         // Before anything else is installed: an ingest has pointers forgotten that lead
         // into tables of the version that it finds, and none may come back afterwards.
         cache_invalidation::relocate(point, placed, parts.compaction.output_level);
         parts.tree.install_tables(&removed, added);
         drop(structure);
         self.after_install();
-        Ok(())
+        Ok(true)
     }
 
     fn end_compaction(self: &Arc<Self>, parts: Arc<Parts>, outcome: Result<()>) {

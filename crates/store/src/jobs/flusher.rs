@@ -31,7 +31,12 @@ use crate::wal::LogPosition;
 impl Engine {
     /// Sees to it that the tree's full memtables are flushed.
     pub(crate) fn schedule_flush(self: &Arc<Self>, tree: &Arc<Tree>) {
-        if tree.view().immutables.is_empty() || tree.is_flushing.swap(true, Ordering::AcqRel) {
+        if tree.view().immutables.is_empty() {
+            return;
+        }
+        self.jobs.flush_begins();
+        if tree.is_flushing.swap(true, Ordering::AcqRel) {
+            self.jobs.flush_ends();
             return;
         }
         let (engine, tree) = (Arc::clone(self), Arc::clone(tree));
@@ -44,6 +49,7 @@ impl Engine {
         let goes_on = || !self.jobs.is_closed() && !tree.view().immutables.is_empty();
         while self.run_flush(tree) && goes_on() {}
         tree.is_flushing.store(false, Ordering::Release);
+        self.jobs.flush_ends();
         self.jobs.signal_progress();
         if goes_on() && !self.jobs.has_flush_failed() {
             // Put aside at the last moment.
@@ -175,7 +181,11 @@ impl Engine {
         }
         {
             let mut structure = self.trees.structure();
-            self.trees.commit(&mut structure, tree, edit, &[], &tables)?;
+            if !self.trees.commit(&mut structure, tree, edit, &[], &tables)? {
+                drop(structure);
+                self.trees.discard_tables(tables.iter().map(|(_, table)| table.meta().id));
+                return Ok(());
+            }
             tree.install_flush(flushed, &tables, up_to);
         }
         self.after_install();

@@ -96,6 +96,7 @@ impl Engine {
     /// between the choice of the sequence and its becoming visible.
     fn install_ingest(self: &Arc<Self>, tree: &Arc<Tree>, outputs: Vec<Output>) -> Result<()> {
         self.jobs.check_open()?;
+        tree.check_writable()?;
         let span = KeySpan {
             smallest: outputs[0].meta.smallest.clone(),
             largest: outputs[outputs.len() - 1].meta.largest.clone(),
@@ -109,14 +110,7 @@ impl Engine {
         }
         // The tables are durable; what was written before them must be too, or a
         // power cut would leave a hole.
-        if let Some(logs) = self.logs.lock().as_mut() {
-            // What was reported as failed may stand whole where the log is torn, and would
-            // come back over what is ingested.
-            if !logs.current.is_open() {
-                self.logs.switch_log(logs, &self.trees, &self.memory)?;
-            }
-            logs.current.sync()?;
-        }
+        self.make_log_durable()?;
         let sequence = self.snapshots.last_sequence() + 1;
         let mut structure = self.trees.structure();
         let version = tree.version();
@@ -141,7 +135,7 @@ impl Engine {
         }
         edit.push(Change::LastSequence(sequence));
         let committed = self.trees.commit(&mut structure, tree, edit, &[], &added);
-        if committed.is_ok() {
+        if matches!(committed, Ok(true)) {
             // Memtables do not know of these writes.
             tree.note_ingest(sequence);
             tree.install_tables(&[], &added);
@@ -151,7 +145,7 @@ impl Engine {
         self.snapshots.use_up_to(sequence);
         self.snapshots.publish(sequence);
         drop(change);
-        committed
+        committed.map(|_| ())
     }
 
     /// Has the point cache forget what it holds of the keys of `span`.

@@ -7,6 +7,7 @@ pub(crate) mod recovery;
 pub(crate) mod flush;
 pub(crate) mod compact_range;
 pub(crate) mod ingest;
+pub(crate) mod keyspaces;
 pub(crate) mod checkpoint;
 pub(crate) mod statistics;
 pub(crate) mod handle;

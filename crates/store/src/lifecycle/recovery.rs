@@ -419,10 +419,13 @@ impl Engine {
         for (sequence, operation) in (first..).zip(operations) {
             *last = sequence;
             let operation = operation.ok_or_else(|| malformed("holds a malformed operation"))?;
-            let tree = self
-                .trees
-                .get(operation.keyspace)
-                .ok_or_else(|| malformed("writes to an unknown keyspace"))?;
+            let Some(tree) = self.trees.get(operation.keyspace) else {
+                if !self.trees.was_dropped(operation.keyspace) {
+                    return Err(malformed("writes to an unknown keyspace"));
+                }
+                self.snapshots.found_in_log(sequence);
+                continue;
+            };
             if sequence > tree.flushed() {
                 write::apply(
                     &tree,

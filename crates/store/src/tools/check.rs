@@ -446,7 +446,9 @@ impl Checker<'_> {
             if last > SEQUENCE_MAX {
                 return Err(malformed(path, offset, "has a sequence out of range"));
             }
-            let is_known = |id| state.is_none_or(|state| state.keyspaces.contains_key(&id));
+            let is_known = |id| {
+                state.is_none_or(|state| state.keyspaces.contains_key(&id) || state.was_dropped(id))
+            };
             if !record.operations.iter().all(|operation| is_known(operation.keyspace)) {
                 return Err(malformed(path, offset, "writes to an unknown keyspace"));
             }

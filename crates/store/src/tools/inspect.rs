@@ -539,6 +539,8 @@ fn change(change: &Change) -> ManifestChange {
         Change::PutKeyspace { id, name, .. } => {
             ("put-keyspace", vec![id_of(id), ("name", Text(name.to_string()))])
         }
+        Change::NextKeyspace(id) => ("next-keyspace", vec![id_of(id)]),
+        Change::DropKeyspace { id } => ("drop-keyspace", vec![id_of(id)]),
         Change::Flushed { keyspace, sequence } => {
             ("flushed", vec![id_of(keyspace), ("sequence", Number(*sequence))])
         }

@@ -11,4 +11,4 @@ mod tests;
 
 pub(crate) use edit::{Change, Edit, TableMeta};
 pub(crate) use file::Manifest;
-pub(crate) use state::{KeyspaceState, State};
+pub(crate) use state::{KEYSPACE_MAX, KeyspaceState, State};

@@ -2,19 +2,27 @@
 //!
 //! Readers load the view with one atomic load. It is changed under `view_lock`, by the commit
 //! leader (rotation of a full memtable) and by the installers of flushes, compactions and ingests.
+//! A dropped keyspace has an empty view; jobs that were under way install nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::key::Sequence;
 use crate::memtable::Memtable;
 use crate::memtable::sorted_list::Splice;
 use crate::options::KeyspaceOptions;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use crate::sync::{ArcSwap, Guard, Mutex};
 use crate::version::levels::{TableHandle, Version};
 use crate::version::view::View;
 use crate::wal::LogPosition;
+
+/// Values of [`Tree::drop_state`].
+const LIVE: u8 = 0;
+/// The drop failed, and it is not known whether the manifest holds it.
+const IN_DOUBT: u8 = 1;
+const DROPPED: u8 = 2;
 
 /// A keyspace.
 #[derive(Debug)]
@@ -26,6 +34,7 @@ pub(crate) struct Tree {
     view_lock: Mutex<()>,
     /// For the commit leader, the only inserter.
     pub(crate) splice: Mutex<Splice>,
+    drop_state: AtomicU8,
     /// A flush of this tree is queued or running.
     pub(crate) is_flushing: AtomicBool,
     /// Writes up to this sequence may have left the memtables: the memtables no longer show whether
@@ -48,6 +57,7 @@ impl Tree {
             view: ArcSwap::from_pointee(view),
             view_lock: Mutex::new(()),
             splice: Mutex::new(Splice::default()),
+            drop_state: AtomicU8::new(LIVE),
             is_flushing: AtomicBool::new(false),
             flushed: AtomicU64::new(flushed),
         }
@@ -74,6 +84,60 @@ impl Tree {
 
     pub(crate) fn set_options(&self, options: KeyspaceOptions) {
         self.options.store(Arc::new(options));
+    }
+
+    #[inline]
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.drop_state.load(Ordering::Acquire) == DROPPED
+    }
+
+    /// Fails if the keyspace was dropped.
+    #[inline]
+    pub(crate) fn check_exists(&self) -> Result<()> {
+        if self.is_dropped() {
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                format!("the keyspace `{}` was dropped", self.name),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Fails if the keyspace was dropped, or may have been.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.drop_state.load(Ordering::Acquire) == IN_DOUBT {
+            return Err(Error::new(
+                ErrorKind::Storage,
+                format!(
+                    "the keyspace `{}` may be dropped or not, because the manifest could not be \
+                     written: drop it again, or call `resume` or reopen the store to keep it",
+                    self.name
+                ),
+            ));
+        }
+        self.check_exists()
+    }
+
+    /// Refuses writes until it is known whether the keyspace was dropped. Only the commit leader.
+    pub(crate) fn set_in_doubt(&self, in_doubt: bool) {
+        self.drop_state.store(if in_doubt { IN_DOUBT } else { LIVE }, Ordering::Release);
+    }
+
+    /// Refuses reads and writes from now on, and gives up memtables and tables, whose files can be
+    /// removed once nobody reads them. Only the commit leader, while holding `structure`, when the
+    /// manifest no longer names the keyspace.
+    pub(crate) fn mark_dropped(&self) {
+        // Before the view, for readers look at it afterwards.
+        self.drop_state.store(DROPPED, Ordering::Release);
+        *self.splice.lock() = Splice::default();
+        self.update(|view| {
+            view.version.tables().for_each(|table| table.retire());
+            View {
+                memtable: Arc::new(Memtable::new(0, view.memtable.created_at())),
+                immutables: Vec::new(),
+                version: Arc::default(),
+            }
+        });
     }
 
     pub(crate) fn flushed(&self) -> Sequence {

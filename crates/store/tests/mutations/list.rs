@@ -109,6 +109,17 @@ const fn filter_repair(
     Mutation { target: "filter_repair", ..mutation(name, file, find, replace, test) }
 }
 
+/// In keyspaces that are dropped.
+const fn dropped(
+    name: &'static str,
+    file: &'static str,
+    find: &'static str,
+    replace: &'static str,
+    test: &'static str,
+) -> Mutation {
+    Mutation { target: "keyspaces", ..mutation(name, file, find, replace, test) }
+}
+
 /// In the tier under the block cache.
 const fn below(
     name: &'static str,
@@ -222,7 +233,7 @@ pub const MUTATIONS: &[Mutation] = &[
     },
     mutation(
         "an ingest leaves a torn place in the preceding log",
-        "crates/store/src/lifecycle/ingest.rs",
+        "crates/store/src/lifecycle/flush.rs",
         "            if !logs.current.is_open() {\n                self.logs.switch_log(logs, &self.trees, &self.memory)?;\n            }\n",
         "",
         "failed_write_does_not_reappear_over_an_ingest",
@@ -311,8 +322,8 @@ pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "an iteration of a snapshot ignores its sequence number",
         "crates/store/src/api/snapshot.rs",
-        "range, self.moment.sequence)",
-        "range, self.moment.handle.engine().visible())",
+        "range, Some(self.moment.sequence))",
+        "range, None)",
         "snapshot_iterates_the_state_at_its_creation",
     ),
     mutation(
@@ -1867,4 +1878,88 @@ pub const MUTATIONS: &[Mutation] = &[
             "tier::tests::value_that_cannot_be_kept_removes_the_old_one",
         )
     },
+    dropped(
+        "a drop does not make earlier writes durable",
+        "crates/store/src/lifecycle/keyspaces.rs",
+        "        self.make_log_durable()?;\n",
+        "",
+        "power_cut_at_any_operation_keeps_a_prefix_of_writes_and_drop",
+    ),
+    dropped(
+        "the id of a dropped keyspace is used again",
+        "crates/store/src/lifecycle/keyspaces.rs",
+        "            None => structure.manifest.state().next_keyspace,",
+        "            None => self.trees.load().keys().max().map_or(0, |id| id + 1),",
+        "keyspace_of_the_same_name_is_another_one",
+    ),
+    dropped(
+        "a snapshot of the manifest forgets which ids were used",
+        "crates/store/src/version/manifest/state.rs",
+        "        edit.push(Change::NextKeyspace(self.next_keyspace));\n",
+        "",
+        "checkpoint_does_not_bring_dropped_keyspaces_back",
+    ),
+    dropped(
+        "a job installs tables in a dropped keyspace",
+        "crates/store/src/engine/tree_set.rs",
+        "        if self.get(tree.id).is_none() {\n            return Ok(false);\n        }\n",
+        "",
+        "compaction_under_way_installs_nothing_in_a_dropped_keyspace",
+    ),
+    dropped(
+        "a flush leaves its table behind when the keyspace was dropped",
+        "crates/store/src/jobs/flusher.rs",
+        "                self.trees.discard_tables(tables.iter().map(|(_, table)| table.meta().id));\n",
+        "",
+        "flush_under_way_installs_nothing_in_a_dropped_keyspace",
+    ),
+    dropped(
+        "the tables of a dropped keyspace stay",
+        "crates/store/src/version/tree.rs",
+        "            view.version.tables().for_each(|table| table.retire());\n",
+        "",
+        "tables_of_a_dropped_keyspace_are_removed_after_their_last_reader",
+    ),
+    dropped(
+        "the caches keep the entries of a dropped keyspace",
+        "crates/store/src/lifecycle/keyspaces.rs",
+        "|name: Name<'_>| name.keyspace == tree.id",
+        "|name: Name<'_>| name.keyspace > tree.id",
+        "memory_of_a_dropped_keyspace_is_given_back",
+    ),
+    dropped(
+        "a failed drop is left in the manifest",
+        "crates/store/src/lifecycle/keyspaces.rs",
+        "            if structure.commit(Edit::default()).is_err() {",
+        "            if false {",
+        "keyspace_whose_drop_failed_is_kept_with_later_writes",
+    ),
+    dropped(
+        "a keyspace in doubt takes writes",
+        "crates/store/src/lifecycle/keyspaces.rs",
+        "                structure.doubt(&tree);\n",
+        "",
+        "keyspace_that_may_be_dropped_takes_no_writes_until_that_is_settled",
+    ),
+    dropped(
+        "a dropped keyspace is read as an empty one",
+        "crates/store/src/api/iter.rs",
+        ".and_then(|()| tree.check_exists())",
+        "",
+        "every_use_of_a_dropped_keyspace_fails",
+    ),
+    dropped(
+        "a transaction does not see that a keyspace it has read was dropped",
+        "crates/store/src/write.rs",
+        "        && !condition.tree.is_dropped()\n",
+        "",
+        "every_use_of_a_dropped_keyspace_fails",
+    ),
+    dropped(
+        "a batch that was checked before a drop is written after it",
+        "crates/store/src/write.rs",
+        "            if request.drops != drops\n",
+        "            if request.drops > drops\n",
+        "drops_race_with_everything_else",
+    ),
 ];

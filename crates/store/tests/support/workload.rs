@@ -173,6 +173,7 @@ pub struct Counted {
     pub reopenings: u64,
     pub transactions: u64,
     pub clears: u64,
+    pub drops: u64,
 }
 
 impl Workload {
@@ -258,8 +259,12 @@ impl Workload {
         self.db.as_ref().expect("the store is open")
     }
 
-    fn keyspace(&self, s: usize) -> Keyspace {
-        self.store().keyspace(KEYSPACES[s]).expect("it exists")
+    /// The keyspace; created again if a drop succeeded, but not the creation after it.
+    fn keyspace(&self, s: usize) -> tidekv::Result<Keyspace> {
+        match self.store().existing_keyspace(KEYSPACES[s]) {
+            Some(keyspace) => Ok(keyspace),
+            None => self.store().keyspace_with(KEYSPACES[s], keyspace_options(KEYSPACES[s])),
+        }
     }
 
     /// Closes the store; after any result, it is no longer open.
@@ -298,7 +303,8 @@ impl Workload {
             let s = dice.below(3) as usize;
             let key = format!("key-{:02}", dice.below(30)).into_bytes();
             let expected = self.shown(s, &key);
-            match self.keyspace(s).get_entry(&key) {
+            let keyspace = self.store().existing_keyspace(KEYSPACES[s]);
+            match keyspace.map_or(Ok(None), |keyspace| keyspace.get_entry(&key)) {
                 Ok(entry) => {
                     let found = entry.map(|e| (e.value.to_vec(), e.expires_at_ms));
                     if found != expected {
@@ -385,15 +391,15 @@ impl Workload {
             match write {
                 Write::Put(2, key, (value, Some(deadline))) if value != b"expiring" => {
                     assert_eq!(Some(*deadline), self.default_deadline(2));
-                    batch.put(&self.keyspace(2), key, value);
+                    batch.put(&self.keyspace(2)?, key, value);
                 }
                 Write::Put(s, key, (value, Some(deadline))) => {
-                    batch.put_until(&self.keyspace(*s), key, value, *deadline);
+                    batch.put_until(&self.keyspace(*s)?, key, value, *deadline);
                 }
-                Write::Put(s, key, (value, None)) => batch.put(&self.keyspace(*s), key, value),
-                Write::Delete(s, key) => batch.delete(&self.keyspace(*s), key),
+                Write::Put(s, key, (value, None)) => batch.put(&self.keyspace(*s)?, key, value),
+                Write::Delete(s, key) => batch.delete(&self.keyspace(*s)?, key),
                 Write::DeleteRange(s, start, end) => {
-                    batch.delete_range(&self.keyspace(*s), start, end);
+                    batch.delete_range(&self.keyspace(*s)?, start, end);
                 }
             }
         }
@@ -424,14 +430,14 @@ impl Workload {
         };
         let writes = entries.iter().map(put).collect();
         self.counted.ingests += 1;
-        self.write(writes, true, |this| this.keyspace(s).ingest(entries))
+        self.write(writes, true, |this| this.keyspace(s)?.ingest(entries))
     }
 
     /// Moves a value from one keyspace to another in a transaction.
     fn transaction(&mut self, dice: &mut Dice) -> tidekv::Result<()> {
         let key = format!("key-{:02}", dice.below(30)).into_bytes();
         let shown = self.shown(0, &key);
-        let (a, b) = (self.keyspace(0), self.keyspace(1));
+        let (a, b) = (self.keyspace(0)?, self.keyspace(1)?);
         let mut transaction = self.store().transaction();
         let found = transaction.get(&a, &key)?.map(|e| (e.value.to_vec(), e.expires_at_ms));
         if found != shown {
@@ -456,7 +462,7 @@ impl Workload {
             .map_or(0, |(text, _)| std::str::from_utf8(text).unwrap().parse::<i64>().unwrap());
         let sum = (number + 3).to_string().into_bytes();
         self.write(vec![Write::Put(1, b"count".to_vec(), (sum, None))], false, |this| {
-            let sum = this.keyspace(1).increment("count", 3)?;
+            let sum = this.keyspace(1)?.increment("count", 3)?;
             assert_eq!(sum, number + 3);
             Ok(())
         })
@@ -466,7 +472,15 @@ impl Workload {
     fn clear(&mut self) -> tidekv::Result<()> {
         self.counted.clears += 1;
         let all = Write::DeleteRange(2, Vec::new(), vec![0xff; 8]);
-        self.write(vec![all], false, |this| this.keyspace(2).clear())
+        self.write(vec![all], false, |this| this.keyspace(2)?.clear())
+    }
+
+    /// Drops the third keyspace and creates it again.
+    fn drop_keyspace(&mut self) -> tidekv::Result<()> {
+        self.counted.drops += 1;
+        let all = Write::DeleteRange(2, Vec::new(), vec![0xff; 8]);
+        self.write(vec![all], true, |this| this.store().drop_keyspace(KEYSPACES[2]))?;
+        self.keyspace(2).map(|_| ())
     }
 
     // ---- Maintenance ----
@@ -529,7 +543,8 @@ impl Workload {
                 Ok(())
             }
             15 => self.look(),
-            14 => self.keyspace(0).compact_range("key-05".."key-15"),
+            16 => self.drop_keyspace(),
+            14 => self.keyspace(0)?.compact_range("key-05".."key-15"),
             _ => {
                 let durability =
                     if dice.one_in(4) { Durability::Sync } else { Durability::Buffered };

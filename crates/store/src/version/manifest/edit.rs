@@ -21,8 +21,8 @@ use crate::options::{Compression, FilterKind, KeyspaceOptions};
 use crate::wal::LogPosition;
 use crate::wal::format::RECORD_EDIT;
 
-/// The newest format that this version reads, and the one it writes.
-pub(crate) const FORMAT_VERSION: u64 = 1;
+/// The format that this version reads and writes. Format 1 is that of the versions before 0.1.
+pub(crate) const FORMAT_VERSION: u64 = 2;
 
 /// The manifest's record of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,11 +62,17 @@ pub(crate) enum Change {
     MinLog(u64),
     /// So are the frames of this log before the offset.
     LogPassed(LogPosition),
+    /// The id of the next new keyspace: ids of dropped ones are not used again.
+    NextKeyspace(u32),
     /// Creates a keyspace or changes its options.
     PutKeyspace {
         id: u32,
         name: Box<str>,
         options: KeyspaceOptions,
+    },
+    /// Drops a keyspace with all its tables. The logs may still hold writes to it.
+    DropKeyspace {
+        id: u32,
     },
     /// Tables hold the writes of the keyspace up to this sequence; replay skips the log's copies.
     Flushed {
@@ -102,6 +108,8 @@ mod tag {
     pub(super) const ADD_TABLE: u8 = 7;
     pub(super) const REMOVE_TABLE: u8 = 8;
     pub(super) const LOG_PASSED: u8 = 9;
+    pub(super) const NEXT_KEYSPACE: u8 = 10;
+    pub(super) const DROP_KEYSPACE: u8 = 11;
 }
 
 /// Why an edit cannot be decoded.
@@ -111,6 +119,8 @@ pub(crate) enum Refused {
     Damaged,
     /// A newer version wrote them.
     Newer,
+    /// A version wrote them whose format is not read any more.
+    Older,
 }
 
 impl Edit {
@@ -140,12 +150,18 @@ impl Edit {
         while !reader.is_empty() {
             let tag = reader.u8().ok_or(Refused::Damaged)?;
             let mut body = Reader::new(reader.bytes().ok_or(Refused::Damaged)?);
-            if !(tag::IDENTITY..=tag::LOG_PASSED).contains(&tag) {
+            if !(tag::IDENTITY..=tag::DROP_KEYSPACE).contains(&tag) {
                 return Err(Refused::Newer);
             }
             let change = Change::decode(tag, &mut body).ok_or(Refused::Damaged)?;
-            if matches!(change, Change::Identity { format, .. } if format > FORMAT_VERSION) {
-                return Err(Refused::Newer);
+            match change {
+                Change::Identity { format, .. } if format > FORMAT_VERSION => {
+                    return Err(Refused::Newer);
+                }
+                Change::Identity { format, .. } if format < FORMAT_VERSION => {
+                    return Err(Refused::Older);
+                }
+                _ => {}
             }
             if !body.is_empty() {
                 return Err(Refused::Newer);
@@ -180,6 +196,14 @@ impl Change {
                 put_varint(out, position.log);
                 put_varint(out, position.offset);
                 tag::LOG_PASSED
+            }
+            Self::NextKeyspace(id) => {
+                put_varint(out, u64::from(*id));
+                tag::NEXT_KEYSPACE
+            }
+            Self::DropKeyspace { id } => {
+                put_varint(out, u64::from(*id));
+                tag::DROP_KEYSPACE
             }
             Self::PutKeyspace { id, name, options } => {
                 put_varint(out, u64::from(*id));
@@ -217,6 +241,8 @@ impl Change {
             tag::LOG_PASSED => {
                 Self::LogPassed(LogPosition { log: body.varint()?, offset: body.varint()? })
             }
+            tag::NEXT_KEYSPACE => Self::NextKeyspace(keyspace(body)?),
+            tag::DROP_KEYSPACE => Self::DropKeyspace { id: keyspace(body)? },
             tag::PUT_KEYSPACE => Self::PutKeyspace {
                 id: keyspace(body)?,
                 name: std::str::from_utf8(body.bytes()?).ok()?.into(),
@@ -365,10 +391,12 @@ mod tests {
                 Change::LastSequence(300),
                 Change::MinLog(4),
                 Change::LogPassed(LogPosition { log: 4, offset: 4096 }),
+                Change::NextKeyspace(3),
                 Change::PutKeyspace { id: 1, name: "default".into(), options },
                 Change::Flushed { keyspace: 1, sequence: 200 },
                 Change::AddTable { keyspace: 1, level: 0, table },
                 Change::RemoveTable { keyspace: 1, level: 6, id: 5 },
+                Change::DropKeyspace { id: 1 },
             ],
         }
     }
@@ -396,13 +424,23 @@ mod tests {
     }
 
     #[test]
+    fn edit_of_a_format_before_0_1_is_refused() {
+        for format in 0..FORMAT_VERSION {
+            let older = Edit { changes: vec![Change::Identity { format, store: 1 }] };
+            let mut bytes = Vec::new();
+            older.encode(&mut bytes);
+            assert_eq!(Edit::decode(&bytes), Err(Refused::Older), "format {format}");
+        }
+    }
+
+    #[test]
     fn arbitrary_bytes_do_not_panic() {
         let mut x = 1u64;
         for _ in 0..20_000 {
             let bytes: Vec<u8> = (0..(x % 60))
                 .map(|_| {
                     x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    (x >> 56) as u8 % 12
+                    (x >> 56) as u8 % 14
                 })
                 .collect();
             let _ = Edit::decode(&[&[RECORD_EDIT], &bytes[..]].concat());

@@ -153,6 +153,7 @@ pub(crate) fn read(storage: &dyn Storage, directory: &Path) -> Result<Option<(St
     while let Some(record) = reader.next()? {
         let edit = Edit::decode(record).map_err(|refused| match refused {
             Refused::Newer => newer(&path),
+            Refused::Older => older(&path),
             Refused::Damaged => Error::corrupt(&path, format!("edit {edits} cannot be decoded")),
         })?;
         state.apply(&edit).map_err(|contradiction| Error::corrupt(&path, contradiction))?;
@@ -169,6 +170,17 @@ fn newer(path: &Path) -> Error {
         ErrorKind::Unavailable,
         format!(
             "{} was written by a newer version of TideKV: open it with that version",
+            path.display()
+        ),
+    )
+}
+
+fn older(path: &Path) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!(
+            "{} was written by a version of TideKV before 0.1, whose format this version does not \
+             read: export the data with that version and import it with this one",
             path.display()
         ),
     )

@@ -21,8 +21,8 @@ pub(crate) struct KeyspaceState {
     pub(crate) levels: [BTreeMap<u64, TableMeta>; LEVELS],
 }
 
-/// New keyspaces are numbered from the largest number on.
-const KEYSPACE_MAX: u32 = u32::MAX / 2;
+/// The largest id of a keyspace.
+pub(crate) const KEYSPACE_MAX: u32 = u32::MAX / 2;
 
 /// The largest number in `change` that the store increments or adds up.
 fn largest_number(change: &Change) -> u64 {
@@ -31,6 +31,7 @@ fn largest_number(change: &Change) -> u64 {
         Change::LogPassed(position) => position.log.max(position.offset),
         Change::Flushed { sequence, .. } => *sequence,
         Change::PutKeyspace { id, .. } if *id > KEYSPACE_MAX => u64::MAX,
+        Change::NextKeyspace(id) if *id > KEYSPACE_MAX + 1 => u64::MAX,
         Change::AddTable { table, .. } => [
             table.id,
             table.bytes,
@@ -43,7 +44,11 @@ fn largest_number(change: &Change) -> u64 {
         .into_iter()
         .max()
         .unwrap_or(0),
-        Change::Identity { .. } | Change::PutKeyspace { .. } | Change::RemoveTable { .. } => 0,
+        Change::Identity { .. }
+        | Change::NextKeyspace(_)
+        | Change::PutKeyspace { .. }
+        | Change::DropKeyspace { .. }
+        | Change::RemoveTable { .. } => 0,
     }
 }
 
@@ -56,6 +61,9 @@ pub(crate) struct State {
     pub(crate) min_log: u64,
     /// Frames before this position are obsolete.
     pub(crate) log_passed: LogPosition,
+    /// Above the id of every keyspace that was ever created. The logs may hold writes to those with
+    /// smaller ids that were dropped.
+    pub(crate) next_keyspace: u32,
     pub(crate) keyspaces: BTreeMap<u32, KeyspaceState>,
 }
 
@@ -82,7 +90,13 @@ impl State {
                     self.pass_log(self.log_passed);
                 }
                 Change::LogPassed(position) => self.pass_log(self.log_passed.max(*position)),
+                Change::NextKeyspace(id) => self.next_keyspace = self.next_keyspace.max(*id),
                 Change::PutKeyspace { id, name, options } => self.put_keyspace(*id, name, options),
+                Change::DropKeyspace { id } => {
+                    if self.keyspaces.remove(id).is_none() {
+                        return Err(format!("keyspace {id} is dropped, but it does not exist"));
+                    }
+                }
                 Change::Flushed { keyspace, sequence } => {
                     let flushed = &mut self.keyspace(*keyspace)?.flushed;
                     *flushed = (*flushed).max(*sequence);
@@ -117,6 +131,12 @@ impl State {
             levels: Default::default(),
         });
         keyspace.options = options.clone();
+        self.next_keyspace = self.next_keyspace.max(id + 1);
+    }
+
+    /// Whether `id` is the id of a keyspace that was dropped.
+    pub(crate) fn was_dropped(&self, id: u32) -> bool {
+        id < self.next_keyspace && !self.keyspaces.contains_key(&id)
     }
 
     fn keyspace(&mut self, id: u32) -> Result<&mut KeyspaceState, String> {
@@ -140,6 +160,7 @@ impl State {
         if self.log_passed != LogPosition::default() {
             edit.push(Change::LogPassed(self.log_passed));
         }
+        edit.push(Change::NextKeyspace(self.next_keyspace));
         for (&id, keyspace) in &self.keyspaces {
             let name = keyspace.name.clone();
             edit.push(Change::PutKeyspace { id, name, options: keyspace.options.clone() });
@@ -203,5 +224,24 @@ mod tests {
         assert!(again.apply(&twice).is_err());
         let gone = Edit { changes: vec![Change::RemoveTable { keyspace: 2, level: 1, id: 3 }] };
         assert!(again.apply(&gone).is_err());
+    }
+
+    #[test]
+    fn snapshot_keeps_the_ids_of_dropped_keyspaces_used() {
+        let put = |id, name: &str| Change::PutKeyspace {
+            id,
+            name: name.into(),
+            options: KeyspaceOptions::default(),
+        };
+        let drop = |id| Edit { changes: vec![Change::DropKeyspace { id }] };
+        let mut state = State::new(5);
+        state.apply(&Edit { changes: vec![put(0, "a"), put(1, "b")] }).unwrap();
+        state.apply(&drop(1)).unwrap();
+        assert!(state.apply(&drop(1)).is_err(), "it is gone");
+        let mut again = State::new(0);
+        again.apply(&state.snapshot()).unwrap();
+        assert_eq!(again, state);
+        assert_eq!(again.next_keyspace, 2);
+        assert_eq!([0, 1, 2].map(|id| again.was_dropped(id)), [false, true, false]);
     }
 }

@@ -55,6 +55,7 @@ fn edits() -> Vec<Edit> {
             Change::RemoveTable { keyspace: 1, level: 0, id: 4 },
             Change::AddTable { keyspace: 1, level: 6, table: ingested },
         ],
+        vec![Change::DropKeyspace { id: 1 }],
     ]
     .map(|changes| Edit { changes })
     .into()

@@ -1,8 +1,10 @@
 //! Statistics: counters with descriptive names, and the latency histograms of
-//! [`tidekv_io::latency`], cheap enough to be always on.
+//! [`tidekv_io::latency`], cheap enough to be always on. [`groups`] has them by subject.
 //!
 //! Counters are relaxed atomics; a counter that every read increments is a
 //! [`tidekv_io::SpreadCounter`].
+
+pub mod groups;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,6 +32,10 @@ impl Counter {
 /// All counters, gauges and latencies of a store at one moment. Counters start at zero when the
 /// store is opened; names that end in `bytes` or `ns` have that unit.
 ///
+/// Each counter is also a field of a type for its subject, for example
+/// [`OperationStatistics::gets`](groups::OperationStatistics::gets).
+/// [`Statistics::describe`] says what a counter counts.
+///
 /// ```
 /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
 /// # let environment = tidekv::Environment::default().storage(disk);
@@ -38,8 +44,9 @@ impl Counter {
 /// keyspace.put("key", "value")?;
 /// keyspace.get("key")?;
 /// let statistics = db.statistics();
-/// assert_eq!(statistics.counter("store.writes"), 1);
-/// assert_eq!(statistics.counter("store.gets"), 1);
+/// assert_eq!(statistics.operations().writes, 1);
+/// assert_eq!(statistics.counter("store.gets"), 1); // the same, by name
+/// assert!(statistics.memory().memtable_bytes > 0);
 /// assert!(statistics.latencies.iter().any(|(name, _)| *name == "write"));
 /// # Ok::<(), tidekv::Error>(())
 /// ```

@@ -1,0 +1,102 @@
+//! Creates keyspaces and drops them.
+//!
+//! Guarantees:
+//! 1. An id is used once, so that what names a dropped keyspace (logs, caches, lists of what was
+//!    hot) never names another one.
+//! 2. A drop is durable when it returns, together with every write that was acknowledged before it:
+//!    a power cut never undoes an earlier write and keeps the drop.
+//! 3. A drop removes no file: tables go when the last reader lets go of them, as after a compaction,
+//!    or at the next opening.
+//!
+//! A drop leads the commit queue, so that no write is under way. Jobs may be: what they install is
+//! refused by [`TreeSet::commit`](crate::engine::tree_set::TreeSet::commit).
+
+use std::sync::Arc;
+
+use tidekv_cache::Name;
+
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind, Result};
+use crate::options::KeyspaceOptions;
+use crate::version::levels::Version;
+use crate::version::manifest::{Change, Edit, KEYSPACE_MAX};
+use crate::version::tree::Tree;
+
+impl Engine {
+    /// The keyspace `name`, which is created with `options`, or gets them if it has others.
+    pub(crate) fn put_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<Tree>> {
+        let _gate = self.enter()?;
+        let mut structure = self.trees.structure();
+        let existing = self.trees.find(name);
+        if let Some(tree) = &existing
+            && *tree.options() == options
+        {
+            return Ok(Arc::clone(tree));
+        }
+        let id = match &existing {
+            Some(tree) => tree.id,
+            None => structure.manifest.state().next_keyspace,
+        };
+        if id > KEYSPACE_MAX {
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                format!("{KEYSPACE_MAX} keyspaces were created in this store, which is the most"),
+            ));
+        }
+        let put = Change::PutKeyspace { id, name: name.into(), options: options.clone() };
+        structure.commit(Edit { changes: vec![put] })?;
+        if let Some(tree) = existing {
+            tree.set_options(options);
+            return Ok(tree);
+        }
+        let view = self.new_view(Version::default(), self.snapshots.visible());
+        let tree = Arc::new(Tree::new(id, name, options, view, 0));
+        self.trees.insert(Arc::clone(&tree));
+        Ok(tree)
+    }
+
+    /// Drops the keyspace `name` with all that it holds; false if there is none.
+    ///
+    /// If the manifest cannot be written, the keyspace stays. As long as it is not even known
+    /// whether the drop is durable, the keyspace takes no writes.
+    pub(crate) fn drop_keyspace(&self, name: &str) -> Result<bool> {
+        let _gate = self.enter()?;
+        let Some(tree) = self.queue.exclusive(|| self.drop_tree(name))? else {
+            return Ok(false);
+        };
+        self.memory.caches().point().forget(|name: Name<'_>| name.keyspace == tree.id, |_| false);
+        drop(tree);
+        self.empty_trash();
+        self.after_install();
+        // Who waits for its memtables or tables has nothing to wait for any more.
+        self.jobs.signal_progress();
+        Ok(true)
+    }
+
+    /// Only while leading.
+    fn drop_tree(&self, name: &str) -> Result<Option<Arc<Tree>>> {
+        self.jobs.check_open()?;
+        let Some(tree) = self.trees.find(name) else { return Ok(None) };
+        self.make_log_durable()?;
+        let mut structure = self.trees.structure();
+        let edit = Edit { changes: vec![Change::DropKeyspace { id: tree.id }] };
+        if let Err(error) = structure.commit(edit) {
+            // The manifest may hold it all the same, and later writes would be lost with it. A
+            // manifest without it settles that.
+            if structure.commit(Edit::default()).is_err() {
+                structure.doubt(&tree);
+                self.trees.count_drop();
+            }
+            return Err(error.context(format!("the keyspace `{name}` is not dropped")));
+        }
+        self.trees.remove(&tree);
+        tree.mark_dropped();
+        Ok(Some(tree))
+    }
+
+    /// Settles whether keyspaces were dropped whose drop has failed: they were not.
+    pub(crate) fn keep_doubtful_keyspaces(&self) -> Result<()> {
+        let mut structure = self.trees.structure();
+        if structure.has_doubtful() { structure.commit(Edit::default()) } else { Ok(()) }
+    }
+}
