@@ -5,7 +5,7 @@
 //! Modules are declared bottom-up; a module names only modules above it.
 
 mod sync;
-mod tier;
+mod secondary_cache;
 mod ablation;
 mod name;
 mod partition;
@@ -33,4 +33,4 @@ pub use point::kp::{ENTRY_BYTES as KP_ENTRY_BYTES, KpEntry, LEVEL_MAX, Pointer};
 pub use point::kv::KvEntry;
 pub use point::shard::{HashOf, LookupResult, PointCacheLookup, PointReads, PointShard};
 pub use policy::{CachePolicy, NoSuchPolicy};
-pub use tier::Tier;
+pub use secondary_cache::SecondaryCache;

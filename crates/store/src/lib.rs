@@ -155,7 +155,7 @@ pub use api::db::Db;
 pub use api::iter::{Entry, EntryRef, Iter};
 pub use api::keyspace::{Cached, Keyspace};
 pub use api::snapshot::Snapshot;
-pub use api::transaction::{Commit, GATHERED_BYTES_MAX, Transaction, Watch};
+pub use api::transaction::{Commit, TRANSACTION_SCAN_BYTES_MAX, Transaction, Watch};
 pub use batch::{BATCH_BYTES_MAX, KeyspaceRef, WriteBatch};
 pub use bytes::Bytes;
 pub use engine::Attempt;
@@ -167,7 +167,7 @@ pub use options::cache_policy::{CachePolicy, InvalidCachePolicy};
 pub use options::{Compression, Durability, Environment, FilterKind, KeyspaceOptions, Options};
 pub use stats::groups as statistics;
 pub use stats::{Histogram, Latency, LatencyCounts, Statistics};
-pub use tidekv_cache::Tier;
+pub use tidekv_cache::SecondaryCache;
 pub use tidekv_io::{
     Clock, Executor, Fault, FaultRule, File, InlineExecutor, LocalStorage, ManualClock,
     MemoryStorage, Random, SeededRandom, Storage, SystemClock, SystemRandom, Tear, ThreadPool,

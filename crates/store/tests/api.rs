@@ -72,7 +72,7 @@ fn option_defaults_are_as_documented() {
     let environment = options.environment;
     assert!(environment.storage.is_none() && environment.clock.is_none());
     assert!(environment.random.is_none() && environment.executor.is_none());
-    assert!(environment.tier.is_none());
+    assert!(environment.secondary_cache.is_none());
 }
 
 #[test]

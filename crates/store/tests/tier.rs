@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use support::strange_tier::{StrangeTier, Temper};
 use support::{DIRECTORY, Dice, Limits, START_MS, count, options};
-use tidekv::{Compression, Db, Keyspace, KeyspaceOptions, Tier};
+use tidekv::{Compression, Db, Keyspace, KeyspaceOptions, SecondaryCache};
 use tidekv_io::{ManualClock, MemoryStorage, Operation, SeededRandom, Storage, Tear};
 use tidekv_tiered::{Cache, Environment as CacheEnvironment, FlashOptions};
 
@@ -27,17 +27,17 @@ fn value(n: u64, generation: u8) -> Vec<u8> {
 
 /// A store that caches no block in memory, with or without a tier. Stores of one disk and of its
 /// copies have one identity, as they would have with copies of their files.
-fn open(disk: &MemoryStorage, tier: Option<Arc<dyn Tier>>) -> (Db, Keyspace) {
+fn open(disk: &MemoryStorage, tier: Option<Arc<dyn SecondaryCache>>) -> (Db, Keyspace) {
     open_as(disk, tier, KeyspaceOptions::default())
 }
 
 fn open_as(
     disk: &MemoryStorage,
-    tier: Option<Arc<dyn Tier>>,
+    tier: Option<Arc<dyn SecondaryCache>>,
     keyspace: KeyspaceOptions,
 ) -> (Db, Keyspace) {
     let mut options = options(disk, &Arc::new(ManualClock::new(START_MS)), ROOMY);
-    options.environment.tier = tier;
+    options.environment.secondary_cache = tier;
     let options = options.warm_start(false).with_research(|research| {
         research.cache_bytes_max = 0;
     });
@@ -108,7 +108,7 @@ fn flash_tier_saves_reads_of_files() {
     let cache = cache_on(&flash);
     let (db, keyspace) = open(&disk, Some(Arc::new(cache.clone())));
     let (first, second) = (round(&keyspace), round(&keyspace));
-    let [hits, wrong] = ["tier.hits", "tier.wrong"].map(|name| count(&db, name));
+    let [hits, wrong] = ["secondary_cache.hits", "secondary_cache.mismatches"].map(|name| count(&db, name));
     println!("reads of files: {bare} without a tier, {first} the first time, then {second}");
     assert!(first < bare / 5 && second == 0, "{bare} {first} {second}");
     assert_eq!((hits, wrong), (2 * bare - first, 0));
@@ -160,7 +160,7 @@ fn no_tier_changes_a_result() {
                 }
             }
         }
-        let [hits, wrong] = ["tier.hits", "tier.wrong"].map(|name| count(&db, name));
+        let [hits, wrong] = ["secondary_cache.hits", "secondary_cache.mismatches"].map(|name| count(&db, name));
         let is_wrong = matches!(temper, Temper::Confused | Temper::Noisy);
         assert!(hits > 1_000 && (wrong > 1_000) == is_wrong, "{temper:?}: {hits} {wrong}");
         assert_eq!(is_wrong, wrong > 0, "{temper:?}");
@@ -179,10 +179,10 @@ fn recreated_store_finds_no_blocks_of_its_predecessor() {
         let disk = MemoryStorage::new();
         let (db, keyspace) = open(&disk, Some(tier.clone()));
         fill(&db, &keyspace, generation);
-        let hits = count(&db, "tier.hits");
+        let hits = count(&db, "secondary_cache.hits");
         assert_that_all_is_there(&keyspace, generation);
-        assert!(count(&db, "tier.hits") > hits);
-        assert_eq!(count(&db, "tier.wrong"), 0);
+        assert!(count(&db, "secondary_cache.hits") > hits);
+        assert_eq!(count(&db, "secondary_cache.mismatches"), 0);
         assert!(tier.len() > blocks);
         blocks = tier.len();
     }
@@ -211,7 +211,7 @@ fn diverged_copy_finds_no_blocks_of_its_original() {
     fill(&db, &keyspace, 3);
     assert_that_all_is_there(&keyspace, 3);
     assert!(names(&backup).iter().any(|name| of_original.contains(name)), "no number came again");
-    assert_eq!(count(&db, "tier.wrong"), 0);
+    assert_eq!(count(&db, "secondary_cache.mismatches"), 0);
 }
 
 #[test]
@@ -220,10 +220,10 @@ fn compactions_and_scan_read_ahead_bypass_the_tier() {
     let (db, keyspace) = open(&MemoryStorage::new(), Some(tier.clone()));
     fill(&db, &keyspace, 1);
     fill(&db, &keyspace, 2);
-    assert_eq!((count(&db, "tier.puts"), tier.len()), (0, 0));
+    assert_eq!((count(&db, "secondary_cache.inserts"), tier.len()), (0, 0));
     let before = count(&db, "io.read_ahead_blocks");
     assert_eq!(keyspace.iter().count() as u64, ENTRIES);
     let ahead = count(&db, "io.read_ahead_blocks") - before;
-    let puts = count(&db, "tier.puts");
+    let puts = count(&db, "secondary_cache.inserts");
     assert!(ahead > 50 && puts < ahead / 2, "{puts} of {ahead}");
 }

@@ -18,7 +18,7 @@ mod device;
 mod fleet;
 mod tenant;
 mod cache;
-mod tier;
+mod secondary_cache;
 
 pub use access_observer::{Access, AccessObserver};
 pub use cache::{Cache, Cursor, Lookup, PendingRead, WouldBlock};
@@ -32,4 +32,4 @@ pub use index::flash_dram::FlashDram;
 pub use object::{CachedObject, Change, Deadline, Object};
 pub use options::{DRAM_BYTES_MIN, Expiry, FlashOptions, KEY_BYTES_MAX, Options, TenantOptions};
 pub use stats::{Stats, TenantStats};
-pub use tidekv_cache::{Eviction, Tier};
+pub use tidekv_cache::{Eviction, SecondaryCache};

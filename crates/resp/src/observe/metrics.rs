@@ -68,8 +68,8 @@ pub(crate) static METRICS: [Metric; 75] = [
     metric(Counter, "tidekv_storage_read_ahead_blocks_total", "Blocks read ahead of scans.", "", &[("", "io.read_ahead_blocks")]),
     metric(Gauge, "tidekv_storage_in_flight_bytes", "Bytes of storage reads in flight.", "", &[("", "io.in_flight_bytes")]),
     metric(Counter, "tidekv_single_flight_waits_total", "Readers that waited for another reader's read of the same block.", "", &[("", "single_flight.waits")]),
-    metric(Counter, "tidekv_secondary_cache_lookups_total", "Lookups in the secondary block cache, if one is configured, by outcome; mismatch: it returned another block, which was discarded.", "outcome", &[("hit", "tier.hits"), ("miss", "tier.misses"), ("mismatch", "tier.wrong")]),
-    metric(Counter, "tidekv_secondary_cache_inserts_total", "Blocks inserted into the secondary block cache after a storage read.", "", &[("", "tier.puts")]),
+    metric(Counter, "tidekv_secondary_cache_lookups_total", "Lookups in the secondary block cache, if one is configured, by outcome; mismatch: it returned another block, which was discarded.", "outcome", &[("hit", "secondary_cache.hits"), ("miss", "secondary_cache.misses"), ("mismatch", "secondary_cache.mismatches")]),
+    metric(Counter, "tidekv_secondary_cache_inserts_total", "Blocks inserted into the secondary block cache after a storage read.", "", &[("", "secondary_cache.inserts")]),
     metric(Gauge, "tidekv_level_tables", "Tables at each level of the tree.", "level", &[("0", "level0.tables"), ("1", "level1.tables"), ("2", "level2.tables"), ("3", "level3.tables"), ("4", "level4.tables"), ("5", "level5.tables"), ("6", "level6.tables")]),
     metric(Gauge, "tidekv_level_bytes", "Size of the tables at each level of the tree.", "level", &[("0", "level0.bytes"), ("1", "level1.bytes"), ("2", "level2.bytes"), ("3", "level3.bytes"), ("4", "level4.bytes"), ("5", "level5.bytes"), ("6", "level6.bytes")]),
     // Reads and writes of the store.

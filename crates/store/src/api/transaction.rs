@@ -86,7 +86,7 @@ impl Watch {
 }
 
 /// The most bytes of keys and values that [`Transaction::prefix`] returns: 64 MiB.
-pub const GATHERED_BYTES_MAX: usize = 64 << 20;
+pub const TRANSACTION_SCAN_BYTES_MAX: usize = 64 << 20;
 
 type KeyId = (u32, Box<[u8]>);
 
@@ -323,7 +323,7 @@ impl Transaction {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if keys and values have more
-    /// than [`GATHERED_BYTES_MAX`] bytes, because they are collected in memory.
+    /// than [`TRANSACTION_SCAN_BYTES_MAX`] bytes, because they are collected in memory.
     pub fn prefix(
         &mut self,
         keyspace: &Keyspace,
@@ -337,9 +337,9 @@ impl Transaction {
         for item in self.snapshot().prefix(keyspace, prefix) {
             let (key, entry) = item?;
             bytes += key.len() + entry.value.len();
-            if bytes > GATHERED_BYTES_MAX {
+            if bytes > TRANSACTION_SCAN_BYTES_MAX {
                 return Err(Error::invalid(format!(
-                    "a transaction cannot walk over more than {GATHERED_BYTES_MAX} bytes at once"
+                    "a transaction cannot walk over more than {TRANSACTION_SCAN_BYTES_MAX} bytes at once"
                 )));
             }
             if !self.is_deleted(id, &key) {

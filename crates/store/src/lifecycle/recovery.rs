@@ -194,7 +194,7 @@ fn build_reads(
     caches.set_level0_tables(LEVEL0_TRIGGER as u8);
     let caches = Arc::new(caches);
     let blocks = Blocks::new(Arc::clone(storage), Arc::clone(&caches), Arc::clone(seek_work));
-    let blocks = match &options.environment.tier {
+    let blocks = match &options.environment.secondary_cache {
         Some(tier) => blocks.with_tier(BlockTier::new(Arc::clone(tier), store)),
         None => blocks,
     };

@@ -6,7 +6,7 @@ pub(crate) mod cache_policy;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidekv_cache::Tier;
+use tidekv_cache::SecondaryCache;
 use tidekv_io::{Clock, Executor, Random, Storage};
 
 use crate::options::cache_policy::CachePolicy;
@@ -104,7 +104,7 @@ pub struct Environment {
     /// misses in DRAM is looked up here before its table is read, and is inserted here after the
     /// read. `tidekv_tiered::Cache` is one, with flash. It may drop any block at any time, and
     /// several stores may share it; it never changes an answer. `None`: no secondary cache.
-    pub tier: Option<Arc<dyn Tier>>,
+    pub secondary_cache: Option<Arc<dyn SecondaryCache>>,
 }
 
 impl Environment {
@@ -138,8 +138,8 @@ impl Environment {
 
     /// Sets the secondary block cache.
     #[must_use]
-    pub fn tier(mut self, tier: Arc<dyn Tier>) -> Self {
-        self.tier = Some(tier);
+    pub fn secondary_cache(mut self, cache: Arc<dyn SecondaryCache>) -> Self {
+        self.secondary_cache = Some(cache);
         self
     }
 }

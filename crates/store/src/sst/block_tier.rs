@@ -1,4 +1,4 @@
-//! The optional secondary cache under the block cache: a [`Tier`] with more room, for stores on
+//! The optional secondary cache under the block cache: a [`SecondaryCache`] with more room, for stores on
 //! remote files. This module names the blocks there and verifies that a returned block is the
 //! requested one.
 //!
@@ -39,7 +39,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tidekv_cache::Tier;
+use tidekv_cache::SecondaryCache;
 
 use crate::format::checksum::long_checksum;
 use crate::stats::Counter;
@@ -95,7 +95,7 @@ pub(crate) struct PendingPut {
 /// The secondary cache of a store, with its counters.
 #[derive(Debug)]
 pub(crate) struct BlockTier {
-    tier: Arc<dyn Tier>,
+    tier: Arc<dyn SecondaryCache>,
     store: u64,
     hits: Counter,
     misses: Counter,
@@ -105,7 +105,7 @@ pub(crate) struct BlockTier {
 
 impl BlockTier {
     /// The tier under the store with that identity.
-    pub(crate) fn new(tier: Arc<dyn Tier>, store: u64) -> Self {
+    pub(crate) fn new(tier: Arc<dyn SecondaryCache>, store: u64) -> Self {
         let [hits, misses, wrong, puts] = [(); 4].map(|()| Counter::default());
         Self { tier, store, hits, misses, wrong, puts }
     }
@@ -159,10 +159,10 @@ impl BlockTier {
 pub(crate) fn counters(tier: Option<&BlockTier>) -> [(&'static str, u64); 4] {
     let count = |counter: fn(&BlockTier) -> &Counter| tier.map_or(0, |tier| counter(tier).get());
     [
-        ("tier.hits", count(|tier| &tier.hits)),
-        ("tier.misses", count(|tier| &tier.misses)),
-        ("tier.wrong", count(|tier| &tier.wrong)),
-        ("tier.puts", count(|tier| &tier.puts)),
+        ("secondary_cache.hits", count(|tier| &tier.hits)),
+        ("secondary_cache.misses", count(|tier| &tier.misses)),
+        ("secondary_cache.mismatches", count(|tier| &tier.wrong)),
+        ("secondary_cache.inserts", count(|tier| &tier.puts)),
     ]
 }
 

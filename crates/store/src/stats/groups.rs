@@ -294,13 +294,13 @@ groups! {
     /// The secondary block cache, if the environment has one.
     secondary_cache: SecondaryCacheStatistics {
         /// Blocks found.
-        hits = "tier.hits",
+        hits = "secondary_cache.hits",
         /// Blocks not found.
-        misses = "tier.misses",
+        misses = "secondary_cache.misses",
         /// Blocks that were not the requested ones, and discarded.
-        mismatches = "tier.wrong",
+        mismatches = "secondary_cache.mismatches",
         /// Blocks inserted after a storage read.
-        inserts = "tier.puts",
+        inserts = "secondary_cache.inserts",
     }
 }
 
@@ -391,7 +391,7 @@ mod tests {
         assert_eq!(in_groups.len(), described().count(), "a counter is in two groups");
         let others: BTreeSet<&str> = of_store.iter().filter(|n| !of_levels(n)).copied().collect();
         // Without a secondary cache its counters may be missing.
-        let is_optional = |name: &&&str| !name.starts_with("tier.");
+        let is_optional = |name: &&&str| !name.starts_with("secondary_cache.");
         let in_groups: BTreeSet<&str> = in_groups.iter().filter(is_optional).copied().collect();
         let others: BTreeSet<&str> = others.iter().filter(is_optional).copied().collect();
         assert_eq!(others, in_groups);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidekv::{
-    Cached, Commit, Db, Entry, Environment, Iter, Keyspace, Options, Result, Snapshot, Tier, Watch,
+    Cached, Commit, Db, Entry, Environment, Iter, Keyspace, Options, Result, Snapshot, SecondaryCache, Watch,
     WriteBatch,
 };
 use tidekv_io::{
@@ -85,7 +85,7 @@ pub struct Subject {
     spaces: Vec<Keyspace>,
     default_ttl_ms: [Option<u32>; SPACES],
     /// Outlives kills, power losses and directories: table numbers recur above it.
-    tier: Option<Arc<dyn Tier>>,
+    tier: Option<Arc<dyn SecondaryCache>>,
     snapshots: [Option<Snapshot>; SLOTS],
     watches: [Option<Watch>; SLOTS],
     walks: [Option<Iter>; SLOTS],
@@ -155,7 +155,7 @@ impl Subject {
                         .clock(self.clock.clone())
                         .random(Arc::new(SeededRandom::new(settings.seed)));
                     options.executor = executor;
-                    options.tier = self.tier.clone();
+                    options.secondary_cache = self.tier.clone();
                     options
                 })
                 .with_research(|research| {
@@ -208,8 +208,8 @@ impl Subject {
         self.tally.kp_errors += statistics.counter("cache.kp.errors");
         self.tally.kp_moves += statistics.counter("cache.kp.moves");
         self.tally.stale_inserts += statistics.counter("cache.point.stale_inserts");
-        self.tally.tier_hits += statistics.counter("tier.hits");
-        self.tally.tier_wrong += statistics.counter("tier.wrong");
+        self.tally.tier_hits += statistics.counter("secondary_cache.hits");
+        self.tally.tier_wrong += statistics.counter("secondary_cache.mismatches");
         self.tally.seek_compactions += statistics.counter("compaction.for_seeks");
         self.tally.compactions +=
             statistics.counter("compaction.count") + statistics.counter("compaction.moves");

@@ -1872,10 +1872,10 @@ pub const MUTATIONS: &[Mutation] = &[
         target: "lib",
         ..tiered(
             "an oversized value leaves the previous one in a tier",
-            "crates/tiered/src/tier.rs",
+            "crates/tiered/src/secondary_cache.rs",
             "            return Self::remove(self, key);",
             "            return;",
-            "tier::tests::value_that_cannot_be_kept_removes_the_old_one",
+            "secondary_cache::tests::value_that_cannot_be_kept_removes_the_old_one",
         )
     },
     dropped(

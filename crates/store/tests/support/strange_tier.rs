@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use parking_lot::Mutex;
-use tidekv::{Bytes, Tier};
+use tidekv::{Bytes, SecondaryCache};
 
 use super::Dice;
 
@@ -75,7 +75,7 @@ impl State {
     }
 }
 
-impl Tier for StrangeTier {
+impl SecondaryCache for StrangeTier {
     fn get(&self, key: &[u8]) -> Option<Bytes> {
         let state = &mut *self.state.lock();
         if self.temper != Temper::Faithful && state.dice.one_in(2) {

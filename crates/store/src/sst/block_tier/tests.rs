@@ -9,7 +9,7 @@ use super::*;
 #[derive(Debug, Default)]
 struct Kept(Mutex<HashMap<Box<[u8]>, Bytes>>);
 
-impl Tier for Kept {
+impl SecondaryCache for Kept {
     fn get(&self, key: &[u8]) -> Option<Bytes> {
         self.0.lock().get(key).cloned()
     }

@@ -37,7 +37,7 @@ fn tier_returns_the_last_value_put() {
     let mut model: HashMap<u64, Bytes> = HashMap::new();
     let mut hits = 0;
     for step in 0..20_000_u64 {
-        let tier: &dyn Tier = &cache;
+        let tier: &dyn SecondaryCache = &cache;
         let n = random.next_u64() % 500;
         let key = n.to_le_bytes();
         match random.next_u64() % 8 {
@@ -70,7 +70,7 @@ fn tier_returns_the_last_value_put() {
 #[test]
 fn value_that_cannot_be_kept_removes_the_old_one() {
     let cache = cache_on(&MemoryStorage::new());
-    let tier: &dyn Tier = &cache;
+    let tier: &dyn SecondaryCache = &cache;
     tier.put(b"key", Bytes::from_static(b"small"));
     tier.put(b"key", vec![1; 128 << 10 | 1].into());
     assert_eq!(tier.get(b"key"), None);

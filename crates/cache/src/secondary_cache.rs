@@ -1,4 +1,4 @@
-//! [`Tier`]: a larger, slower tier below a cache.
+//! [`SecondaryCache`]: a larger, slower tier below a cache.
 //!
 //! This module holds only the trait, so that the caller and the implementation need not know each
 //! other: a store calls it on behalf of its block cache, and an object cache with flash implements
@@ -19,7 +19,7 @@ use bytes::Bytes;
 /// Callers hold no lock during a call, because a tier may wait for a device, and store only values
 /// that they can get elsewhere. Where a wrong value would be worse than a miss, the caller does not
 /// rely on guarantee 1, and stores a checksum that covers the key with the bytes.
-pub trait Tier: fmt::Debug + Send + Sync {
+pub trait SecondaryCache: fmt::Debug + Send + Sync {
     /// The value under `key`, or none. May wait for a device.
     fn get(&self, key: &[u8]) -> Option<Bytes>;
 

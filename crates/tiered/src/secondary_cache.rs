@@ -1,5 +1,4 @@
-//! The cache as the tier below another cache ([`Tier`]): a store on remote storage puts it under
-//! its block cache.
+//! The cache as a [`SecondaryCache`]: a store on remote storage puts it below its block cache.
 //!
 //! Guarantees: those of [`Cache`] and of a tier. An object that is put has no deadline and flags
 //! and marks of 0. A value that is too large, or whose key is too long, is not kept, and lookups of
@@ -8,13 +7,13 @@
 //! Safe to use from all threads.
 
 use bytes::Bytes;
-use tidekv_cache::Tier;
+use tidekv_cache::SecondaryCache;
 
 use crate::cache::Cache;
 use crate::object::{Deadline, Object};
 use crate::options::KEY_BYTES_MAX;
 
-impl Tier for Cache {
+impl SecondaryCache for Cache {
     fn get(&self, key: &[u8]) -> Option<Bytes> {
         if key.len() > KEY_BYTES_MAX {
             return None;
