@@ -1,20 +1,18 @@
 //! The write path: from the queue to the log, the memtables and the readers.
 //!
 //! The leader of a group (see `queue.rs`), in this order:
-//! 1. makes room: puts full memtables aside, slows down or waits ([`throttle`]);
-//! 2. judges conditional writes;
-//! 3. appends one log record for the whole group, and syncs it if any of its
-//!    writes asks for that;
+//! 1. makes room: rotates full memtables, slows down or waits ([`throttle`]);
+//! 2. validates conditional writes;
+//! 3. appends one log record for the whole group, and syncs it if any of its writes requires that;
 //! 4. inserts into the memtables;
 //! 5. publishes the new `visible` sequence, all of the group at once.
 //!
-//! If step 3 fails nothing was inserted and the writers get the error. A write
-//! that failed leaves the log torn: the next group ends it in front of the torn
-//! place and goes on in a new log, so a full disk heals by itself. A sync that
-//! failed ends writing until the store is reopened.
+//! If step 3 fails, nothing is inserted and the writers get the error. A failed append leaves a
+//! torn tail: the next group ends the log before it and continues in a new log, so writes resume by
+//! themselves after a full disk. After a failed sync, writes fail until the store is reopened.
 //!
-//! [`Engine::try_write`] takes steps 2 to 5 alone, if it need not wait for
-//! anything: for threads that must not stand still.
+//! [`Engine::try_write`] takes steps 2 to 5 alone, if it need not wait for anything: for threads
+//! that must not block.
 
 use std::sync::Arc;
 
@@ -36,20 +34,19 @@ use crate::wal::LogPosition;
 /// A group is closed at this size: larger ones would only add latency.
 pub(crate) const GROUP_BYTES_MAX: usize = 1 << 20;
 
-/// More logs than this are not kept for the sake of a quiet keyspace: its
-/// memtable is flushed instead.
+/// More logs than this are not kept for an idle keyspace: its memtable is flushed instead.
 const LOGS_MAX: usize = 8;
 
-/// Writers look for room in memory once in this many bytes of log, for looking
-/// costs as much as a small write; and once in this share of a memtable, so that
-/// small ones do not grow far beyond their bound.
+/// Writers check for room in memory once per this many bytes of log, because a check costs as much
+/// as a small write; and once per this share of a memtable, so that small memtables do not grow far
+/// beyond their limit.
 const ROOM_BYTES: u64 = 16 << 10;
 const ROOM_SHARE: u64 = 64;
 
-/// One write in so many is timed.
+/// One write in this many is timed.
 const WRITES_PER_SAMPLE: u64 = 8;
 
-/// Whether the log ends with memtables that are put aside.
+/// Whether a rotation ends the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogEnds {
     /// For an explicit flush: the next open has nothing to replay.
@@ -58,7 +55,7 @@ pub(crate) enum LogEnds {
 }
 
 impl Engine {
-    /// Writes `batch` if the conditions hold, and waits as `durability` says.
+    /// Writes `batch` if the conditions hold, and waits for its `durability`.
     pub(crate) fn write(
         self: &Arc<Self>,
         batch: WriteBatch,
@@ -69,7 +66,7 @@ impl Engine {
         let timer = self.write_timer();
         let weight = batch.bytes_len() + 64;
         let request = Request { batch, durability, conditions, drops };
-        // Alone, a writer needs no place in the queue.
+        // If no other thread writes, the request need not be queued.
         let outcome = match self.queue.try_exclusive(|| self.lead_one(&request)) {
             Some(outcome) => outcome,
             None => self.queue.submit(request, weight, |group| self.lead(&group)),
@@ -90,10 +87,9 @@ impl Engine {
         }
     }
 
-    /// Like [`Engine::write`] without a sync, but waits for nobody and nothing:
-    /// not for other writers, for room in memory, for background work or for a
-    /// disk (it hands the log's bytes to the operating system, which takes them
-    /// into memory unless it is short of it).
+    /// Like [`Engine::write`] without a sync, but never waits: not for other writers, for room in
+    /// memory, for background work or for a disk (it passes the log record to the operating system,
+    /// which keeps it in memory unless memory is short).
     pub(crate) fn try_write(
         &self,
         batch: WriteBatch,
@@ -110,7 +106,8 @@ impl Engine {
         outcome
     }
 
-    /// Whether the batch can be written; how many keyspaces had been dropped before the check.
+    /// Checks that the batch can be written; returns how many keyspaces had been dropped before the
+    /// check.
     fn check_batch(&self, batch: &WriteBatch) -> Result<u64> {
         self.check_writable()?;
         batch.encoded()?;
@@ -164,7 +161,7 @@ impl Engine {
 
     fn try_lead(&self, request: &Request) -> Result<Attempt> {
         self.jobs.check_open()?;
-        // Behind a log that was torn the next one is made, with a sync of the directory.
+        // After a torn log a new one is created, with a sync of the directory.
         if !self.logs.with(|logs| logs.current.is_open()) {
             return Ok(Attempt::WouldBlock);
         }
@@ -191,7 +188,7 @@ impl Engine {
             let logs = logs.as_mut().expect("a writable store has a log");
             if count > 0 {
                 self.append(logs, first, batches, sync).inspect_err(|_| {
-                    // It may stand in the log all the same: nothing else gets its sequences.
+                    // It may be in the log all the same: its sequences are not used again.
                     self.snapshots.use_up_to(last);
                     self.snapshots.publish(last);
                 })?;
@@ -263,8 +260,8 @@ impl Engine {
         verdicts.into_iter().next().expect("one verdict for each request")
     }
 
-    /// Which writes of the group go ahead: those whose keyspaces still exist and whose conditions
-    /// hold, given what stands in memtables and what the group writes before them.
+    /// Decides which writes of the group proceed: those whose keyspaces still exist and whose
+    /// conditions hold, given the contents of memtables and the earlier writes of the group.
     fn validate(&self, group: &[Request]) -> SmallVec<[Result<Written>; 8]> {
         let drops = self.trees.drops();
         if group.iter().all(|request| request.conditions.is_empty() && request.drops == drops) {
@@ -306,7 +303,7 @@ impl Engine {
         verdicts
     }
 
-    /// Puts full memtables aside and waits as the backlog demands. Only while leading.
+    /// Rotates full memtables and waits as the backlog demands. Only while leading.
     fn make_room(self: &Arc<Self>, bytes: usize) -> Result<()> {
         if self.has_room() {
             return Ok(());
@@ -346,8 +343,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Has the next log made ready, in the background, when the current one is half
-    /// full. Only while leading.
+    /// Schedules the preparation of the next log when the current one is half full. Only while
+    /// leading.
     fn ask_for_next_log(self: &Arc<Self>) {
         if self.logs.next_is_due(&self.memory) {
             let engine = Arc::clone(self);
@@ -359,20 +356,19 @@ impl Engine {
         }
     }
 
-    /// Waits as who writes would, also where so little was written lately that nobody needs
-    /// to look: who ingests writes no log. Only while leading.
+    /// Waits as a writer would, even if too little was written lately for a check: an ingest writes
+    /// no log. Only while leading.
     pub(crate) fn wait_for_merges(self: &Arc<Self>) -> Result<()> {
         self.logs.with(|logs| logs.has_room_until = 0);
         self.make_room(0)
     }
 
-    /// Whether so little was written since room was found that there is no need
-    /// to look again.
+    /// Whether so little was written since room was found that no new check is needed.
     fn has_room(&self) -> bool {
         self.logs.with(|logs| logs.current.offset() < logs.has_room_until)
     }
 
-    /// Lets writers go on for some bytes of log, which it returns.
+    /// Lets writers continue for some bytes of log, and returns that number.
     fn note_room(&self) -> u64 {
         let room = (self.memory.memtable_bytes() / ROOM_SHARE).min(ROOM_BYTES);
         self.logs.with(|logs| logs.has_room_until = logs.current.offset() + room);
@@ -383,7 +379,7 @@ impl Engine {
         throttle::decide(self.memory.backlog(&self.trees))
     }
 
-    /// Tries again what failed before and starts what is due.
+    /// Retries failed work and starts work that is due.
     fn push_background_work(self: &Arc<Self>) {
         let trees: Vec<Arc<Tree>> = self.trees.all();
         trees.iter().for_each(|tree| self.schedule_flush(tree));
@@ -401,7 +397,7 @@ impl Engine {
             let why = "an earlier write panicked: reopen the store";
             return Err(Error::new(ErrorKind::Unavailable, why));
         }
-        // Closing takes the logs away.
+        // `LogSet::with` would panic if there is no log.
         let lost = self.logs.lock().as_ref().and_then(|logs| logs.current.lost());
         match lost {
             Some(error) => Err(error),
@@ -409,9 +405,9 @@ impl Engine {
         }
     }
 
-    /// Starts failed background work again.
+    /// Retries failed background work.
     pub(crate) fn resume(self: &Arc<Self>) -> Result<()> {
-        // Behind the gate, so that no job is started after the store was closed.
+        // Inside the gate, so that no job is started after the store was closed.
         let _gate = self.enter()?;
         self.keep_doubtful_keyspaces()?;
         if self.jobs.background_failure().is_err() {
@@ -420,8 +416,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The keyspaces whose memtables must be made immutable: those that are full,
-    /// or the largest where all of them together take too much.
+    /// The keyspaces whose memtables must be rotated: those that are full, or the largest if all of
+    /// them together take too much memory.
     fn full_trees(&self) -> Vec<Arc<Tree>> {
         let shares = self.memory.shares();
         let trees = self.trees.load();
@@ -435,8 +431,7 @@ impl Engine {
         full
     }
 
-    /// Puts aside memtables that are full, and those that keep too many logs or
-    /// too much memory.
+    /// Rotates memtables that are full, and those that keep too many logs or too much memory.
     fn rotate_full(self: &Arc<Self>) -> Result<()> {
         let mut full = self.full_trees();
         if full.is_empty() {
@@ -459,8 +454,8 @@ impl Engine {
         self.rotate(&full, LogEnds::WhenLong)
     }
 
-    /// Puts the memtables of `trees` aside and has them flushed, and begins a new
-    /// log if it is time to. Only while leading.
+    /// Rotates the memtables of `trees` and schedules their flushes, and switches the log if it is
+    /// time to. Only while leading.
     pub(crate) fn rotate(self: &Arc<Self>, trees: &[Arc<Tree>], log_ends: LogEnds) -> Result<()> {
         let filled: Vec<_> = trees.iter().filter(|tree| !tree.view().memtable.is_empty()).collect();
         if filled.is_empty() {
@@ -470,8 +465,8 @@ impl Engine {
             let mut logs = self.logs.lock();
             let logs = logs.as_mut().expect("a writable store has a log");
             let is_long = logs.current.offset() >= self.logs.bytes_max(&self.memory);
-            // Behind a torn place as well: what is reported as failed may stand there whole,
-            // and flushed memtables would take a part of it for their own.
+            // Also after a torn tail: a write that was reported as failed may be complete there,
+            // and flushed memtables would claim a part of it.
             if log_ends == LogEnds::Now || is_long || !logs.current.is_open() {
                 self.logs.switch_log(logs, &self.trees, &self.memory)?;
             }
@@ -489,8 +484,8 @@ impl Engine {
     }
 }
 
-/// Whether the condition's key was not written since, nor its keyspace dropped. The view is taken
-/// before `flushed`: a flush raises `flushed` before its memtables leave the view.
+/// Whether the condition's key has not been written since, nor its keyspace dropped. The view is
+/// taken before `flushed`: a flush raises `flushed` before its memtables leave the view.
 fn is_unchanged(condition: &Condition) -> bool {
     let view = condition.tree.view();
     let newest = view.memtables().map(|memtable| memtable.newest_write(&condition.key)).max();

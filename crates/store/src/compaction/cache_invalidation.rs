@@ -107,7 +107,7 @@ impl<'a> CacheInvalidation<'a> {
         renews: bool,
         tombstones: &'a RangeTombstones,
     ) -> Self {
-        // Entries cached from here on were found by readers who have seen the memtables.
+        // Entries cached from here on were found by readers that have seen the memtables.
         if point.is_empty() {
             return Self::None;
         }
@@ -134,8 +134,9 @@ impl<'a> CacheInvalidation<'a> {
     }
 
     /// Handles the next entry of the merge, which had the trailer `was` and is `kept` with another,
-    /// or dropped; returns its tag. `place`: its previous location, if it is kept and the location
-    /// is needed.
+    /// Handles the next entry of the merge, which had the trailer `was` and is `kept` with another
+    /// one, or dropped; returns its tag. `place`: its previous location, if it is kept and the
+    /// location is needed.
     #[inline]
     pub(crate) fn entry(
         &mut self,

@@ -1,13 +1,13 @@
-//! Detects when writers rest, and bounds the reads of compactions of level 0 at such times.
+//! Detects when writers are idle, and bounds the reads of compactions of level 0 at such times.
 //!
 //! Under load level 0 may grow, because each merge of it rewrites a large part of the base level.
-//! Its tables would slow reads for as long as nothing is written after a load: so once level 0 has
-//! not changed for [`QUIET`], the engine merges it (`picker::pick_idle` selects the inputs), within
-//! the guarantee.
+//! After the load its tables would slow reads until the next write: so once level 0 has not changed
+//! for [`QUIET`], the engine merges it (`picker::pick_idle` selects the inputs), within the
+//! guarantee.
 //!
-//! Guarantee: such merges read no more than [`SPARE_PER_BYTE`] bytes for each byte that a
-//! flush added to level 0 or a previous run of the process left there. Writers that pause again and
-//! again therefore cannot make it rewrite its tables over and over.
+//! Guarantee: such merges read no more than [`SPARE_PER_BYTE`] bytes for each byte that a flush
+//! added to level 0 or a previous run of the process left there. Writers that pause repeatedly
+//! therefore cannot make it rewrite its tables over and over.
 //!
 //! Pure: the engine passes the time and does the work.
 

@@ -18,11 +18,11 @@ use crate::version::levels::{KeySpan, TableHandle, Version};
 const LEVEL_RATIO: u64 = 10;
 
 /// Number of sorted runs in level 0 that triggers a compaction. Each run is one more place that
-/// reads search, but each merge rewrites the overlapping part of the base level; when writers rest,
-/// fewer runs are merged as well ([`pick_idle`]; docs/adr/0016).
+/// reads search, but each merge rewrites the overlapping part of the base level; when writers are
+/// idle, fewer runs are merged as well ([`pick_idle`]; docs/adr/0016).
 pub(crate) const LEVEL0_TRIGGER: usize = 12;
 
-/// While writers rest, a merge with the base level may cost up to this multiple of the bytes of
+/// While writers are idle, a merge with the base level may cost up to this multiple of the bytes of
 /// level 0; beyond that, level 0 is merged with itself, and readers search one more place
 /// (docs/adr/0016 has the figures).
 const LOWER_RATIO_MAX: u64 = 8;
@@ -237,8 +237,8 @@ pub(crate) fn pick(version: &Version, options: PickerOptions) -> Option<Compacti
     })
 }
 
-/// The compaction of level 0 when writers rest, if it costs no more than `spare_bytes`: its tables
-/// are merged with the base level, or with each other if that is large in comparison.
+/// The compaction of level 0 when writers are idle, if it costs no more than `spare_bytes`: its
+/// tables are merged with the base level, or with each other if that is large in comparison.
 pub(crate) fn pick_idle(
     version: &Version,
     options: PickerOptions,

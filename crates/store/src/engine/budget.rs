@@ -2,44 +2,43 @@
 //! in flight.
 //!
 //! ```text
-//! total = memtables (what they take, at most a quarter)
+//! total = memtables (their size, at most a quarter)
 //!       + reads and compactions in flight (a sixteenth)
-//!       + metadata of open tables (what it takes) + block cache (the rest)
+//!       + metadata of open tables (its size) + block cache (the rest)
 //! ```
 //!
-//! Metadata of open tables (the top of each index, range tombstones) cannot be
-//! given up while the tables are open; when it grows the cache shrinks. So it
-//! does when memtables grow, in steps ahead of them, and grows when they were
-//! flushed: a store that is only read has no use for a quarter of its memory.
+//! Metadata of open tables (the top of each index, range tombstones) cannot be freed while the
+//! tables are open; when it grows, the cache shrinks. The cache also shrinks when memtables grow,
+//! in steps ahead of them, and grows again when they are flushed: a store that is only read has no
+//! use for a quarter of its memory.
 
 use std::path::Path;
 
-/// The least that a store can work with.
+/// The minimum that a store can work with.
 pub(crate) const MEMORY_BYTES_MIN: u64 = 8 << 20;
 
 /// A memtable larger than this makes flushes long and gains little.
 const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 
-/// What memtables may take grows by this share of their bound at a time, and by
-/// this many bytes at most: a writer pushes that much out of the cache at once.
+/// The memory reserved for memtables grows by this share of its maximum at a time, and by at most
+/// `STEP_BYTES_MAX`: a writer pushes that much out of the cache at once.
 const STEPS: u64 = 32;
 const STEP_BYTES_MAX: u64 = 1 << 20;
 
-/// How the memory is shared out.
+/// How the memory is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shares {
-    /// When a memtable is full.
+    /// The size at which a memtable is full.
     pub(crate) memtable_bytes: u64,
-    /// What all memtables together may take before writers wait.
+    /// The limit for all memtables together; writers wait beyond it.
     pub(crate) memtables_bytes_max: u64,
-    /// What of that is kept from the cache now.
+    /// The part of that limit that is withheld from the cache now.
     pub(crate) memtables_bytes_kept: u64,
     /// The capacity of the block cache.
     pub(crate) cache_bytes: u64,
 }
 
-/// Shares `total` bytes out while memtables take `memtables` bytes and open
-/// tables `metadata` bytes.
+/// Divides `total` bytes while memtables take `memtables` bytes and open tables `metadata` bytes.
 pub(crate) fn shares(
     total: u64,
     memtable_bytes: Option<u64>,
@@ -58,15 +57,14 @@ pub(crate) fn shares(
     }
 }
 
-/// What is kept for memtables that take `taken` bytes: a step or two more,
-/// unless that is beyond `max`.
+/// The reservation for memtables that take `taken` bytes: one to two steps more, but at most `max`.
 pub(crate) fn kept(max: u64, taken: u64) -> u64 {
     let step = (max / STEPS).clamp(1, STEP_BYTES_MAX);
     (taken / step).saturating_add(2).saturating_mul(step).min(max)
 }
 
-/// A quarter of the memory that this process may use: the least of the
-/// machine's memory and the limits of its cgroups.
+/// A quarter of the memory that this process may use: the minimum of the machine's memory and the
+/// limits of its cgroups.
 #[expect(clippy::disallowed_methods, reason = "asks the kernel about this process, not for data")]
 pub(crate) fn default_memory_bytes() -> u64 {
     let read = |path: &Path| std::fs::read_to_string(path).ok();

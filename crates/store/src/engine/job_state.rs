@@ -1,8 +1,8 @@
-//! Whether the store is open, which jobs run in the background, and what became of them.
+//! Whether the store is open, which jobs run in the background, and their outcomes.
 //!
-//! Guarantee: a compaction is counted under `structure`, with its pick, and only while the store
-//! is open. So who marks the store closed and takes that lock once sees every job that will
-//! ever run.
+//! Guarantee: a compaction is counted under `structure`, with its pick, and only while the store is
+//! open. So a thread that marks the store closed and then takes that lock once sees every job that
+//! will ever run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use crate::sst::seeks::SeekWork;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Waiting for a background job, the state is looked at again this often even
-/// if no job has ended.
+/// A thread that waits for a background job checks the state at least this often, even if no job
+/// has ended.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Whose outcome is noted.
+/// The kind of job whose outcome is recorded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum JobKind {
     Flush,
     Compaction,
-    /// For the seeks of scans: writes do not depend on it.
+    /// Triggered by seeks of scans: writes do not depend on it.
     SeekCompaction,
-    /// While the store is idle: writes do not depend on it.
+    /// Run while the store is idle: writes do not depend on it.
     IdleCompaction,
 }
 
@@ -52,26 +52,25 @@ struct BackgroundErrors {
 #[derive(Debug)]
 pub(crate) struct JobState {
     is_closed: AtomicBool,
-    /// Held for reading by whatever changes files in a user's thread, for
-    /// writing by the closing of the store.
+    /// Held for reading by user threads that change files, for writing by the thread that closes
+    /// the store.
     gate: RwLock<()>,
     errors: Mutex<BackgroundErrors>,
     compactions_running: AtomicUsize,
     flushes_running: AtomicUsize,
-    /// How much the list of what was hot names that has not been gone through; 0: there is
-    /// none.
+    /// The number of entries in the hot list that have not been restored yet; 0 without a list.
     hot_list_names: AtomicUsize,
     idle: IdleCompaction,
-    /// What merges the seeks of scans have paid for.
+    /// The merges that the seeks of scans have paid for.
     seek_work: Arc<SeekWork>,
-    /// How many jobs have ended.
+    /// The number of jobs that have ended.
     progress: Mutex<u64>,
-    /// Signalled when one more has.
+    /// Signalled when a job has ended.
     ended: Condvar,
 }
 
 impl JobState {
-    /// Of an open store without jobs, whose reads for seeks are told to `seek_work`.
+    /// The state of an open store without jobs; scans report their seeks to `seek_work`.
     pub(crate) fn new(seek_work: Arc<SeekWork>) -> Self {
         Self {
             is_closed: AtomicBool::new(false),
@@ -94,7 +93,7 @@ impl JobState {
         self.is_closed.load(Ordering::Acquire)
     }
 
-    /// Fails when the store was closed.
+    /// Fails if the store is closed.
     #[inline]
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.is_closed() {
@@ -103,24 +102,24 @@ impl JobState {
         Ok(())
     }
 
-    /// No job begins from here on; whether the store was open.
+    /// Prevents new jobs from starting; returns whether the store was open.
     pub(crate) fn mark_closed(&self) -> bool {
         !self.is_closed.swap(true, Ordering::AcqRel)
     }
 
-    /// Keeps the store open until the guard is dropped. Not to be entered twice by one thread.
+    /// Keeps the store open until the guard is dropped. A thread must not enter twice.
     pub(crate) fn enter_gate(&self) -> RwLockReadGuard<'_, ()> {
         self.gate.read()
     }
 
-    /// Waits until nobody is behind the gate, and lets nobody in.
+    /// Waits until no thread is inside the gate, and admits none from then on.
     pub(crate) fn shut_gate(&self) -> RwLockWriteGuard<'_, ()> {
         self.gate.write()
     }
 
     // ---- Outcomes ----
 
-    /// Remembers what became of a job.
+    /// Records the outcome of a job.
     pub(crate) fn note_outcome(&self, job: JobKind, outcome: &Result<()>) {
         let mut errors = self.errors.lock();
         let slot = match job {
@@ -132,12 +131,12 @@ impl JobState {
         errors.flush_failures += u64::from(matches!(job, JobKind::Flush) && outcome.is_err());
     }
 
-    /// How many flushes have failed since the store was opened.
+    /// The number of flushes that have failed since the store was opened.
     pub(crate) fn flush_failures(&self) -> u64 {
         self.errors.lock().flush_failures
     }
 
-    /// Why the last flush failed, if it did, and more than `before` have.
+    /// Why the last flush failed, if it did and more than `before` flushes have failed.
     pub(crate) fn flush_error_since(&self, before: u64) -> Option<Error> {
         let errors = self.errors.lock();
         errors.flush.clone().filter(|_| errors.flush_failures > before)
@@ -151,7 +150,7 @@ impl JobState {
         self.errors.lock().compaction.is_some()
     }
 
-    /// Why background work does not get on, if it does not.
+    /// Why background work makes no progress, if it makes none.
     pub(crate) fn background_failure(&self) -> Result<()> {
         let errors = self.errors.lock();
         match errors.flush.as_ref().or(errors.compaction.as_ref()) {
@@ -160,13 +159,13 @@ impl JobState {
         }
     }
 
-    // ---- Jobs under way ----
+    // ---- Running jobs ----
 
     pub(crate) fn compactions_running(&self) -> usize {
         self.compactions_running.load(Ordering::Acquire)
     }
 
-    /// One more was picked. Under `structure`.
+    /// Counts a compaction that was picked. The caller holds `structure`.
     pub(crate) fn compaction_begins(&self) {
         self.compactions_running.fetch_add(1, Ordering::AcqRel);
     }
@@ -175,7 +174,7 @@ impl JobState {
         self.compactions_running.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// How many keyspaces have a flush queued or running, of dropped ones too.
+    /// The number of keyspaces that have a flush queued or running, dropped ones included.
     pub(crate) fn flushes_running(&self) -> usize {
         self.flushes_running.load(Ordering::Acquire)
     }
@@ -188,18 +187,17 @@ impl JobState {
         self.flushes_running.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// When writers rest.
+    /// Detects when writers are idle.
     pub(crate) fn idle(&self) -> &IdleCompaction {
         &self.idle
     }
 
-    /// What merges the seeks of scans have paid for.
+    /// The merges that the seeks of scans have paid for.
     pub(crate) fn seek_work(&self) -> &SeekWork {
         &self.seek_work
     }
 
-    /// How much the list of what was hot names that has not been gone through; 0: there is
-    /// none.
+    /// The number of entries in the hot list that have not been restored yet; 0 without a list.
     pub(crate) fn hot_list_names(&self) -> usize {
         self.hot_list_names.load(Ordering::Acquire)
     }
@@ -210,18 +208,18 @@ impl JobState {
 
     // ---- Waiting ----
 
-    /// How many background jobs have ended.
+    /// The number of background jobs that have ended.
     pub(crate) fn progress(&self) -> u64 {
         *self.progress.lock()
     }
 
-    /// Tells waiting threads that a background job has ended.
+    /// Wakes the threads that wait for a background job to end.
     pub(crate) fn signal_progress(&self) {
         *self.progress.lock() += 1;
         self.ended.notify_all();
     }
 
-    /// Waits until a background job has ended after `seen` was read.
+    /// Waits until a background job ends, unless one has ended since `seen` was read.
     pub(crate) fn wait_for_progress(&self, seen: u64) {
         let mut progress = self.progress.lock();
         if *progress == seen {

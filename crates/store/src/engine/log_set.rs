@@ -1,17 +1,18 @@
-//! The write-ahead logs of an open store: which there are, and how one follows another.
+//! The write-ahead logs of an open store: the current one, older ones and the next.
 //!
 //! Guarantees:
-//! - The end record of a log that is followed names one whose name is durable, so a log
-//!   that is missing in the middle is noticed.
-//! - Nobody waits for the disk because one log follows another: the next one is made
-//!   ready in the background while the current one is filled ([`NextLog`]), and the
-//!   end of the current one is synced when something of the next is, by a flush or for
-//!   a write that asks for it ([`LogWriter::follow`]). A writer that comes to the end of
-//!   a log before the next one is ready waits for it.
+//! - The end record of a log names its successor, whose file name is durable by then, so a log that
+//!   is missing in the middle is noticed.
+//! - A switch of logs does not wait for the disk: the next log is prepared in the background while
+//!   the current one fills ([`NextLog`]). The end of the current log is synced together with the
+//!   first sync of the next one, by a flush or for a write that requests it
+//!   ([`LogWriter::follow`]). A writer that reaches the end of a log before the next one is ready
+//!   waits for it.
 //!
-//! So a power cut may leave a log without its end, or torn, and records of the next one
-//! behind it. Nothing of those was promised then: recovery passes them over, unless a
-//! frame there vouches for what was in front; then that is damaged (`recovery.rs`).
+//! So a power cut may leave a log without its end, or with a torn tail, followed by a log with
+//! records. None of those records was acknowledged as durable: recovery skips them, unless a frame
+//! among them certifies that everything before it was synced; then the earlier log is damaged
+//! (`recovery.rs`).
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -28,23 +29,22 @@ use crate::sync::{Mutex, MutexGuard};
 use crate::wal::LogWriter;
 use crate::wal::names::Names;
 
-/// A log takes the writes of so many memtables, or of one if that is more than this
-/// many bytes: an opening reads the log to its end.
+/// A log holds the writes of `MEMTABLES_PER_LOG` memtables, up to `LOG_BYTES`, but always of one
+/// memtable: opening a store reads its logs to their ends.
 const MEMTABLES_PER_LOG: u64 = 8;
 const LOG_BYTES: u64 = 16 << 20;
 
-/// The logs that count, for the commit leader and for the thread that removes them.
+/// The live logs, for the commit leader and for the thread that removes logs.
 #[derive(Debug)]
 pub(crate) struct Logs {
     pub(crate) current: LogWriter,
-    /// Whether somebody was asked to make the next one ready.
+    /// Whether the preparation of the next log was requested.
     next_is_asked_for: bool,
-    /// Older logs that still count, oldest first.
+    /// Older logs that are still live, oldest first.
     older: VecDeque<u64>,
-    /// Up to where in the current log writes that do not wait need not look
-    /// whether there is room for them.
+    /// The offset in the current log up to which writers need not check for room in memory.
     pub(crate) has_room_until: u64,
-    /// Of slowed writers.
+    /// The pauses of slowed writers.
     pub(crate) pauses: Pauses,
 }
 
@@ -59,20 +59,20 @@ impl Logs {
         }
     }
 
-    /// The oldest log that counts, if there are at least so many beside the current one.
+    /// The oldest live log, if there are at least `len` older than the current one.
     pub(crate) fn oldest_of(&self, len: usize) -> Option<u64> {
         self.older.front().copied().filter(|_| self.older.len() >= len)
     }
 }
 
-/// The log behind the current one.
+/// The successor of the current log.
 #[derive(Debug, Default)]
 struct NextLog {
-    /// Its number, once it has one: that which the current log's end record names.
+    /// Its number, once allocated: the number that the current log's end record names.
     number: Option<u64>,
-    /// It is there, under a durable name.
+    /// The writer, once the file exists under a durable name.
     ready: Option<LogWriter>,
-    /// A log that counts no more, whose file the next one takes over.
+    /// An obsolete log whose file the next log will reuse.
     spare: Option<u64>,
 }
 
@@ -88,41 +88,41 @@ pub(crate) struct LogSet {
     storage: Arc<dyn Storage>,
     directory: PathBuf,
     names: Arc<Names>,
-    /// Kept locked by the commit leader only: flushes look, and take off logs that do not
-    /// count any more.
+    /// Only the commit leader holds this lock for long; flushes take it briefly to look, and to
+    /// remove logs that are obsolete.
     logs: Mutex<Option<Logs>>,
-    /// Kept locked while the next log is made ready.
+    /// Held while the next log is prepared.
     next_log: Mutex<NextLog>,
 }
 
 impl LogSet {
-    /// No log yet, of the store in `directory`.
+    /// The set of the store in `directory`, without a log yet.
     pub(crate) fn new(storage: Arc<dyn Storage>, directory: PathBuf, names: Arc<Names>) -> Self {
         Self { storage, directory, names, logs: Mutex::new(None), next_log: Mutex::default() }
     }
 
-    /// Which directories have durable names.
+    /// The directories whose names are durable.
     pub(crate) fn names(&self) -> &Arc<Names> {
         &self.names
     }
 
-    /// The logs; there are none before the first one has begun, or where nobody writes.
+    /// The logs; `None` before the first log has begun, and in a store that is opened for reading.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Option<Logs>> {
         self.logs.lock()
     }
 
-    /// Runs `look` on the logs. Only leaders keep their lock for longer.
+    /// Runs `look` on the logs. Only leaders hold their lock for longer.
     pub(crate) fn with<X>(&self, look: impl FnOnce(&mut Logs) -> X) -> X {
         look(self.lock().as_mut().expect("a writable store has a log"))
     }
 
-    /// From how many bytes on a log is ended.
+    /// The size at which a log is ended.
     pub(crate) fn bytes_max(&self, memory: &MemoryBudget) -> u64 {
         let memtable_bytes = memory.memtable_bytes();
         memtable_bytes.max(LOG_BYTES.min(MEMTABLES_PER_LOG * memtable_bytes))
     }
 
-    /// Begins the first log of this life; its number.
+    /// Begins the first log after the store was opened, and returns its number.
     pub(crate) fn begin_first_log(&self, trees: &TreeSet, memory: &MemoryBudget) -> Result<u64> {
         let number = trees.allocate_file();
         let current = self.begin_log(number, &mut None, memory)?;
@@ -130,8 +130,8 @@ impl LogSet {
         Ok(number)
     }
 
-    /// Whether it is time to make the next log ready: the current one is half full, and
-    /// nobody was asked yet. Only while leading.
+    /// Whether it is time to prepare the next log: the current one is half full, and no preparation
+    /// has been requested yet. Only while leading.
     pub(crate) fn next_is_due(&self, memory: &MemoryBudget) -> bool {
         self.with(|logs| {
             let is_half_full = logs.current.offset() >= self.bytes_max(memory) / 2;
@@ -139,7 +139,7 @@ impl LogSet {
         })
     }
 
-    /// Makes the next log ready, if the store `is_open` still.
+    /// Prepares the next log, if the store is still open according to `is_open`.
     pub(crate) fn prepare_next(
         &self,
         trees: &TreeSet,
@@ -147,9 +147,9 @@ impl LogSet {
         is_open: impl FnOnce() -> bool,
     ) {
         let mut next = self.next_log.lock();
-        // Whoever closes the store comes by this lock afterwards.
+        // The thread that closes the store takes this lock afterwards.
         if is_open() {
-            // Whoever switches tries again, and is told of an error.
+            // `switch_log` tries again and reports the error.
             let _ = self.make_ready(&mut next, trees, memory);
         }
     }
@@ -167,8 +167,8 @@ impl LogSet {
         Ok(())
     }
 
-    /// Ends the current log and goes on in the next. After an error it may be called
-    /// again. Only while leading.
+    /// Ends the current log and continues in the next. It may be called again after an error. Only
+    /// while leading.
     pub(crate) fn switch_log(
         &self,
         logs: &mut Logs,
@@ -194,21 +194,21 @@ impl LogSet {
         Ok(())
     }
 
-    /// Ends the log for good, durably. Only while leading.
+    /// Ends the log permanently and durably. Only while leading.
     pub(crate) fn finish_log(&self, trees: &TreeSet) -> Result<()> {
         let mut logs = self.logs.lock();
         let Some(logs) = logs.as_mut() else { return Ok(()) };
         let mut next = self.next_log.lock();
         let number = next.number_of(trees);
         logs.current.finish(number)?;
-        // An opening would look through all that its file held before.
+        // Recovery would otherwise read all that its file held before.
         if next.ready.take().is_some() {
             let _ = self.storage.remove(&log_path(&self.directory, number));
         }
         Ok(())
     }
 
-    /// A new log, durable in its directory, in a recycled file if there is one.
+    /// A new log, durable in its directory, in a recycled file if one is spare.
     fn begin_log(
         &self,
         number: u64,
@@ -227,7 +227,7 @@ impl LogSet {
             LogWriter::recycling(self.storage.open(&path, Access::Buffered)?, number)
         } else {
             let file = self.storage.create(&path, Access::Buffered)?;
-            // A memtable's worth of log; the rest is allocated as it comes.
+            // A memtable's worth of log; the rest is allocated as the log grows.
             let bytes = memory.memtable_bytes();
             match file.allocate(bytes) {
                 Err(error) if error.kind() != tidekv_io::ErrorKind::Unsupported => {
@@ -240,7 +240,7 @@ impl LogSet {
         Ok(log)
     }
 
-    /// Logs that do not count any more are removed, one of them kept for reuse.
+    /// Removes obsolete logs, but keeps one of them for reuse.
     pub(crate) fn remove_logs_before(&self, min_log: u64) {
         let mut removable = Vec::new();
         if let Some(logs) = self.logs.lock().as_mut() {

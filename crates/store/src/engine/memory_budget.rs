@@ -1,8 +1,8 @@
-//! Who has how much of the memory: the division of the budget (`budget.rs`) over memtables, open
-//! tables and caches, kept up with what each of them takes; and the backlog that slows writers.
+//! The division of the memory budget (`budget.rs`) over memtables, open tables and caches, updated
+//! as each of them grows and shrinks; and the backlog that slows writers.
 //!
-//! `balance` is held while the memory is shared out anew, so that the last to do it has seen all
-//! changes. Memtables and tables are looked at in a [`TreeSet`].
+//! `balance` is held while the memory is divided again, so that the last thread to do it has seen
+//! all changes. The sizes of memtables and tables come from a [`TreeSet`].
 
 use std::sync::Arc;
 
@@ -17,37 +17,36 @@ use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{ArcSwap, Guard, Mutex};
 use crate::warm::borrowed_budget::BorrowedBudget;
 
-/// The base level aims at this many memtables; as many bytes in level 0 start a
-/// compaction, as `picker::LEVEL0_TRIGGER` sorted runs do.
+/// The target size of the base level, in memtables; as many bytes in level 0 start a compaction, as
+/// `picker::LEVEL0_TRIGGER` sorted runs do.
 const BASE_MEMTABLES: u64 = 4;
 
 /// The memory of a store.
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
     total_bytes: AtomicU64,
-    /// The most that caches may take of it.
+    /// The maximum of the caches.
     cache_bytes_max: AtomicU64,
-    /// When memtables are full, if that is set.
+    /// The size at which a memtable is full, if it was configured.
     memtable_bytes: Option<u64>,
     shares: ArcSwap<Shares>,
-    /// Held while the memory is shared out anew.
+    /// Held while the memory is divided again.
     balance: Mutex<()>,
     metadata_bytes: AtomicUsize,
-    /// What is left of the list of what was hot takes so much.
+    /// The memory of the rest of the hot list.
     hot_list_bytes: AtomicUsize,
     caches: Arc<Caches<BlockRef>>,
-    /// What KV has lent to blocks as long as there is a list.
+    /// The memory that KV lends to blocks while there is a hot list.
     borrowed: Arc<BorrowedBudget>,
-    /// Sorted runs in the fullest level 0, for the write stall.
+    /// The number of sorted runs in the fullest level 0, for the write stall.
     level0_runs: AtomicUsize,
     /// Bytes that compactions have to move, for the write stall.
     debt_bytes: AtomicU64,
-    /// How fast flushes are, for the write stall: their mean, the last ones
-    /// counting most. 0: not known.
+    /// The throughput of flushes, for the write stall: a moving average. 0: unknown.
     flush_bytes_per_s: AtomicU64,
 }
 
-/// The memory that a store of these options may use, and its division while memtables are full:
+/// The memory that a store with these options may use, and its division while memtables are full:
 /// replayed logs may fill them.
 pub(crate) fn initial(options: &Options) -> (u64, Shares) {
     let total_bytes =
@@ -56,7 +55,7 @@ pub(crate) fn initial(options: &Options) -> (u64, Shares) {
 }
 
 impl MemoryBudget {
-    /// Of `total_bytes`, which are divided into `shares` so far.
+    /// A budget of `total_bytes`, which are divided into `shares` so far.
     pub(crate) fn new(
         options: &Options,
         (total_bytes, shares): (u64, Shares),
@@ -84,12 +83,12 @@ impl MemoryBudget {
         self.total_bytes.load(Ordering::Relaxed)
     }
 
-    /// Counts from the next division on.
+    /// Takes effect with the next division.
     pub(crate) fn set_total_bytes(&self, bytes: u64) {
         self.total_bytes.store(bytes.max(MEMORY_BYTES_MIN), Ordering::Relaxed);
     }
 
-    /// Counts from the next division on.
+    /// Takes effect with the next division.
     #[cfg(any(test, feature = "research"))]
     pub(crate) fn set_cache_bytes_max(&self, bytes: u64) {
         self.cache_bytes_max.store(bytes, Ordering::Relaxed);
@@ -99,7 +98,7 @@ impl MemoryBudget {
         &self.caches
     }
 
-    /// What KV lends to blocks.
+    /// The memory that KV lends to blocks.
     pub(crate) fn borrowed(&self) -> &Arc<BorrowedBudget> {
         &self.borrowed
     }
@@ -108,7 +107,7 @@ impl MemoryBudget {
         self.shares.load()
     }
 
-    /// When a memtable is full.
+    /// The size at which a memtable is full.
     pub(crate) fn memtable_bytes(&self) -> u64 {
         self.shares().memtable_bytes
     }
@@ -118,28 +117,27 @@ impl MemoryBudget {
         BASE_MEMTABLES * self.memtable_bytes()
     }
 
-    /// What open tables and what filters have learned take.
+    /// The memory of open tables and of filter repairs.
     pub(crate) fn metadata_bytes(&self) -> usize {
         self.metadata_bytes.load(Ordering::Relaxed)
     }
 
-    /// A table was opened that takes so much.
+    /// Counts a newly opened table that takes `bytes`.
     pub(crate) fn add_metadata(&self, bytes: usize) {
         self.metadata_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     // ---- Its division ----
 
-    /// Counts what open tables, and `repairs` bytes of filter repair, take of the budget, and
-    /// shares the rest out. Only while holding `structure`, so that the last to call has seen
-    /// the last change.
+    /// Counts the memory of open tables, and `repairs` bytes of filter repair, and divides the
+    /// rest. Only while holding `structure`, so that the last caller has seen the last change.
     pub(crate) fn rebalance(&self, trees: &TreeSet, repairs: usize) {
         self.metadata_bytes.store(trees.tables_charge() + repairs, Ordering::Relaxed);
         self.share_out(trees);
     }
 
-    /// After memtables may have grown: lets them push blocks out of the cache.
-    /// Never waits for a change of the tables.
+    /// Called after memtables may have grown: lets them push blocks out of the cache. Never waits
+    /// for a change of the tables.
     pub(crate) fn follow_memtables(&self, trees: &TreeSet) {
         let shares = self.shares();
         let kept = budget::kept(shares.memtables_bytes_max, trees.memtables_bytes());
@@ -148,16 +146,15 @@ impl MemoryBudget {
         }
     }
 
-    /// What is left of a list of what was hot takes `bytes` from here on.
+    /// Called when the rest of a hot list takes `bytes`.
     pub(crate) fn follow_hot_list(&self, trees: &TreeSet, bytes: usize) {
         self.hot_list_bytes.store(bytes, Ordering::Relaxed);
         self.share_out(trees);
     }
 
-    /// Gives the cache what memtables, open tables and a list of what was hot leave of the
-    /// budget.
+    /// Gives the cache the part of the budget that memtables, open tables and the hot list leave.
     fn share_out(&self, trees: &TreeSet) {
-        // Of two callers the later has seen what the earlier did.
+        // Of two callers the later one has seen the changes of the earlier one.
         let _balance = self.balance.lock();
         let list = self.hot_list_bytes.load(Ordering::Relaxed);
         let metadata = (self.metadata_bytes() + list) as u64;
@@ -178,10 +175,10 @@ impl MemoryBudget {
         self.debt_bytes.store(debt_bytes, Ordering::Relaxed);
     }
 
-    /// A flush has taken `took_ns` for `bytes` of memtables.
+    /// Records that a flush took `took_ns` for `bytes` of memtables.
     ///
-    /// Small flushes are mostly syncs and say little. Keyspaces may be flushed at
-    /// once: then one of two rates is lost, which does no harm.
+    /// Small flushes consist mostly of syncs and say little. Two keyspaces may be flushed at the
+    /// same time: one of the two rates is lost then, which does no harm.
     pub(crate) fn note_flush_rate(&self, bytes: u64, took_ns: u64) {
         if bytes < self.memtable_bytes() / 2 {
             return;
@@ -194,12 +191,12 @@ impl MemoryBudget {
         self.flush_bytes_per_s.store(mean, Ordering::Relaxed);
     }
 
-    /// How fast flushes are; 0: not known.
+    /// The throughput of flushes; 0: unknown.
     pub(crate) fn flush_bytes_per_s(&self) -> u64 {
         self.flush_bytes_per_s.load(Ordering::Relaxed)
     }
 
-    /// What writers have to wait for.
+    /// The backlog that may slow writers.
     pub(crate) fn backlog(&self, trees: &TreeSet) -> Backlog {
         let shares = self.shares();
         Backlog {

@@ -1,23 +1,22 @@
-//! The engine: the parts that all keyspaces share, and what they agree on.
+//! The engine: the parts that all keyspaces share, and the rules between them.
 //!
-//! Five of them keep state, each behind methods of its own: [`LogSet`] (the write-ahead logs),
-//! [`TreeSet`] (keyspaces, manifest and tables), [`MemoryBudget`] (who has how much memory, and
-//! what slows writers), [`Snapshots`] (which writes are visible) and [`JobState`] (background
-//! jobs, opening and closing).
+//! Five of them keep state, each behind its own methods: [`LogSet`] (the write-ahead logs),
+//! [`TreeSet`] (keyspaces, manifest and tables), [`MemoryBudget`] (the division of the memory, and
+//! write stalls), [`Snapshots`] (which writes are visible) and [`JobState`] (background jobs,
+//! opening and closing).
 //!
-//! Who guards what (`docs/internals/concurrency.md` has the whole picture):
+//! Synchronization (`docs/internals/concurrency.md` has the whole picture):
 //!
-//! - The commit queue lets one leader at a time append to the log, insert into
-//!   memtables and put full memtables aside.
-//! - `structure` of [`TreeSet`] guards the manifest and which tables are being compacted;
-//!   flushes, compactions and ingests install their results under it.
-//! - Readers take no lock: they load a view, then what is visible ([`Snapshots`]).
+//! - The commit queue lets one leader at a time append to the log, insert into memtables and rotate
+//!   full memtables.
+//! - `structure` of [`TreeSet`] guards the manifest and which tables are being compacted; flushes,
+//!   compactions and ingests install their results under it.
+//! - Readers take no lock: they load a view, then the visible sequence ([`Snapshots`]).
 //!
-//! Lock order: the gate, then the commit lead, then `logs`, then `next_log`,
-//! then `structure`, then a tree's view lock, then `live` of [`Snapshots`]. Nobody waits for a job
-//! while holding one of the last five, but a leader that holds `logs` for the one that
-//! makes the next log ready, which needs none before `next_log`; no job needs the first
-//! two.
+//! Lock order: the gate, then the commit lead, then `logs`, then `next_log`, then `structure`, then
+//! a tree's view lock, then `live` of [`Snapshots`]. No thread waits for a job while it holds one
+//! of the last five, with one exception: a leader that holds `logs` may wait for the job that
+//! prepares the next log, which takes no lock before `next_log`. No job needs the first two.
 
 pub(crate) mod queue;
 pub(crate) mod budget;
@@ -52,7 +51,7 @@ use crate::version::manifest::TableMeta;
 use crate::version::tree::Tree;
 use crate::version::view::View;
 
-/// What the engine counts besides its blocks.
+/// Counters of the engine, except those of its blocks.
 #[derive(Debug, Default)]
 pub(crate) struct EngineStats {
     pub(crate) gets: SpreadCounter,
@@ -67,7 +66,7 @@ pub(crate) struct EngineStats {
     pub(crate) flush_bytes: Counter,
     pub(crate) compactions: Counter,
     pub(crate) compaction_moves: Counter,
-    /// Those that the seeks of scans had paid for (`seeks.rs`).
+    /// Compactions that the seeks of scans had paid for (`seeks.rs`).
     pub(crate) seek_compactions: Counter,
     pub(crate) compaction_read_bytes: Counter,
     pub(crate) compaction_write_bytes: Counter,
@@ -79,7 +78,7 @@ pub(crate) struct EngineStats {
     pub(crate) warm_pointers: Counter,
     pub(crate) background_errors: Counter,
     pub(crate) get_ns: Histogram,
-    /// Calls, of which some are timed.
+    /// Calls, only some of which are timed.
     pub(crate) write_calls: Counter,
     pub(crate) write_ns: Histogram,
     pub(crate) flush_ns: Histogram,
@@ -95,17 +94,17 @@ pub(crate) struct Condition {
     pub(crate) unchanged_since: Sequence,
 }
 
-/// A write on its way through the queue.
+/// A write in the commit queue.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) batch: WriteBatch,
     pub(crate) durability: Durability,
     pub(crate) conditions: Vec<Condition>,
-    /// How many keyspaces had been dropped when the batch was checked.
+    /// The number of keyspaces that had been dropped when the batch was checked.
     pub(crate) drops: u64,
 }
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {
     Done,
@@ -135,10 +134,9 @@ pub(crate) struct Engine {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) executor: Arc<dyn Executor>,
-    /// Held until the last job has let go of the engine, or until the store is
-    /// closed.
+    /// Held until the last job has released the engine, or until the store is closed.
     pub(crate) lock: Mutex<Option<Box<dyn Lock>>>,
-    /// Tells the stores of this process apart.
+    /// Distinguishes the stores of this process.
     pub(crate) instance: u64,
     pub(crate) reads: ReadContext,
     pub(crate) queue: Queue<Request, Result<Written>>,
@@ -151,7 +149,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Fails when the store takes no writes.
+    /// Fails if the store accepts no writes.
     pub(crate) fn check_writable(&self) -> Result<()> {
         if self.options.read_only {
             return Err(Error::new(ErrorKind::Closed, "the store was opened for reading only"));
@@ -159,20 +157,19 @@ impl Engine {
         self.jobs.check_open()
     }
 
-    /// Lets a user's thread change files until the guard is dropped. Not to be
-    /// entered twice by one thread.
+    /// Lets a user thread change files until the guard is dropped. A thread must not enter twice.
     pub(crate) fn enter(&self) -> Result<RwLockReadGuard<'_, ()>> {
         let gate = self.jobs.enter_gate();
         self.check_writable()?;
         Ok(gate)
     }
 
-    /// Whether a deadline, if there is one, is still to come.
+    /// Whether the deadline, if any, is in the future.
     pub(crate) fn is_ahead(&self, deadline_ms: Option<u64>) -> bool {
         deadline_ms.is_none_or(|deadline_ms| deadline_ms > self.clock.unix_ms())
     }
 
-    /// Opens a table that the manifest knows, and counts what it takes.
+    /// Opens a table that the manifest names, and counts its memory.
     pub(crate) fn open_table(&self, meta: TableMeta) -> Result<Arc<TableHandle>> {
         let handle = self.trees.open_table(meta)?;
         self.memory.add_metadata(handle.table().charge());
@@ -186,14 +183,13 @@ impl Engine {
         View { memtable, immutables: Vec::new(), version: Arc::new(version) }
     }
 
-    /// Counts what open tables take of the budget, and shares the rest out. Only
-    /// while holding `structure`, so that the last to call has seen the last
-    /// change.
+    /// Counts the memory of open tables, and divides the rest of the budget. Only while holding
+    /// `structure`, so that the last caller has seen the last change.
     pub(crate) fn rebalance_memory(&self) {
         self.memory.rebalance(&self.trees, self.reads.repairs.charge());
     }
 
-    /// Removes the files of tables that nobody reads any more.
+    /// Removes the files of tables that no reader uses any more.
     pub(crate) fn empty_trash(&self) {
         let dead = self.trees.take_trash();
         if !dead.is_empty() {
@@ -202,7 +198,7 @@ impl Engine {
         }
     }
 
-    /// Puts a list that nobody needs in the place of the one of that name, or removes it. Not
+    /// Replaces or removes the list file `name`. The store works without such a list, so it is not
     /// synced: a reader that finds it torn ignores it.
     pub(crate) fn put_list(&self, name: &str, list: Option<&[u8]>) -> Result<()> {
         let path = self.directory.join(name);

@@ -1,14 +1,13 @@
-//! Group commit: of the threads that write at once one leads and does the work
-//! of all that have queued up; the others wait for their outcome, at first without
-//! sleeping.
+//! Group commit: of the threads that write at the same time, one leads and does the work of all
+//! that have queued up; the others wait for their outcome, at first without sleeping.
 //!
-//! Guarantees: items take effect in the order in which they were submitted; at
-//! any moment at most one thread leads; [`Queue::exclusive`] leads a group of
-//! its own, so nothing is committed while it runs. A leader always leads its
-//! own item. [`Queue::try_exclusive`] leads only if it need not wait for that.
+//! Guarantees: items take effect in the order in which they were submitted; at any moment at most
+//! one thread leads; [`Queue::exclusive`] leads a group of its own, so nothing is committed while
+//! it runs. A leader always leads its own item. [`Queue::try_exclusive`] leads only if it can do so
+//! without waiting.
 //!
-//! When a leader panics, everything that waits or comes later panics too: the
-//! state behind the queue cannot be trusted any more.
+//! When a leader panics, every waiting and later call panics too: the state behind the queue cannot
+//! be trusted any more.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,15 +15,15 @@ use std::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex};
 
-/// A waiter spins so often before it yields: most leaders need a microsecond or two.
-/// Waking a sleeper costs the leader more than the write does, and one that is handed
-/// the lead asleep keeps all others waiting.
+/// The number of spins of a waiter before it yields: most leaders need a microsecond or two. Waking
+/// a sleeper costs the leader more than the write does, and a new leader that is asleep keeps all
+/// others waiting.
 #[cfg(not(test))]
 const SPINS: u32 = 50;
-/// So often it yields before it sleeps: the leader may be without a processor.
+/// The number of yields before it sleeps: the leader may be descheduled.
 #[cfg(not(test))]
 const YIELDS: u32 = 20;
-/// In tests once each, for every look multiplies the schedules of the models.
+/// Once each in tests, because every check multiplies the schedules of the models.
 #[cfg(test)]
 const SPINS: u32 = 1;
 #[cfg(test)]
@@ -32,7 +31,7 @@ const YIELDS: u32 = 1;
 
 enum Slot<R> {
     Waiting,
-    /// The owner is to lead the next group.
+    /// The owner must lead the next group.
     Lead,
     Done(R),
     /// A leader panicked.
@@ -45,7 +44,7 @@ struct Ticket<T, R> {
     is_exclusive: bool,
     weight: usize,
     slot: Mutex<Slot<R>>,
-    /// Whether `slot` has one, for waiters that do not sleep yet.
+    /// Whether `slot` has an outcome, for waiters that do not sleep yet.
     has_outcome: AtomicBool,
     changed: Condvar,
 }
@@ -102,7 +101,7 @@ impl<T, R> Ticket<T, R> {
         self.changed.notify_one();
     }
 
-    /// Spins, then yields, until there is an outcome or it has been long enough.
+    /// Spins, then yields, until there is an outcome or the limit is reached.
     fn spin(&self) {
         for round in 0..SPINS + YIELDS {
             if self.has_outcome.load(Ordering::Acquire) {
@@ -116,7 +115,7 @@ impl<T, R> Ticket<T, R> {
         }
     }
 
-    /// Waits for an outcome; `None`: lead.
+    /// Waits for an outcome; `None`: this thread leads.
     fn wait(&self) -> Option<R> {
         self.spin();
         let mut slot = self.slot.lock();
@@ -138,8 +137,8 @@ impl<T, R> Queue<T, R> {
         Self { state: Mutex::new(state), group_weight_max }
     }
 
-    /// Hands in `item` and returns its outcome. If this thread leads, it calls
-    /// `lead` with a group of items, which returns their outcomes in order.
+    /// Submits `item` and returns its outcome. If this thread leads, it calls `lead` with a group
+    /// of items, which returns their outcomes in order.
     pub(crate) fn submit(&self, item: T, weight: usize, lead: impl FnOnce(Vec<T>) -> Vec<R>) -> R {
         let ticket = self.enqueue(Some(item), weight);
         if let Some(outcome) = self.wait_for_lead(&ticket) {
@@ -155,7 +154,7 @@ impl<T, R> Queue<T, R> {
         own
     }
 
-    /// Runs `work` while nobody commits.
+    /// Runs `work` while no thread commits.
     pub(crate) fn exclusive<X>(&self, work: impl FnOnce() -> X) -> X {
         let ticket = self.enqueue(None, 0);
         let outcome = self.wait_for_lead(&ticket);
@@ -164,8 +163,8 @@ impl<T, R> Queue<T, R> {
         work()
     }
 
-    /// Runs `work` while nobody commits, if nobody leads at this moment (then
-    /// nobody waits either). Those who come meanwhile wait for it.
+    /// Runs `work` while no thread commits, if no thread leads at this moment (then none waits
+    /// either). Threads that arrive meanwhile wait for it.
     pub(crate) fn try_exclusive<X>(&self, work: impl FnOnce() -> X) -> Option<X> {
         {
             let mut state = self.state.lock();
@@ -179,7 +178,7 @@ impl<T, R> Queue<T, R> {
         Some(work())
     }
 
-    /// Whether somebody leads at this moment.
+    /// Whether a thread leads at this moment.
     pub(crate) fn is_led(&self) -> bool {
         self.state.lock().is_led
     }
@@ -213,7 +212,7 @@ impl<T, R> Queue<T, R> {
         ticket.wait()
     }
 
-    /// The leader's own ticket, which is first, and those that go with it.
+    /// The leader's own ticket, which is first, and the tickets of its group.
     fn take_group(&self) -> Vec<TicketRef<T, R>> {
         let mut state = self.state.lock();
         let first = state.waiting.pop_front().expect("the leader's own ticket");
@@ -287,13 +286,13 @@ mod tests {
     #[test]
     fn who_only_tries_waits_for_nobody_and_is_waited_for() {
         let queue: Queue<u64, u64> = Queue::new(8);
-        // While somebody leads, a try is refused.
+        // While a thread leads, a try is refused.
         queue.exclusive(|| assert_eq!(queue.try_exclusive(|| ()), None));
         queue.submit(1, 1, |items| {
             assert_eq!(queue.try_exclusive(|| ()), None);
             items
         });
-        // Who comes while a try is at work is passed the lead afterwards.
+        // A thread that arrives during a try is passed the lead afterwards.
         let is_over = AtomicU64::new(0);
         std::thread::scope(|scope| {
             let outcome = queue.try_exclusive(|| {

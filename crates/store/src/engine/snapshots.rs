@@ -1,4 +1,4 @@
-//! Which writes there are, which of them readers see, and what snapshots hold on to.
+//! The last sequence, the visible sequence, and the sequences that snapshots hold.
 //!
 //! Guarantee: a snapshot takes its sequence under the lock of the list, so a thread
 //! that copies the list afterwards either finds it there, or has seen every write that it sees.
@@ -12,16 +12,16 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 /// The sequences of a store.
 #[derive(Debug)]
 pub(crate) struct Snapshots {
-    /// The last sequence given out. Written by the commit leader.
+    /// The last sequence allocated. Written by the commit leader.
     last_sequence: AtomicU64,
     /// Readers see writes up to here.
     visible: AtomicU64,
-    /// How many snapshots hold each sequence.
+    /// The number of snapshots of each sequence.
     live: Mutex<BTreeMap<Sequence, usize>>,
 }
 
 impl Snapshots {
-    /// Of a store whose last write, which is visible, has the sequence `last`.
+    /// The state of a store whose last write has the sequence `last` and is visible.
     pub(crate) fn new(last: Sequence) -> Self {
         Self {
             last_sequence: AtomicU64::new(last),
@@ -30,28 +30,28 @@ impl Snapshots {
         }
     }
 
-    /// Up to where readers see writes.
+    /// The sequence up to which readers see writes.
     #[inline]
     pub(crate) fn visible(&self) -> Sequence {
         self.visible.load(Ordering::Acquire)
     }
 
-    /// Lets readers see what was inserted with sequences up to this one.
+    /// Makes writes with sequences up to this one visible.
     pub(crate) fn publish(&self, sequence: Sequence) {
         self.visible.store(sequence, Ordering::Release);
     }
 
-    /// The last sequence given out. Only while leading, or before anybody writes.
+    /// The last sequence allocated. Only while leading, or before there are writers.
     pub(crate) fn last_sequence(&self) -> Sequence {
         self.last_sequence.load(Ordering::Relaxed)
     }
 
-    /// All sequences up to this one are used up. Only while leading.
+    /// Records that all sequences up to this one are allocated. Only while leading.
     pub(crate) fn use_up_to(&self, sequence: Sequence) {
         self.last_sequence.store(sequence, Ordering::Relaxed);
     }
 
-    /// A log that is replayed has used this sequence.
+    /// Records a sequence found in a log that is replayed.
     pub(crate) fn found_in_log(&self, sequence: Sequence) {
         self.last_sequence.fetch_max(sequence, Ordering::Relaxed);
     }
@@ -61,11 +61,11 @@ impl Snapshots {
         self.live.lock().keys().copied().collect()
     }
 
-    /// Registers a snapshot of the present.
+    /// Registers a snapshot of the current state.
     pub(crate) fn take_snapshot(&self) -> Sequence {
         let mut live = self.live.lock();
-        // Read under the lock: a flush or compaction that copies the list
-        // before holds only writes that this snapshot sees the newest of.
+        // Read under the lock: a flush or compaction that copied the list earlier holds only writes
+        // of which this snapshot sees the newest.
         let sequence = self.visible();
         *live.entry(sequence).or_insert(0) += 1;
         sequence

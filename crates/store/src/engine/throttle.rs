@@ -1,66 +1,64 @@
-//! Write stalls: how much writers are slowed so that flushes and compactions
-//! keep up. Smooth: the rate falls with the backlog instead of jumping to zero.
+//! Write stalls: how much writers are slowed so that flushes and compactions keep up. The rate
+//! falls smoothly with the backlog instead of dropping to zero.
 //!
-//! Memory that fills is emptied by flushes, so there the rate is set by how fast
-//! those have been; tables that pile up are merged at a rate that nobody knows
-//! beforehand, so there it falls through all rates that could be right.
+//! Flushes free memory, so when memory fills up, the rate follows the measured throughput of
+//! flushes. The rate at which compactions reduce the number of tables is not known beforehand, so
+//! when tables pile up, the rate falls through all values that could be right.
 //!
-//! Pure: [`decide`] looks at the backlog, [`Pauses`] turns a rate into pauses; the
-//! commit pipeline does the waiting.
+//! Pure: [`decide`] maps the backlog to a rate, [`Pauses`] turns a rate into pauses; the commit
+//! pipeline does the waiting.
 
 use std::time::Duration;
 
-/// Sorted runs in level 0 from which writers are slowed: so many more than start a
-/// compaction that bursts pass freely.
+/// Sorted runs in level 0 from which writers are slowed: enough more than start a compaction that
+/// bursts pass freely.
 pub(crate) const LEVEL0_SLOW: usize = 20;
 
-/// Sorted runs in level 0 at which writers wait: each makes every read dearer.
+/// Sorted runs in level 0 at which writers wait: each makes every read more expensive.
 pub(crate) const LEVEL0_STOP: usize = 36;
 
-/// The rate at which slowing begins, in bytes per second: about what one
-/// compaction thread moves.
+/// The rate at which slowing begins, in bytes per second: about the throughput of one compaction
+/// thread.
 const RATE_TOP: f64 = 64e6;
 
 /// The rate just before writers wait.
 const RATE_BOTTOM: f64 = 1e6;
 
-/// Flushes are as fast as this as long as none was measured: a slow disk's rate,
-/// in bytes per second.
+/// The assumed throughput of flushes before one was measured, in bytes per second: that of a slow
+/// disk.
 const FLUSH_RATE_UNKNOWN: u64 = 128 << 20;
 
-/// Memory of memtables from which writers are slowed, of what they may take.
+/// The part of the memtables' limit from which writers are slowed.
 const MEMORY_SLOW: f64 = 0.8;
 
-/// A slowed writer pauses this long at a time: writes in between are as quick as
-/// ever, and no timer is asked for less than it can do.
+/// A slowed writer pauses at least this long at a time: writes in between run at full speed, and
+/// the pause is long enough for the timer.
 const PAUSE_NS: u64 = 4_000_000;
 
 /// The longest single pause.
 const PAUSE_MAX_NS: u64 = 100_000_000;
 
-/// The backlog that writers meet.
+/// The backlog of background work.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Backlog {
     /// Bytes in all memtables.
     pub(crate) memtables_bytes: u64,
-    /// Bytes that they may take.
+    /// Their limit.
     pub(crate) memtables_bytes_max: u64,
-    /// How fast the last flushes emptied memtables, in bytes per second; 0: not
-    /// known.
+    /// The throughput of the last flushes, in bytes per second; 0: unknown.
     pub(crate) flush_bytes_per_s: u64,
     /// Sorted runs in the fullest level 0.
     pub(crate) level0_runs: usize,
-    /// Bytes that compactions must move to restore the levels, of the worst
-    /// keyspace.
+    /// Bytes that compactions must move to restore the levels, of the worst keyspace.
     pub(crate) debt_bytes: u64,
-    /// The debt from which writers are slowed; they wait at four times this.
+    /// The debt from which writers are slowed; they wait at four times this debt.
     pub(crate) debt_bytes_slow: u64,
 }
 
-/// What writers do.
+/// What writers must do.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Pace {
-    /// Go on.
+    /// Continue at full speed.
     Free,
     /// Write no more than this many bytes per second.
     Slow(f64),
@@ -68,7 +66,7 @@ pub(crate) enum Pace {
     Stop,
 }
 
-/// The pace that suits the backlog.
+/// The pace for this backlog.
 pub(crate) fn decide(backlog: Backlog) -> Pace {
     let level0 = share(backlog.level0_runs as f64, LEVEL0_SLOW as f64, LEVEL0_STOP as f64);
     let slow = backlog.debt_bytes_slow as f64;
@@ -89,27 +87,27 @@ pub(crate) fn decide(backlog: Backlog) -> Pace {
             0 => FLUSH_RATE_UNKNOWN,
             measured => measured,
         };
-        // From twice what flushes manage to half of it.
+        // From twice the throughput of flushes to half of it.
         rate = rate.min(flush as f64 * 4f64.powf(0.5 - memory));
     }
     if rate.is_finite() { Pace::Slow(rate) } else { Pace::Free }
 }
 
-/// How far `now` has gone from `begin` to `end`.
+/// The position of `now` between `begin` (0) and `end` (1).
 fn share(now: f64, begin: f64, end: f64) -> f64 {
     if end <= begin { 0.0 } else { (now - begin) / (end - begin) }
 }
 
-/// Keeps writers to a rate by pauses that are few and long enough for a timer.
+/// Limits writers to a rate by pauses that are few and long enough for a timer.
 #[derive(Debug, Default)]
 pub(crate) struct Pauses {
-    /// When what was written so far is due at the rates that it was slowed to.
+    /// The time at which the bytes written so far are due, at the rates they were slowed to.
     due_ns: u64,
 }
 
 impl Pauses {
-    /// Notes `bytes` written at `now_ns` that are to come at `bytes_per_s`;
-    /// returns how long to pause, if it is time to.
+    /// Notes `bytes` written at `now_ns` with the limit `bytes_per_s`; returns how long to pause,
+    /// if a pause is due.
     pub(crate) fn after(&mut self, bytes: u64, bytes_per_s: f64, now_ns: u64) -> Option<Duration> {
         let takes_ns = (bytes as f64 * 1e9 / bytes_per_s) as u64;
         self.due_ns = self.due_ns.max(now_ns).saturating_add(takes_ns.min(PAUSE_MAX_NS));
@@ -177,7 +175,7 @@ mod tests {
         let (mut pauses, mut now_ns, mut count) = (Pauses::default(), 1_000_000_000u64, 0u64);
         let (start_ns, bytes, writes) = (now_ns, 1000, 100_000);
         for _ in 0..writes {
-            // The write itself takes 2 µs, at the rate it may take 10.
+            // The write itself takes 2 µs; the rate allows 10.
             now_ns += 2_000;
             if let Some(pause) = pauses.after(bytes, 100e6, now_ns) {
                 now_ns += pause.as_nanos() as u64;
@@ -187,7 +185,7 @@ mod tests {
         let took_ns = now_ns - start_ns;
         assert!((980_000_000..1_010_000_000).contains(&took_ns), "{took_ns}");
         assert!((150..=200).contains(&count), "{count} pauses");
-        // Whoever writes slowly enough of itself is never held up.
+        // A writer that is slow enough by itself is never delayed.
         let pause = |second: u64| pauses.after(bytes, 100e6, now_ns + second * 1_000_000_000);
         assert!((1..100).map(pause).all(|pause| pause.is_none()));
     }

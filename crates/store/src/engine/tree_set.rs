@@ -1,9 +1,10 @@
-//! The keyspaces of a store and their tables: what the manifest names, what readers see, and
-//! the files behind both.
+//! The keyspaces of a store and their tables: the manifest, the views that readers see, and the
+//! files behind both.
 //!
 //! `structure` guards the manifest and which tables are being compacted. A change of tables is
-//! committed to the manifest and published in the tree's view under it, in this order
-//! ([`TreeSet::commit`]). A table's file goes once no view holds it ([`TreeSet::take_trash`]).
+//! committed to the manifest and then published in the tree's view, both under this lock
+//! ([`TreeSet::commit`]). A table's file is removed once no view holds it
+//! ([`TreeSet::take_trash`]).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,15 +24,15 @@ use crate::version::tree::Tree;
 /// The keyspaces by their numbers.
 pub(crate) type Trees = BTreeMap<u32, Arc<Tree>>;
 
-/// What the lock of that name guards.
+/// The data that the lock of that name guards.
 #[derive(Debug)]
 pub(crate) struct Structure {
     pub(crate) manifest: Manifest,
-    /// Tables of edits that failed to be committed. They may be named by the
-    /// manifest file that the failure ended, so they stay until the next commit
-    /// has begun a new one.
+    /// Tables of edits that failed to be committed. The manifest file that the failure ended may
+    /// name them, so they stay until the next commit has begun a new one.
     orphans: Vec<u64>,
-    /// Keyspaces whose drop has failed; the manifest file that the failure ended may hold it.
+    /// Keyspaces whose drop has failed; the manifest file that the failure ended may contain the
+    /// drop.
     doubtful: Vec<Arc<Tree>>,
 }
 
@@ -62,14 +63,14 @@ pub(crate) struct TreeSet {
     /// How tables are read and written.
     access: Access,
     trees: ArcSwap<Trees>,
-    /// How many keyspaces were dropped.
+    /// The number of keyspaces that were dropped.
     drops: AtomicU64,
     structure: Mutex<Structure>,
     trash: Arc<ObsoleteTables>,
 }
 
 impl TreeSet {
-    /// No trees yet, of the store in `directory`.
+    /// The set of the store in `directory`, without trees yet.
     pub(crate) fn new(
         storage: Arc<dyn Storage>,
         directory: PathBuf,
@@ -93,12 +94,12 @@ impl TreeSet {
 
     // ---- The trees ----
 
-    /// The trees, for a look that is soon over.
+    /// The trees, for a short access.
     pub(crate) fn load(&self) -> Guard<Arc<Trees>> {
         self.trees.load()
     }
 
-    /// The trees, to be kept.
+    /// The trees, as a list that the caller may keep.
     pub(crate) fn all(&self) -> Vec<Arc<Tree>> {
         self.load().values().cloned().collect()
     }
@@ -112,7 +113,7 @@ impl TreeSet {
         self.load().values().find(|tree| *tree.name == *name).cloned()
     }
 
-    /// These are the trees from here on. Only while opening.
+    /// Replaces the trees. Only while opening.
     pub(crate) fn publish(&self, trees: Trees) {
         self.trees.store(Arc::new(trees));
     }
@@ -132,13 +133,13 @@ impl TreeSet {
         self.count_drop();
     }
 
-    /// How many keyspaces were dropped: a batch that was checked when there were fewer has to be
-    /// checked again.
+    /// The number of keyspaces that were dropped: a batch that was checked when there were fewer
+    /// must be checked again.
     pub(crate) fn drops(&self) -> u64 {
         self.drops.load(Ordering::Acquire)
     }
 
-    /// One more keyspace takes no writes. Only while leading.
+    /// Counts a keyspace that accepts no writes any more. Only while leading.
     pub(crate) fn count_drop(&self) {
         self.drops.fetch_add(1, Ordering::AcqRel);
     }
@@ -150,7 +151,7 @@ impl TreeSet {
         self.load().values().map(of_tree).sum()
     }
 
-    /// What open tables take of the memory.
+    /// The memory of open tables.
     pub(crate) fn tables_charge(&self) -> usize {
         self.load()
             .values()
@@ -158,7 +159,7 @@ impl TreeSet {
             .sum()
     }
 
-    /// All tables that count.
+    /// All live tables.
     pub(crate) fn open_tables(&self) -> impl Iterator<Item = Arc<Table>> + use<> {
         let versions: Vec<_> = self.all().iter().map(|tree| tree.version()).collect();
         let tables = |version: Arc<Version>| {
@@ -169,7 +170,7 @@ impl TreeSet {
 
     // ---- The manifest ----
 
-    /// The manifest, which nobody else changes meanwhile; nor are tables claimed.
+    /// Locks the manifest against changes by other threads, and tables against being claimed.
     pub(crate) fn structure(&self) -> MutexGuard<'_, Structure> {
         self.structure.lock()
     }
@@ -184,19 +185,19 @@ impl TreeSet {
         self.structure.lock().manifest.allocate_file()
     }
 
-    /// A number and path for a new table, noted in `made` so that the file can
-    /// be removed if the merge fails.
+    /// A number and path for a new table, recorded in `made` so that the file can be removed if the
+    /// merge fails.
     pub(crate) fn new_table(&self, made: &Mutex<Vec<u64>>) -> (u64, PathBuf) {
         let id = self.allocate_file();
         made.lock().push(id);
         (id, table_path(&self.directory, id))
     }
 
-    /// Makes a change of `tree`'s tables durable, once it is sure that it can be
-    /// made at all. Publishing it is the caller's, under the same lock.
+    /// Makes a change of `tree`'s tables durable, after checking that it is valid. The caller
+    /// publishes it under the same lock.
     ///
-    /// False if the keyspace was dropped meanwhile: then nothing was changed, and nothing is to be
-    /// published.
+    /// False if the keyspace was dropped meanwhile: then nothing was changed, and the caller must
+    /// not publish anything.
     pub(crate) fn commit(
         &self,
         structure: &mut Structure,
@@ -231,7 +232,7 @@ impl TreeSet {
         self.access
     }
 
-    /// Opens a table file and holds it against what the manifest says.
+    /// Opens a table file and checks it against the manifest.
     pub(crate) fn open_table(&self, meta: TableMeta) -> Result<Arc<TableHandle>> {
         let path = table_path(&self.directory, meta.id);
         let file =
@@ -250,8 +251,8 @@ impl TreeSet {
         Ok(Arc::new(TableHandle::new(meta, Arc::new(table), Arc::clone(&self.trash))))
     }
 
-    /// Removes tables of a job that failed, but not those that the manifest may
-    /// name because their edit was on its way.
+    /// Removes tables of a job that failed, except those that the manifest may name because their
+    /// edit may have been written.
     pub(crate) fn discard_tables(&self, ids: impl IntoIterator<Item = u64>) {
         let structure = self.structure.lock();
         let gone: Vec<u64> = ids.into_iter().filter(|id| !structure.orphans.contains(id)).collect();
@@ -265,15 +266,15 @@ impl TreeSet {
         }
     }
 
-    /// The tables that nobody reads any more, whose files are there still.
+    /// The tables that no reader uses any more and whose files still exist.
     pub(crate) fn take_trash(&self) -> Vec<u64> {
         self.trash.take()
     }
 
-    /// Removes the files of tables that nobody reads any more.
+    /// Removes the files of tables that no reader uses any more.
     pub(crate) fn remove_dead(&self, dead: Vec<u64>) {
         for id in dead {
-            // What cannot be removed now is removed at the next opening.
+            // A file that cannot be removed now is removed when the store is opened again.
             if let Err(error) = self.storage.remove(&table_path(&self.directory, id)) {
                 tracing::warn!(%error, "a table that is not needed any more stays behind");
             }

@@ -1,12 +1,10 @@
-//! What flushes and compactions share: how tables are written, how an outcome is
-//! noted, how others wait for it.
+//! What flushes and compactions share: how tables are written, how an outcome is recorded, how
+//! other threads wait for it.
 //!
-//! Both write new tables, make the change durable in the manifest, publish a new
-//! view, and only then let go of what was replaced. A job that fails leaves the
-//! store as it was: its files are removed (unless the manifest may name them:
-//! then the next opening decides), the error is remembered
-//! (`JobState::note_outcome`) and counted, and the next write or job tries
-//! again.
+//! Both write new tables, make the change durable in the manifest, publish a new view, and only
+//! then release what was replaced. A job that fails leaves the store unchanged: its files are
+//! removed (unless the manifest may name them: then recovery decides), the error is recorded
+//! (`JobState::note_outcome`) and counted, and the next write or job tries again.
 
 use std::sync::Arc;
 
@@ -23,9 +21,8 @@ use crate::sst::table::TableOptions;
 use crate::version::levels::TableHandle;
 use crate::version::tree::Tree;
 
-/// Upper levels hold a tenth of the keys but are asked first by every read:
-/// six more bits a key there make false positives rare where they add up
-/// (Dayan et al., Monkey, SIGMOD 2017).
+/// Upper levels hold a tenth of the keys, but every read searches them first: six more bits per key
+/// there make false positives rare where they add up (Dayan et al., Monkey, SIGMOD 2017).
 const UPPER_FILTER_BITS: u8 = 6;
 
 const LAST: usize = LEVELS - 1;
@@ -38,7 +35,7 @@ pub(crate) fn table_options(tree: u32, options: &KeyspaceOptions, level: usize) 
         bits if is_last => bits,
         bits => bits + UPPER_FILTER_BITS,
     };
-    // So that properties of tables say what their filters have.
+    // So that the properties of a table state the bits that its filter has.
     let bits = match options.filter_kind {
         FilterKind::Cuckoo if bits > 0 => bits.clamp(CUCKOO_BITS_MIN, CUCKOO_BITS_MAX),
         _ => bits,
@@ -62,7 +59,7 @@ impl Engine {
         self.jobs.note_outcome(job, outcome);
     }
 
-    /// Where a merge writes tables for `level` of `tree`.
+    /// How a merge writes tables for `level` of `tree`.
     pub(crate) fn output_options<'a>(
         &'a self,
         tree: &Tree,
@@ -83,8 +80,8 @@ impl Engine {
         }
     }
 
-    /// Holds compactions and ingests to the rate that is set; writers wait for
-    /// flushes, which are never held back.
+    /// Limits compactions and ingests to the configured rate. Flushes are never limited, because
+    /// writers wait for them.
     pub(crate) fn compaction_pacer(&self) -> Pacer {
         Pacer::new(self.options.compaction_bytes_per_s, &*self.clock)
     }
@@ -94,10 +91,10 @@ impl Engine {
         self.stats.entries_expired.add(counts.entries_expired);
     }
 
-    /// After tables have come or gone: what the cache may hold and what writers
-    /// must wait for follows from them.
+    /// Called after the set of tables has changed: updates the size of the cache and the write
+    /// stall.
     pub(crate) fn after_install(&self) {
-        // Under the lock, so that of two callers the later stores what both did.
+        // Under the lock, so that the later of two callers stores the effect of both.
         let _structure = self.trees.structure();
         self.rebalance_memory();
         let (mut runs, mut debt) = (0, 0);
@@ -109,14 +106,14 @@ impl Engine {
         self.memory.note_backlog(runs, debt);
     }
 
-    /// Waits for the jobs that run and lets no more begin.
+    /// Waits for running jobs and lets no new ones begin.
     pub(crate) fn stop_background(&self) {
         if self.options.environment.executor.is_none() {
             self.executor.shutdown();
             return;
         }
-        // Whoever picks a compaction or makes a log ready from here on sees that the store
-        // is closed.
+        // A job that picks a compaction or prepares a log from here on sees that the store is
+        // closed.
         drop(self.trees.structure());
         self.logs.wait_for_preparation();
         let is_busy = || {
@@ -129,8 +126,8 @@ impl Engine {
     }
 }
 
-/// Turns a panic of background work, a bug, into an error: the work's
-/// bookkeeping is done as for any failure, so nobody waits for it for ever.
+/// Turns a panic of background work, which is a bug, into an error: the bookkeeping is the same as
+/// for any failure, so no thread waits for the work forever.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| {
         Err(Error::new(

@@ -1,9 +1,8 @@
-//! Compactions as jobs: picked under the structure lock, split into parts that
-//! run side by side, installed by the part that ends last.
+//! Compactions as jobs: picked under the structure lock, split into parts that run in parallel, and
+//! installed by the part that ends last.
 //!
-//! Guarantees: a table is read by one compaction at a time (its busy flag); the
-//! inputs stay in the view until the outputs stand in the manifest; a failed
-//! compaction changes nothing.
+//! Guarantees: a table is read by one compaction at a time (its busy flag); the inputs stay in the
+//! view until the outputs are in the manifest; a failed compaction changes nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,15 +32,15 @@ use crate::version::levels::{TableHandle, Version};
 use crate::version::manifest::{Change, Edit};
 use crate::version::tree::Tree;
 
-/// A compaction is split into parts of at least so many tables' worth of bytes, or
-/// of this many bytes where tables are large: that is some ten milliseconds of work.
+/// The minimum size of a part of a compaction: `TABLES_PER_PART` tables, or `PART_BYTES` where
+/// tables are large. That is some ten milliseconds of work.
 const TABLES_PER_PART: u64 = 2;
 const PART_BYTES: u64 = 8 << 20;
 
-/// What a merge has written, or why it failed.
+/// The result of a merge.
 type Merged = Result<(Vec<Output>, MergeCounts)>;
 
-/// A compaction that is being done in parts.
+/// A compaction that runs in parts.
 struct Parts {
     compaction: Compaction,
     tree: Arc<Tree>,
@@ -49,7 +48,7 @@ struct Parts {
     tombstones: RangeTombstones,
     moves: TrackedPointers,
     borders: Vec<Box<[u8]>>,
-    /// By part; `None` until it has ended.
+    /// By part; `None` until the part has ended.
     outcomes: Mutex<Vec<Option<Merged>>>,
     running: AtomicUsize,
     started_ns: u64,
@@ -73,7 +72,7 @@ impl Engine {
                 let picked = self.pick(&tree, |v| picker::pick(v, self.picker_options(&tree)));
                 let Some(compaction) = picked else { break };
                 self.start_compaction(&tree, compaction);
-                // What fails is tried once a call, not for ever.
+                // A failed compaction is retried once per call, not forever.
                 if self.jobs.has_compaction_failed() {
                     return;
                 }
@@ -81,7 +80,8 @@ impl Engine {
         }
     }
 
-    /// A scan begins: has somebody look what merges seeks have paid for, if it is time.
+    /// Called when a scan begins: schedules a check for merges that seeks have paid for, if one is
+    /// due.
     pub(crate) fn expect_seeks(self: &Arc<Self>) {
         let may = self.options.research.seek_compactions && !self.options.read_only;
         if !may || !self.jobs.seek_work().begin() {
@@ -96,8 +96,8 @@ impl Engine {
         self.executor.execute(Priority::Low, Box::new(look));
     }
 
-    /// Has a merge done that the seeks of scans have paid for, if there is one and no other is
-    /// under way or needed.
+    /// Starts a merge that the seeks of scans have paid for, if there is one and no other
+    /// compaction is running or needed.
     fn look_at_seeks(self: &Arc<Self>) {
         match guarded(|| Ok(self.pick_for_seeks())) {
             Ok(Some((tree, compaction))) => {
@@ -118,7 +118,7 @@ impl Engine {
         trees.into_iter().find_map(|tree| {
             let options = self.picker_options(&tree);
             let is_paid = |version: &Version| picker::pick_for_seeks(version, options);
-            // Mostly nothing is, and then nobody is held up who changes the tables.
+            // Usually there is none, and then the structure lock is not taken.
             is_paid(&tree.version())?;
             let compaction =
                 self.pick(&tree, |version| is_paid(version).inspect(Compaction::spend_seek_bytes))?;
@@ -126,15 +126,15 @@ impl Engine {
         })
     }
 
-    /// Has a compaction done that was picked.
+    /// Schedules a compaction that was picked.
     fn start_compaction(self: &Arc<Self>, tree: &Arc<Tree>, compaction: Compaction) {
         let (engine, tree) = (Arc::clone(self), Arc::clone(tree));
         let job = move || engine.begin_compaction(&tree, compaction);
         self.executor.execute(Priority::Low, Box::new(job));
     }
 
-    /// Notes that level 0 has changed, and that `bytes` have come to it: it is put in
-    /// order when no more come.
+    /// Records that level 0 has changed, and that `bytes` were added to it: it is compacted when it
+    /// stays unchanged for a while.
     pub(crate) fn expect_quiet(self: &Arc<Self>, bytes: u64) {
         if let Some(delay) = self.jobs.idle().note_change(bytes, self.clock.monotonic_ns()) {
             self.look_later(delay);
@@ -142,7 +142,7 @@ impl Engine {
     }
 
     fn look_later(self: &Arc<Self>, delay: Duration) {
-        // Whoever waits for quiet does not keep a store open.
+        // A scheduled check does not keep a store open.
         let engine = Arc::downgrade(self);
         let look = move || {
             if let Some(engine) = engine.upgrade() {
@@ -171,9 +171,9 @@ impl Engine {
         }
     }
 
-    /// Picks a compaction for a background job and counts it as running, both under
-    /// the structure lock: who closes the store takes that once, and then either sees
-    /// the job or knows that none comes (`Engine::stop_background`).
+    /// Picks a compaction for a background job and counts it as running, both under the structure
+    /// lock: the thread that closes the store takes that lock once, and then either sees the job or
+    /// knows that none will start (`Engine::stop_background`).
     fn pick(
         &self,
         tree: &Tree,
@@ -187,7 +187,7 @@ impl Engine {
         })
     }
 
-    /// Picks a compaction and marks its tables, so that no other takes them.
+    /// Picks a compaction and marks its tables, so that no other compaction takes them.
     pub(crate) fn claim(
         &self,
         tree: &Tree,
@@ -199,8 +199,8 @@ impl Engine {
         Some(compaction)
     }
 
-    /// Does a compaction: a move at once, a merge in parts, each a job. The
-    /// part that ends last installs the result.
+    /// Runs a compaction: a move at once, a merge in parts, each part as a job. The part that ends
+    /// last installs the result.
     fn begin_compaction(self: &Arc<Self>, tree: &Arc<Tree>, compaction: Compaction) {
         let parts = Arc::new(self.plan_parts(tree, compaction));
         if parts.compaction.is_move {
@@ -216,7 +216,7 @@ impl Engine {
         self.run_part(parts, 0);
     }
 
-    /// Does a compaction whole, in this thread.
+    /// Runs a whole compaction in this thread.
     pub(crate) fn compact_here(
         self: &Arc<Self>,
         tree: &Arc<Tree>,
@@ -267,12 +267,12 @@ impl Engine {
         }
     }
 
-    /// Where a compaction is split so that its parts can run side by side.
+    /// The keys at which a compaction is split into parts that can run in parallel.
     fn borders(&self, compaction: &Compaction) -> Vec<Box<[u8]>> {
         let part_bytes = (TABLES_PER_PART * self.options.table_bytes).clamp(1, PART_BYTES);
         let worth = compaction.input_bytes() / part_bytes;
         let parts = worth.min(self.executor.parallelism() as u64) as usize;
-        // Level 0 gets one table: several would be several places to look.
+        // Level 0 gets one table: several would be several sorted runs to search.
         let may_split = compaction.output_level > 0 && !self.executor.is_inline();
         if parts < 2 || !may_split {
             return Vec::new();
@@ -359,8 +359,8 @@ impl Engine {
             })
     }
 
-    /// Which blocks that a compaction writes are to take the places of those that it reads:
-    /// none where blocks are the only cache, as others have it.
+    /// How the blocks that a compaction writes replace those that it reads in the cache: not at all
+    /// under policies with only a block cache, as in other stores.
     fn heat_rule(&self) -> Option<Rule> {
         match self.memory.caches().policy() {
             policy if policy.is_of_ac_key() => Some(Rule::Overlap),
@@ -455,8 +455,8 @@ impl Engine {
         if !self.trees.commit(&mut structure, &parts.tree, edit, &removed, added)? {
             return Ok(false);
         }
-        // Before anything else is installed: an ingest has pointers forgotten that lead
-        // into tables of the version that it finds, and none may come back afterwards.
+        // Before anything else is installed: an ingest removes the pointers into tables of the
+        // version that it finds, and none of them may be restored afterwards.
         cache_invalidation::relocate(point, placed, parts.compaction.output_level);
         parts.tree.install_tables(&removed, added);
         drop(structure);
@@ -480,13 +480,13 @@ impl Engine {
             _ => JobKind::Compaction,
         };
         self.note_outcome(job, &outcome);
-        // The inputs' files can go once nobody holds them.
+        // The inputs' files can be removed once no view holds them.
         drop(parts);
         self.empty_trash();
         self.jobs.signal_progress();
         if outcome.is_ok() {
             self.schedule_compactions();
-            // Whoever looked meanwhile has found the tables busy.
+            // A check made meanwhile has found the tables busy.
             self.expect_quiet(0);
         }
     }

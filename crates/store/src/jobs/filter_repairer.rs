@@ -1,12 +1,12 @@
 //! Repairs filters in the background, so that keys that were false positives no longer pass.
 //! `filter_repair.rs` decides when, `table/repair.rs` how.
 //!
-//! What was learned is written down when the store is closed, and is there again when it is opened
+//! The repairs are saved when the store is closed and restored when it is opened
 //! (`repair_list.rs`).
 //!
-//! A job of low priority does some at a time. It holds no lock while it reads, and what it has
-//! learned is in place at once for every lookup; a table that was merged meanwhile is passed
-//! over. A read that fails is counted and repairs nothing.
+//! A job of low priority does some repairs at a time. It holds no lock while it reads, and a repair
+//! takes effect at once for every lookup; a table that was merged meanwhile is skipped. A read that
+//! fails is counted and repairs nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use crate::sst::filter_repair::FalsePositive;
 use crate::sst::table::{RepairOutcome, Table};
 use crate::warm::repair_list::{RepairList, RepairedTable, TableIdentity};
 
-/// The cache makes room for what was learned in steps of so many repairs, of eight bytes each.
+/// The cache makes room for repairs in steps of this many, of eight bytes each.
 const REPAIRS_PER_STEP: u64 = 8 << 10;
 
-/// A list that takes more than this part of all memory is of a life with more: it is not read.
+/// A list larger than this part of all memory is from a run with more memory: it is not read.
 const LIST_MEMORY_SHARE: u64 = 8;
 
 impl Engine {
-    /// A read has ended: has somebody repair what waits for it, if it is time.
+    /// Called when a read has ended: schedules a repair job, if one is due.
     #[inline]
     pub(crate) fn schedule_filter_repair(self: &Arc<Self>) {
         if self.reads.repairs.begin(|| self.clock.monotonic_ns()) {
@@ -38,7 +38,7 @@ impl Engine {
 
     #[cold]
     fn start_filter_repair(self: &Arc<Self>) {
-        // Who repairs does not keep a store open.
+        // A scheduled repair does not keep a store open.
         let engine = Arc::downgrade(self);
         let work = move || {
             if let Some(engine) = engine.upgrade() {
@@ -53,7 +53,8 @@ impl Engine {
         let waiting = filter_repair.take();
         let before = filter_repair.counts.repairs.get();
         for found in &waiting {
-            // What is closed is written down already, and its files are somebody else's.
+            // Once the store is closed, the repairs are saved already, and another process may own
+            // the files.
             if self.jobs.is_closed() {
                 return;
             }
@@ -89,14 +90,14 @@ impl Engine {
         }
     }
 
-    /// The table of that number, if it still counts.
+    /// The table with this number, if it is still live.
     fn table_of(&self, keyspace: u32, id: u64) -> Option<Arc<Table>> {
         let version = self.trees.load().get(&keyspace)?.version();
         let handle = version.tables().find(|handle| handle.meta().id == id)?;
         Some(Arc::clone(handle.table()))
     }
 
-    // ---- From one life to the next ----
+    // ---- Closing and opening ----
 
     /// Saves the repairs of all filters, in place of those of the previous run. Call it after
     /// background work has ended.
@@ -138,7 +139,7 @@ impl Engine {
         }
     }
 
-    /// The list of the previous run, if there is one that can be read.
+    /// The list of the previous run, if it exists and can be read.
     fn read_filter_repairs(&self) -> Option<RepairList> {
         let path = self.directory.join(FILTER_REPAIRS);
         let file = self.storage.open_read(&path, Access::Buffered).ok()?;
@@ -149,7 +150,7 @@ impl Engine {
     }
 }
 
-/// Which table it is; `None`: nobody can tell it from another one.
+/// The identity of a table; `None` if it cannot be distinguished from another one.
 fn identity_of(table: &Table) -> Option<TableIdentity> {
     let properties = table.properties();
     let (number, bytes, contents) = (properties.id, properties.file_bytes, properties.contents);

@@ -1,9 +1,8 @@
 //! Flushes: full memtables become a table of level 0.
 //!
-//! Guarantees: at any moment a write stands in a memtable of the view, in one of
-//! its tables, or in both; the log keeps it until its table is in the manifest, and
-//! is on stable storage before that.
-//! One flush of a tree runs at a time; it takes all memtables that wait.
+//! Guarantees: at any moment a write is in a memtable of the view, in one of its tables, or in
+//! both; the log keeps it until its table is in the manifest, and is on stable storage before that.
+//! One flush of a tree runs at a time; it takes all immutable memtables.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,7 +28,7 @@ use crate::version::view::View;
 use crate::wal::LogPosition;
 
 impl Engine {
-    /// Sees to it that the tree's full memtables are flushed.
+    /// Schedules a flush of the tree's immutable memtables.
     pub(crate) fn schedule_flush(self: &Arc<Self>, tree: &Arc<Tree>) {
         if tree.view().immutables.is_empty() {
             return;
@@ -43,8 +42,8 @@ impl Engine {
         self.executor.execute(Priority::High, Box::new(move || engine.run_flushes(&tree)));
     }
 
-    /// Flushes until nothing waits: what was put aside meanwhile stays with this
-    /// thread, which may be the one that is kept for flushes.
+    /// Flushes until no immutable memtable is left: those that are rotated meanwhile are flushed by
+    /// this thread as well, which may be the one reserved for flushes.
     fn run_flushes(self: &Arc<Self>, tree: &Arc<Tree>) {
         let goes_on = || !self.jobs.is_closed() && !tree.view().immutables.is_empty();
         while self.run_flush(tree) && goes_on() {}
@@ -52,7 +51,7 @@ impl Engine {
         self.jobs.flush_ends();
         self.jobs.signal_progress();
         if goes_on() && !self.jobs.has_flush_failed() {
-            // Put aside at the last moment.
+            // Rotated at the last moment.
             self.schedule_flush(tree);
         }
     }
@@ -70,7 +69,7 @@ impl Engine {
         flushed.is_ok()
     }
 
-    /// Flushes the memtables that wait now into one table of level 0.
+    /// Flushes the current immutable memtables into one table of level 0.
     fn flush_immutables(self: &Arc<Self>, tree: &Arc<Tree>) -> Result<()> {
         let view = tree.view_full();
         let Some(newest) = view.immutables.first() else { return Ok(()) };
@@ -81,8 +80,8 @@ impl Engine {
         let sync_log = self.begin_log_sync();
         let flushed = self
             .write_memtables(tree, &view.immutables, &snapshots, &made)
-            // What is in tables must not be ahead of the log: after a power cut a
-            // batch would be there in one keyspace and missing in another.
+            // Tables must not be ahead of the log: after a power cut a batch would be present in
+            // one keyspace and missing in another.
             .and_then(|outputs| sync_log().map(|()| outputs))
             .and_then(|outputs| {
                 let written = outputs.iter().map(|output| output.meta.bytes).sum();
@@ -95,8 +94,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Has what was written so far put on stable storage while this thread does
-    /// something else and writers go on. The result waits for it, or does it.
+    /// Starts a sync of the log up to its current end, while this thread does other work and
+    /// writers continue. The returned function waits for it, or syncs itself.
     fn begin_log_sync(&self) -> impl FnOnce() -> Result<()> + use<> {
         let (syncer, offset) = {
             let logs = self.logs.lock();
@@ -105,7 +104,7 @@ impl Engine {
         };
         self.stats.log_syncs.add(1);
         let same = Arc::clone(&syncer);
-        // A failure is told to whoever asks next.
+        // The next caller gets the error.
         self.executor.execute(Priority::Low, Box::new(move || drop(same.sync_up_to(offset))));
         move || syncer.sync_up_to(offset)
     }
@@ -126,8 +125,8 @@ impl Engine {
         let tombstones: Vec<RangeTombstone> =
             memtables.iter().flat_map(|memtable| memtable.listed_tombstones()).collect();
         let tombstones = RangeTombstones::newest(&tombstones, snapshots);
-        // What was found before is not kept from here on. Whoever comes later has these
-        // memtables in its view, until the table takes their place.
+        // Values read before this point are not cached any more. Later readers have these memtables
+        // in their view, until the table replaces them.
         let point = self.memory.caches().point();
         point.advance_epoch();
         if !tombstones.is_empty() {
@@ -193,8 +192,8 @@ impl Engine {
         Ok(())
     }
 
-    /// From where the logs are needed once the memtables that were put aside in
-    /// `before` are in tables.
+    /// The position from which the logs are needed once the immutable memtables of `before` are in
+    /// tables.
     fn log_needed_after(&self, before: &View) -> LogPosition {
         let is_flushed =
             |memtable: &Arc<Memtable>| before.immutables.iter().any(|f| Arc::ptr_eq(f, memtable));
@@ -204,15 +203,14 @@ impl Engine {
             others.filter_map(|memtable| memtable.first_write_at()).min()
         };
         let oldest = self.trees.load().values().filter_map(needed).min();
-        // A memtable that is empty now, of any keyspace, was empty when the flushed
-        // ones were put aside, or has been since: what is on its way into it stands
-        // in the logs behind that.
+        // A memtable that is empty now, of any keyspace, was empty when the flushed ones were
+        // rotated, or has been since: writes on their way into it are in the logs after that
+        // position.
         let put_aside_at = before.memtable.begins_at();
         oldest.map_or(put_aside_at, |oldest| oldest.min(put_aside_at))
     }
 
-    /// Waits until nothing of `trees` waits for its flush; fails when a flush
-    /// fails meanwhile.
+    /// Waits until `trees` have no immutable memtables; fails if a flush fails meanwhile.
     pub(crate) fn wait_for_flush(self: &Arc<Self>, trees: &[Arc<Tree>]) -> Result<()> {
         let failures_before = self.jobs.flush_failures();
         loop {

@@ -1,14 +1,13 @@
-//! What the caches hold, as a list for the next life: of everything what a byte of the list
-//! saves most with.
+//! Lists the contents of the caches for the next run of the process: of everything, the entries
+//! that save most per byte of the list.
 //!
-//! A drive that has to read each hot key by itself is busy for seconds with what a list of
-//! values brings back in milliseconds; but six names stand where one value does. So where
-//! not everything fits, values of the hottest keys take two thirds of a list, and as many
-//! more keys as there is room for stand there by name.
+//! A drive that has to read each hot key separately is busy for seconds with what a list of values
+//! restores in milliseconds; but a value takes as much room as six names. So if not everything
+//! fits, values of the hottest keys take two thirds of a list, and the names of further keys take
+//! the rest.
 //!
-//! Guarantee: a value of a list is what the tables of its fingerprint say of the key, and
-//! has not expired. Relies on background work having ended: tables and caches stay as they
-//! are.
+//! Guarantee: a value of a list is the value of the key in the tables of the list's fingerprint,
+//! and has not expired. Relies on background work having ended: tables and caches do not change.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,41 +25,41 @@ use crate::warm::hot_list::{
 };
 use crate::warm::hottest::Hottest;
 
-/// Where not everything fits, values take so much of a list with their names.
+/// If not everything fits, this share of a list is for values with their names.
 const VALUES_SHARE: (usize, usize) = (2, 3);
 
-/// Pointers come before names, however often these were asked for: they bring back at once
-/// what a name takes reads for.
+/// Pointers rank before names, however hot the names: they restore at once what costs reads for a
+/// name.
 const POINTER: f32 = u8::MAX as f32 + 1.0;
 
 /// The tables of a store at one moment.
 #[derive(Debug, Default)]
 pub(crate) struct TablesNow {
-    /// Of the store and all its tables.
+    /// Identifies the store and all its tables.
     pub(crate) fingerprint: u64,
     bytes: u64,
-    /// Of each table by its number: all by which one of its number may differ from it.
+    /// By table number: all properties that distinguish a table from another one with its number.
     traits: BTreeMap<u64, [u64; 8]>,
-    /// Whether all tables know what they hold: those of before do not.
+    /// Whether all tables have a fingerprint of their contents; those of older formats have none.
     is_known: bool,
     keyspaces: BTreeMap<u32, InTables>,
     /// Milliseconds since 1970.
     now_ms: u64,
 }
 
-/// Which writes of a keyspace stand in tables.
+/// The writes of a keyspace that are in tables.
 #[derive(Debug, Default)]
 struct InTables {
-    /// All up to here.
+    /// All up to this one.
     flushed: Sequence,
-    /// What was ingested with these sequences.
+    /// The sequences of ingests.
     ingested: BTreeSet<Sequence>,
 }
 
 impl TablesNow {
-    /// Whether the next life may believe an entry of KV. What a flush has told of that came
-    /// to nothing stands in a log alone, in which it may be damaged; what has expired stays
-    /// so even if clocks go back.
+    /// Whether the next run may trust an entry of KV. A flush that failed may have put values into
+    /// the cache that are only in a log, where they may be damaged; expired entries must stay
+    /// expired even if clocks go back.
     fn vouch_for(&self, entry: &KvEntry<'_>) -> bool {
         let trailer = Trailer(entry.stamp);
         let Some(written) = self.keyspaces.get(&entry.name.keyspace) else { return false };
@@ -74,7 +73,7 @@ impl TablesNow {
     }
 }
 
-/// Of a table of the keyspace with this number.
+/// The properties of a table of the keyspace with this number.
 fn traits_of(keyspace: u32, table: &TableHandle) -> [u64; 8] {
     let (meta, properties) = (table.meta(), table.table().properties());
     let mut ranges = Vec::new();
@@ -95,17 +94,17 @@ fn traits_of(keyspace: u32, table: &TableHandle) -> [u64; 8] {
     ]
 }
 
-/// What a list has of one shard of the point cache.
+/// The entries of one shard of the point cache in a list.
 #[derive(Debug)]
 struct OfShard {
     values: Hottest<HotKey>,
-    /// Names and pointers; where all names fit, also those of keys with values.
+    /// Names and pointers; if all names fit, also those of keys with values.
     rest: Hottest<Listed>,
-    /// Whether all names fit, and what they leave is for values.
+    /// Whether all names fit, so that the rest of the room is for values.
     has_all_names: bool,
 }
 
-/// What everything in a shard would take in a list.
+/// The size of everything in a shard in a list.
 #[derive(Debug, Clone, Copy, Default)]
 struct Wanted {
     names: usize,
@@ -120,12 +119,12 @@ enum Listed {
 }
 
 impl OfShard {
-    /// In `room` bytes.
+    /// Selects entries for `room` bytes.
     fn new(room: usize, wanted: Wanted) -> Self {
         let (part, whole) = VALUES_SHARE;
         let (left, share) =
             (room.saturating_sub(wanted.names + wanted.pointers), room / whole * part);
-        // Of what has its names counted in, so much is values.
+        // The part of `share` that is values if their names are included.
         let of_share =
             share as u128 * wanted.values as u128 / (wanted.names + wanted.values).max(1) as u128;
         let has_all_names = left as u128 >= of_share;
@@ -170,13 +169,13 @@ impl OfShard {
         self.rest.offer(worth, HotPointer::BYTES, || Listed::Pointer(pointer));
     }
 
-    /// Puts what is kept into a list; the room that is left.
+    /// Adds the selected entries to a list; returns the free room.
     fn finish(self, list: &mut HotList) -> usize {
         let (values, mut left) = self.values.finish();
         let (rest, left_of_rest) = self.rest.finish();
         left += left_of_rest;
         if self.has_all_names {
-            // Room was left for these among the rest.
+            // `rest` has reserved room for these names.
             let names: usize = values.iter().map(|key| HotKey::bytes_of_name(&key.key)).sum();
             left = left.saturating_sub(names);
         }
@@ -192,7 +191,7 @@ impl OfShard {
 }
 
 impl Engine {
-    /// What the caches hold, in a list of about `bytes_max` at most.
+    /// Lists the contents of the caches in at most about `bytes_max` bytes.
     pub(crate) fn hot_list(&self, bytes_max: u64) -> HotList {
         let point = self.memory.caches().point();
         let tables = self.tables_now();
@@ -210,13 +209,13 @@ impl Engine {
             left -= room;
             left += self.list_shard(shard, room, &tables, &mut list);
         }
-        // The hottest first; of those that are about as hot, as they stand in tables.
+        // The hottest first; those that are about equally hot in the order of the tables.
         let place = |hot: &HotKey| (Reverse(hot.times), hot.keyspace);
         list.keys.sort_unstable_by(|a, b| (place(a), &a.key).cmp(&(place(b), &b.key)));
         list
     }
 
-    /// In ascending order, and the room that they leave.
+    /// The hottest blocks in ascending order, and the free room.
     fn hot_blocks(&self, room: usize) -> (Vec<HotBlockId>, usize) {
         let mut hottest = Hottest::new(room);
         self.memory.caches().blocks().for_each_block(|id, times| {
@@ -227,7 +226,7 @@ impl Engine {
         (blocks, left)
     }
 
-    /// Fills the rest of the room, in bytes.
+    /// Adds the entries of a shard to the list; returns the free bytes.
     fn list_shard(
         &self,
         shard: usize,
@@ -245,7 +244,7 @@ impl Engine {
         let mut of_shard = OfShard::new(room, wanted);
         point.for_each_value(shard, |entry, times| of_shard.offer_entry(&entry, times, tables));
         point.for_each_pointer(shard, |hash, entry, times| {
-            // Into a table, not one that came to nothing.
+            // Only pointers into live tables, not into one whose flush failed.
             if tables.traits.contains_key(&entry.pointer.table) {
                 of_shard.offer_pointer(HotPointer { hash, entry, times });
             }
@@ -259,7 +258,7 @@ impl Engine {
         let structure = self.trees.structure();
         let state = structure.manifest.state();
         for (&id, keyspace) in &state.keyspaces {
-            // Not what the tree believes: it counts ingests as well.
+            // Not the tree's own number: that includes ingests.
             now.keyspaces.entry(id).or_default().flushed = keyspace.flushed;
         }
         for (&id, tree) in &**self.trees.load() {

@@ -1,4 +1,4 @@
-//! What was hot when a store was closed is brought back when it is opened.
+//! The hot contents of the caches at a clean shutdown are restored when the store is opened.
 //!
 //! ```text
 //!   close ──▶ HOT ──▶ open: pointers, ─────▶ replay of the logs ──▶ in the background:
@@ -7,26 +7,25 @@
 //! ```
 //!
 //! Guarantees:
-//! 1. The pointers and values of a list come back before the logs are replayed, and only
-//!    if it is the same store with the tables that it was closed with; so whatever is
-//!    newer goes through a flush that syncs them, as ever. If it is not, the values leave
-//!    the file: nobody can use them any more, and who deletes keys wants them gone. (A list
-//!    that is not read, for want of a cache or of memory, stays as it is.)
-//! 2. All else is read like anything: nothing is believed of a list but what was asked
-//!    for. Whatever of it is wrong, or not there any more, is passed over.
-//! 3. A list takes at most a hundredth of the bytes of the tables (`listing.rs`) and an
-//!    eighth of all memory; what it takes counts as open tables do. One of twice that share
-//!    of memory is left unread, for a life with more. One that has not been gone through when the
-//!    store is closed, for want of time or room, stays as it is, unless more was asked
-//!    for in this life than it names.
-//! 4. What KV does not fill yet is blocks' meanwhile; whatever ends the refill, KV has it
-//!    back then.
+//! 1. The pointers and values of a list are restored before the logs are replayed, and only if it
+//!    is the same store with the tables that it was closed with; so everything newer goes through a
+//!    flush, which updates them as usual. If it is not, the values are removed from the file: they
+//!    are of no use any more, and a user who deletes keys expects them to be gone. (A list that is
+//!    not read, because there is no cache or too little memory, stays unchanged.)
+//! 2. All else is read like any other data: a list is trusted only about which entries were hot.
+//!    Entries that are wrong or do not exist any more are skipped.
+//! 3. A list takes at most a hundredth of the bytes of the tables (`listing.rs`) and an eighth of
+//!    all memory; its memory is budgeted like that of open tables. A list of more than twice that
+//!    share of memory is left unread, for a run with more memory. A list that has not been fully
+//!    restored when the store is closed, for lack of time or room, stays unchanged, unless there
+//!    were more gets in this run than it has names.
+//! 4. Blocks use the memory that KV does not fill yet; however the refill ends, KV gets it back
+//!    then.
 //!
-//! Jobs of low priority read what is there by name, in pieces, at the rate that
-//! compactions are held to: blocks first, which keys are found by, then keys, the hottest
-//! first; each piece in a few batches of reads, in the order of the file. They hold no
-//! lock while they read, and nobody waits for them but who closes the store: for one
-//! piece.
+//! Jobs of low priority read the named entries in pieces, at the rate limit of compactions: first
+//! blocks, which lookups of keys need, then keys, the hottest first; each piece in a few batches of
+//! reads, in file order. They hold no lock while they read. Only the thread that closes the store
+//! waits for them, and for at most one piece.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,26 +51,27 @@ use crate::warm::hot_list::{
 /// A list takes at most one part in this many of all memory.
 const LIST_MEMORY_SHARE: u64 = 8;
 const LIST_BYTES_MAX: u64 = 64 << 20;
-/// A list that takes this many times the memory allowed now is of a run with more memory:
-/// it is not read.
+/// A list that takes this many times the memory allowed now is from a run with more memory: it is
+/// not read.
 const LIST_EXCESS_MAX: u64 = 2;
 
-/// Blocks and keys that one job brings back: many, so that the drive has much to do and
-/// neighbours are found.
+/// Blocks and keys that one job restores: enough to keep the drive busy and to read neighbours
+/// together.
 const BLOCKS_PER_JOB: usize = 256;
 const KEYS_PER_JOB: usize = 1024;
-/// But no more keys than have their blocks in this part of all memory, half of what there
-/// is for reads under way.
+/// But only as many keys as have their blocks in this part of all memory, which is half of the
+/// share of reads in flight.
 const IN_FLIGHT_SHARE: u64 = 32;
 
-/// A part of the cache with less room than this in all its shards together is full. One
-/// with more may be too: each full shard has some bytes left.
+/// A part of the cache with less room than this in all its shards together is full. One with more
+/// may be full too: each full shard has some bytes left.
 const ROOM_MIN: usize = 64 << 10;
 
-/// What is left of a list is measured after so many jobs: that looks at all of it.
+/// The memory of the rest of a list is measured once per this many jobs, because that walks all of
+/// it.
 const JOBS_PER_LOOK: u32 = 256;
 
-/// What is left of a list.
+/// The rest of a list.
 #[derive(Debug)]
 struct Refill {
     list: HotList,
@@ -80,7 +80,7 @@ struct Refill {
     loan: BorrowedBudgetGuard,
 }
 
-/// Gives back what is lent, also when a job is dropped that was to go on.
+/// Returns the borrowed budget, also if a job is dropped before the refill ends.
 #[derive(Debug)]
 struct BorrowedBudgetGuard(Arc<BorrowedBudget>);
 
@@ -93,22 +93,22 @@ impl Drop for BorrowedBudgetGuard {
 impl Engine {
     // ---- Closing ----
 
-    /// Saves what the caches hold, unless the list of the previous run is better.
-    /// Once background work has ended; the caches are empty afterwards.
+    /// Saves the contents of the caches, unless the list of the previous run is better. Call it
+    /// after background work has ended; it leaves the caches empty.
     pub(crate) fn write_hot_list(&self) -> Result<()> {
         let is_wanted = self.options.warm_start && !self.options.read_only;
         let names = self.jobs.hot_list_names() as u64;
         if !is_wanted || self.memory.caches().budget() == 0 || self.stats.gets.get() < names {
             return Ok(());
         }
-        // A job that was to go on may not have been dropped yet.
+        // A dropped job may not have returned its loan yet.
         self.memory.borrowed().give_back();
         let list = self.hot_list(self.list_bytes_max());
         self.memory.caches().set_budget(0);
         self.put_hot_list(&list)
     }
 
-    /// Puts a list in the place of the one that is there.
+    /// Replaces the list file.
     fn put_hot_list(&self, list: &HotList) -> Result<()> {
         let HotList { blocks, keys, pointers, .. } = list;
         let is_empty = blocks.is_empty() && keys.is_empty() && pointers.is_empty();
@@ -122,11 +122,11 @@ impl Engine {
 
     // ---- Opening ----
 
-    /// The list of the previous run; its pointers and values are restored. When
-    /// the tables are open, before the logs are replayed.
+    /// The list of the previous run, after its pointers and values were restored. Call it when the
+    /// tables are open, before the logs are replayed.
     pub(crate) fn take_hot_list(&self) -> Option<HotList> {
         if !self.options.warm_start {
-            // What is deleted from now on would stand there for ever.
+            // Keys that are deleted from now on would stay in the file forever.
             note_failure(self.put_list(HOT, None));
         }
         if !self.options.warm_start || self.memory.caches().budget() == 0 {
@@ -137,8 +137,8 @@ impl Engine {
             let file = self.storage.open_read(&path, Access::Buffered)?;
             let bytes = file.len()?;
             if bytes > LIST_EXCESS_MAX * self.list_bytes_max() {
-                // It stays for a life with more, unless this one asks for more than it can
-                // name.
+                // It stays for a run with more memory, unless this run has more gets than it can
+                // have names.
                 let names = bytes as usize / LISTED_BLOCK_BYTES;
                 self.jobs.set_hot_list_names(names);
                 return Ok(None);
@@ -153,7 +153,7 @@ impl Engine {
             self.restore_values(&mut list.keys);
             self.restore_pointers(&pointers, shards);
         }
-        // What has not come back is read by its name.
+        // Entries that were not restored are read by name.
         let values = list.keys.iter_mut().filter_map(|key| key.value.take()).count();
         if values > 0 && !is_of_these {
             note_failure(self.put_hot_list(&list));
@@ -161,7 +161,7 @@ impl Engine {
         Some(list)
     }
 
-    /// Brings those values back that KV has room for, and takes their keys out.
+    /// Restores the values that KV has room for, and removes their keys from the list.
     fn restore_values(&self, keys: &mut Vec<HotKey>) {
         let point = self.memory.caches().point();
         keys.retain(|HotKey { keyspace, key, times, value }| {
@@ -177,7 +177,7 @@ impl Engine {
         });
     }
 
-    /// Brings pointers back, whose hashes are those of a cache of so many shards.
+    /// Restores pointers, whose hashes are those of a cache of `shards` shards.
     fn restore_pointers(&self, pointers: &[HotPointer], shards: u64) {
         let point = self.memory.caches().point();
         if shards < point.shards() as u64 {
@@ -190,10 +190,10 @@ impl Engine {
         }
     }
 
-    /// Has the blocks and values of a list brought back in the background.
+    /// Restores the blocks and values of a list in the background.
     pub(crate) fn refill(self: &Arc<Self>, mut list: HotList) {
         self.jobs.set_hot_list_names(list.blocks.len() + list.keys.len());
-        // They are taken from the back.
+        // They are taken from the end.
         list.blocks.reverse();
         list.keys.reverse();
         let pacer = self.compaction_pacer();
@@ -206,7 +206,7 @@ impl Engine {
             self.memory.follow_hot_list(&self.trees, refill.list.memory_bytes());
         }
         refill.jobs += 1;
-        // Whoever waits for a turn does not keep a store open.
+        // A waiting job does not keep a store open.
         let engine = Arc::downgrade(self);
         let job = move || {
             let Some(engine) = engine.upgrade() else { return };
@@ -229,8 +229,8 @@ impl Engine {
         }
     }
 
-    /// There is nothing left of the list, or no room for more of it; then it stays for a
-    /// life with more.
+    /// The list is empty, or there is no room for more of it; then it stays for a run with more
+    /// memory.
     fn end_refill(&self, list: &HotList) {
         if list.blocks.is_empty() && list.keys.is_empty() {
             self.jobs.set_hot_list_names(0);
@@ -238,8 +238,8 @@ impl Engine {
         self.memory.follow_hot_list(&self.trees, 0);
     }
 
-    /// Brings the next blocks back; how many bytes were read, if there were any and room
-    /// for them.
+    /// Restores the next blocks; returns how many bytes were read, or `None` if there are no more
+    /// blocks or no room for them.
     fn refill_blocks(&self, list: &mut HotList) -> Option<u64> {
         let blocks = self.memory.caches().blocks();
         let table = list.blocks.last()?.id.table;
@@ -257,7 +257,7 @@ impl Engine {
         Some(addresses.iter().map(|address| u64::from(address.handle.len)).sum())
     }
 
-    /// Where the blocks stand, all of one table, that are not in memory.
+    /// The addresses of the blocks, all of one table, that are not in memory.
     fn addresses_of(&self, blocks: &[HotBlockId]) -> Vec<BlockAddress> {
         let trees = self.trees.load();
         let table = blocks[0].id.table;
@@ -271,13 +271,13 @@ impl Engine {
             .filter(|block| !self.memory.caches().blocks().contains(block.id))
             .map(|block| block.id.offset)
             .collect();
-        // Damage is for those to meet who want the block.
+        // Damage is reported to the reader that needs the block.
         let read = |indexes: &[BlockAddress]| self.reads.blocks.try_read_many(indexes);
         handle.table().addresses_at(&offsets, read).unwrap_or_default()
     }
 
-    /// Brings the next values back; about how many bytes were read, if there were any and
-    /// room for them.
+    /// Restores the next values; returns about how many bytes were read, or `None` if there are no
+    /// more keys or no room for them.
     fn refill_values(&self, list: &mut HotList) -> Option<u64> {
         let point = self.memory.caches().point();
         let keyspace = list.keys.last()?.keyspace;
@@ -292,19 +292,19 @@ impl Engine {
         let of_tree = list.keys.iter().rev().take_while(|key| key.keyspace == keyspace);
         let count = of_tree.take(most as usize).count();
         let mut next = take_last(&mut list.keys, count);
-        // As they stand in tables: neighbours are read together.
+        // In the order of the tables: neighbours are read together.
         next.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         let Some(tree) = tree else { return Some(0) };
         let before = self.reads.blocks.read_bytes();
         if self.read_hot(&tree, &next).is_ok() {
             self.stats.warm_values.add(next.len() as u64);
         }
-        // Others have read meanwhile; this here no more than a block a key.
+        // Other threads have read meanwhile; this job has read at most one block per key.
         let most = next.len() as u64 * u64::from(tree.options().block_bytes);
         Some((self.reads.blocks.read_bytes() - before).min(most))
     }
 
-    /// Reads keys, so that the point cache keeps what they are.
+    /// Reads keys, so that the point cache keeps their values.
     fn read_hot(&self, tree: &Tree, keys: &[HotKey]) -> Result<()> {
         let point = self.memory.caches().point();
         let visible = || self.snapshots.visible();
@@ -320,14 +320,14 @@ impl Engine {
     }
 }
 
-/// A list is of use, but nobody needs it.
+/// Logs a failure: a list is useful, but optional.
 fn note_failure(outcome: Result<()>) {
     if let Err(error) = outcome {
         tracing::warn!(%error, "the list of what was hot is not put in order");
     }
 }
 
-/// The last `count`, in their order; gives memory back when half of it is not needed.
+/// Takes the last `count`, in their order; frees memory when less than half of it is used.
 fn take_last<T>(all: &mut Vec<T>, count: usize) -> Vec<T> {
     let last = all.split_off(all.len() - count);
     if all.len() < all.capacity() / 2 {

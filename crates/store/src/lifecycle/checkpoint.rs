@@ -1,4 +1,4 @@
-//! Checkpoints: a store of its own that shares its tables with this one.
+//! Checkpoints: an independent store that shares its tables with this one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::wal::LogPosition;
 use crate::write::LogEnds;
 
 impl Engine {
-    /// Makes a store of its own in `target` that holds what this one holds now:
-    /// tables are shared by hard links. Writers wait meanwhile.
+    /// Creates an independent store in `target` with the current contents of this one; tables are
+    /// shared by hard links. Writers wait meanwhile.
     pub(crate) fn checkpoint(self: &Arc<Self>, target: &Path) -> Result<()> {
         let _gate = self.enter()?;
         if self.storage.exists(target)? && !self.storage.list(target)?.is_empty() {
@@ -33,7 +33,7 @@ impl Engine {
             state.min_log = 0;
             state.log_passed = LogPosition::default();
             state.keyspaces.values_mut().for_each(|keyspace| keyspace.flushed = last);
-            // The versions keep their files in place until they are linked.
+            // The versions keep their files alive until they are linked.
             let versions: Vec<_> = trees.iter().map(|tree| tree.version()).collect();
             Ok::<_, Error>((state, versions))
         })?;

@@ -1,4 +1,4 @@
-//! Compaction of a range of keys, in the thread of the caller.
+//! Compaction of a range of keys, in the caller's thread.
 
 use std::sync::Arc;
 
@@ -34,11 +34,11 @@ impl Engine {
         start: Option<&[u8]>,
         end: Option<&[u8]>,
     ) -> Result<()> {
-        // Those that are there now: under steady writes more keep coming. Tables of
-        // level 0 may be merged into another one of it meanwhile.
+        // Only the current tables: under steady writes more keep coming. Meanwhile, tables of level
+        // 0 may be merged into another table of level 0.
         let overlapping = |table: &&Arc<TableHandle>| table.overlaps(start, end);
         let (tables, newest): (Vec<u64>, _) = {
-            // Not held on to: that would keep the files of what is compacted.
+            // Dropped at once: it would keep the files of compacted tables alive.
             let version = tree.version();
             let found = || version.level(level).iter().filter(overlapping);
             let newest = found().map(|table| table.newest_sequence()).max();
@@ -59,8 +59,8 @@ impl Engine {
                     0 => picker::targets(version, self.memory.base_bytes()).base_level,
                     _ => level + 1,
                 };
-                // Not what has come since: in front of those that are left it would keep
-                // coming.
+                // Only the tables that are left, not newer ones before them, of which more would
+                // keep coming.
                 picker::pick_wanted(version, level, output_level, is_left)
             });
             match claimed {
@@ -70,7 +70,7 @@ impl Engine {
         }
     }
 
-    /// Rewrites tables of the last level that hold what nobody can see.
+    /// Rewrites tables of the last level that contain entries that no reader can see.
     fn rewrite_last(
         self: &Arc<Self>,
         tree: &Arc<Tree>,

@@ -1,4 +1,4 @@
-//! What a user asks to be kept: memtables brought into tables, the log made durable.
+//! Explicit flushes and syncs: memtables are written to tables, the log is made durable.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use crate::version::tree::Tree;
 use crate::write::LogEnds;
 
 impl Engine {
-    /// Brings what `trees` hold in memory into tables.
+    /// Writes the memtables of `trees` to tables.
     pub(crate) fn flush(self: &Arc<Self>, trees: &[Arc<Tree>]) -> Result<()> {
         let _gate = self.enter()?;
         self.queue.exclusive(|| self.rotate(trees, LogEnds::Now))?;
         self.wait_for_flush(trees)
     }
 
-    /// Makes everything acknowledged durable.
+    /// Makes every acknowledged write durable.
     pub(crate) fn sync(&self) -> Result<()> {
         let _gate = self.enter()?;
         self.queue.exclusive(|| match self.logs.lock().as_mut() {
@@ -27,12 +27,12 @@ impl Engine {
         })
     }
 
-    /// Makes the writes so far durable, before a change of the manifest that is newer than they are.
-    /// Only while leading.
+    /// Makes the writes so far durable, before a manifest change that is newer than they are. Only
+    /// while leading.
     pub(crate) fn make_log_durable(&self) -> Result<()> {
         if let Some(logs) = self.logs.lock().as_mut() {
-            // A write that was reported as failed may be whole where the log is torn, and would
-            // come back over the change.
+            // A write that was reported as failed may be complete in the torn tail, and recovery
+            // would replay it over the change.
             if !logs.current.is_open() {
                 self.logs.switch_log(logs, &self.trees, &self.memory)?;
             }

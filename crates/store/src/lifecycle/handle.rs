@@ -1,5 +1,5 @@
-//! What every public object of an open store holds: the engine, and the duty
-//! to close it when the last of them goes.
+//! The part that all public objects of an open store share: the engine, which is closed when the
+//! last of them is dropped.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ impl Handle {
         &self.engine
     }
 
-    /// Ends background work, makes the log durable and gives up the lock. What
-    /// is in memtables stays in the log. Harmless when called twice.
+    /// Ends background work, makes the log durable and releases the lock. The contents of memtables
+    /// stay in the log. Harmless when called twice.
     pub(crate) fn close(&self) -> Result<()> {
         let engine = &self.engine;
         if !engine.jobs.mark_closed() {
@@ -31,7 +31,7 @@ impl Handle {
         // Operations that hold the gate see that the store is closed and end.
         let _gate = engine.jobs.shut_gate();
         let finished = match engine.queue.is_broken() {
-            // A write panicked: what it left is for recovery to sort out.
+            // A write panicked: recovery cleans up after it.
             true => Ok(()),
             false => engine.queue.exclusive(|| engine.logs.finish_log(&engine.trees)),
         };
@@ -55,8 +55,8 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // Jobs may run on for a moment; the directory stays locked until
-            // the last of them has let go of the engine.
+            // Jobs may continue for a moment; the directory stays locked until the last of them has
+            // released the engine.
             self.engine.jobs.mark_closed();
             return;
         }

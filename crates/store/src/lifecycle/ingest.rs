@@ -1,7 +1,7 @@
 //! Bulk ingest: sorted entries become tables without going through the log and memtables.
 //!
-//! Guarantee: all of them become visible at once, with one sequence that is newer than
-//! every write before.
+//! Guarantee: all of them become visible at once, with one sequence that is newer than every
+//! earlier write.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,8 +22,8 @@ use crate::write::LogEnds;
 const LAST: usize = LEVELS - 1;
 
 impl Engine {
-    /// Writes sorted entries straight into tables, which become visible all at
-    /// once. Returns how many there were.
+    /// Writes sorted entries straight into tables, which become visible all at once. Returns the
+    /// number of entries.
     pub(crate) fn ingest<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         self: &Arc<Self>,
         tree: &Arc<Tree>,
@@ -31,7 +31,7 @@ impl Engine {
         sorted: impl IntoIterator<Item = (K, V)>,
     ) -> Result<u64> {
         let _gate = self.enter()?;
-        // What is ingested waits to be merged as what is written does.
+        // An ingest is subject to the same write stalls as writes.
         self.queue.exclusive(|| self.wait_for_merges())?;
         let made = Mutex::new(Vec::new());
         let ingested = self.write_ingest(tree, deadline_ms, sorted, &made);
@@ -68,7 +68,7 @@ impl Engine {
         for (key, value) in sorted {
             let (key, value) = (key.as_ref(), value.as_ref());
             check_ingested(last.as_deref(), key, value, count)?;
-            // Sequence 0 in the file; the manifest gives the real one.
+            // Sequence 0 in the file; the manifest has the real one.
             match deadline_ms {
                 None => {
                     let trailer = Trailer::new(0, Kind::Value);
@@ -92,8 +92,8 @@ impl Engine {
         Ok((outputs, count))
     }
 
-    /// Publishes ingested tables. Only while leading: nothing is written
-    /// between the choice of the sequence and its becoming visible.
+    /// Publishes ingested tables. Only while leading: nothing is written between the choice of the
+    /// sequence and the moment it becomes visible.
     fn install_ingest(self: &Arc<Self>, tree: &Arc<Tree>, outputs: Vec<Output>) -> Result<()> {
         self.jobs.check_open()?;
         tree.check_writable()?;
@@ -101,24 +101,24 @@ impl Engine {
             smallest: outputs[0].meta.smallest.clone(),
             largest: outputs[outputs.len() - 1].meta.largest.clone(),
         };
-        // Memtables are asked before tables, so nothing of these keys may stay
-        // in one.
+        // Memtables are searched before tables, so none may contain entries of these keys.
         if tree.view().memtables().any(|memtable| memtable.may_touch(&span.smallest, &span.largest))
         {
             self.rotate(std::slice::from_ref(tree), LogEnds::Now)?;
             self.wait_for_flush(std::slice::from_ref(tree))?;
         }
-        // The tables are durable; what was written before them must be too, or a
-        // power cut would leave a hole.
+        // The tables are durable; earlier writes must be durable too, or a power cut would leave a
+        // hole.
         self.make_log_durable()?;
         let sequence = self.snapshots.last_sequence() + 1;
         let mut structure = self.trees.structure();
         let version = tree.version();
         let is_free = (0..LEVELS).all(|level| version.overlapping(level, &span).is_empty());
-        // A compaction under way may be about to fill the gap.
+        // A running compaction may be about to fill the gap.
         let level =
             if is_free && version.tables().all(|table| !table.is_busy()) { LAST } else { 0 };
-        // Nobody sees the new versions yet: what is found until they are is not kept.
+        // The new versions are not visible yet: values that are read until they are must not be
+        // cached.
         let change = self.memory.caches().point().begin_change();
         self.forget_span(tree, &version, &span);
         let mut edit = Edit::default();
@@ -136,19 +136,19 @@ impl Engine {
         edit.push(Change::LastSequence(sequence));
         let committed = self.trees.commit(&mut structure, tree, edit, &[], &added);
         if matches!(committed, Ok(true)) {
-            // Memtables do not know of these writes.
+            // Memtables do not contain these writes.
             tree.note_ingest(sequence);
             tree.install_tables(&[], &added);
         }
-        // Used up either way: an edit that failed may have reached the disk, and
-        // no later write may share its sequence.
+        // Used up either way: an edit that failed may have reached the disk, and no later write may
+        // share its sequence.
         self.snapshots.use_up_to(sequence);
         self.snapshots.publish(sequence);
         drop(change);
         committed.map(|_| ())
     }
 
-    /// Has the point cache forget what it holds of the keys of `span`.
+    /// Removes the entries for the keys of `span` from the point cache.
     fn forget_span(&self, tree: &Tree, version: &Version, span: &KeySpan) {
         let overlapping = (0..LEVELS).flat_map(|level| version.overlapping(level, span));
         let tables: HashSet<u64> = overlapping.map(|table| table.meta().id).collect();

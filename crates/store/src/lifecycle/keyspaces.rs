@@ -1,15 +1,15 @@
 //! Creates keyspaces and drops them.
 //!
 //! Guarantees:
-//! 1. An id is used once, so that what names a dropped keyspace (logs, caches, lists of what was
-//!    hot) never names another one.
+//! 1. An id is used once, so that references to a dropped keyspace (in logs, caches, hot lists)
+//!    never mean another one.
 //! 2. A drop is durable when it returns, together with every write that was acknowledged before it:
 //!    a power cut never undoes an earlier write and keeps the drop.
-//! 3. A drop removes no file: tables go when the last reader lets go of them, as after a compaction,
-//!    or at the next opening.
+//! 3. A drop removes no file: tables are removed when the last reader releases them, as after a
+//!    compaction, or when the store is opened again.
 //!
-//! A drop leads the commit queue, so that no write is under way. Jobs may be: what they install is
-//! refused by [`TreeSet::commit`](crate::engine::tree_set::TreeSet::commit).
+//! A drop leads the commit queue, so that no write is in progress. Jobs may be:
+//! [`TreeSet::commit`](crate::engine::tree_set::TreeSet::commit) refuses to install their results.
 
 use std::sync::Arc;
 
@@ -23,7 +23,8 @@ use crate::version::manifest::{Change, Edit, KEYSPACE_MAX};
 use crate::version::tree::Tree;
 
 impl Engine {
-    /// The keyspace `name`, which is created with `options`, or gets them if it has others.
+    /// The keyspace `name`, which is created with `options`, or is given these options if it exists
+    /// with others.
     pub(crate) fn put_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<Tree>> {
         let _gate = self.enter()?;
         let mut structure = self.trees.structure();
@@ -55,10 +56,10 @@ impl Engine {
         Ok(tree)
     }
 
-    /// Drops the keyspace `name` with all that it holds; false if there is none.
+    /// Drops the keyspace `name` with its contents; false if it does not exist.
     ///
-    /// If the manifest cannot be written, the keyspace stays. As long as it is not even known
-    /// whether the drop is durable, the keyspace takes no writes.
+    /// If the manifest cannot be written, the keyspace stays. As long as it is unknown whether the
+    /// drop is durable, the keyspace accepts no writes.
     pub(crate) fn drop_keyspace(&self, name: &str) -> Result<bool> {
         let _gate = self.enter()?;
         let Some(tree) = self.queue.exclusive(|| self.drop_tree(name))? else {
@@ -68,7 +69,7 @@ impl Engine {
         drop(tree);
         self.empty_trash();
         self.after_install();
-        // Who waits for its memtables or tables has nothing to wait for any more.
+        // A thread that waits for its memtables or tables has nothing to wait for any more.
         self.jobs.signal_progress();
         Ok(true)
     }
@@ -81,8 +82,8 @@ impl Engine {
         let mut structure = self.trees.structure();
         let edit = Edit { changes: vec![Change::DropKeyspace { id: tree.id }] };
         if let Err(error) = structure.commit(edit) {
-            // The manifest may hold it all the same, and later writes would be lost with it. A
-            // manifest without it settles that.
+            // The manifest may contain the drop all the same, and later writes would be lost with
+            // it. A manifest without the drop settles that.
             if structure.commit(Edit::default()).is_err() {
                 structure.doubt(&tree);
                 self.trees.count_drop();
@@ -94,7 +95,7 @@ impl Engine {
         Ok(Some(tree))
     }
 
-    /// Settles whether keyspaces were dropped whose drop has failed: they were not.
+    /// Settles failed drops of which it is unknown whether they are durable: the keyspaces stay.
     pub(crate) fn keep_doubtful_keyspaces(&self) -> Result<()> {
         let mut structure = self.trees.structure();
         if structure.has_doubtful() { structure.commit(Edit::default()) } else { Ok(()) }

@@ -1,5 +1,5 @@
-//! Opening, maintaining and closing a store: recovery, the handle that users share, and operations on a
-//! whole store.
+//! Opening, maintaining and closing a store: recovery, the handle that users share, and operations
+//! on a whole store.
 //!
 //! Modules are declared bottom-up.
 

@@ -1,27 +1,25 @@
 //! Opening a store: from files to an engine.
 //!
-//! 1. The directory is created if need be, and locked.
-//! 2. `CURRENT` and the manifest say what the store consists of; a store that
-//!    a newer version wrote is refused before anything is touched.
-//! 3. Every table is opened and held against the manifest; pointers into them and values
-//!    of theirs come back that were cached when the store was closed (`warm_start.rs`).
-//! 4. The logs that still count are replayed in order. Each that was ended names its
-//!    successor, so one that is missing in the middle is found. One that breaks off is
-//!    cut behind its last whole record, and the logs behind it are passed over: a loss
-//!    of power does that only to what was not synced yet. If a frame further on, in it
-//!    or in a log behind it, says that what is broken had been synced, it is damage, and
-//!    the store does not open. Operations that already stand in tables (by sequence) are
-//!    passed over, and so are logs in the end that hold nothing: openings that were cut
-//!    short have begun them, or lives that had made them ready.
-//! 5. What was replayed is written to tables of level 0, a new log is begun,
-//!    and one edit puts all of it into the manifest. A power cut anywhere
-//!    before that edit leaves everything to be replayed again. The logs of the
-//!    earlier life are only read: a sync of one may have failed in that life,
-//!    and another that succeeds would vouch for pages that are gone.
-//! 6. Files that nothing refers to are removed.
+//! 1. The directory is created if necessary, and locked.
+//! 2. `CURRENT` and the manifest list the parts of the store; a store written by a newer version is
+//!    refused before anything is changed.
+//! 3. Every table is opened and checked against the manifest. Pointers into tables and values of
+//!    them that were cached when the store was closed are restored (`warm_start.rs`).
+//! 4. The live logs are replayed in order. Each log that was ended names its successor, so a log
+//!    that is missing in the middle is found. A log without an end is cut after its last whole
+//!    record, and the logs after it are skipped: a power loss does that only to records that were
+//!    not synced yet. If a later frame, in it or in a later log, confirms that the broken part had
+//!    been synced, it is damage, and the store does not open. Operations that are already in tables
+//!    (by sequence) are skipped, and so are empty logs at the end: they were begun by recoveries
+//!    that did not finish, or prepared by earlier runs.
+//! 5. The replayed writes are written to tables of level 0, a new log is begun, and one edit adds
+//!    all of it to the manifest. After a power cut at any time before that edit, everything is
+//!    replayed again. The logs of earlier runs are only read: a sync of one may have failed then,
+//!    and another sync that succeeds would wrongly confirm pages that are lost.
+//! 6. Files without references are removed.
 //!
-//! Opening for reading only does 2 to 4 and keeps the replayed writes in
-//! memory; nothing on storage is touched.
+//! A read-only open does only 2 to 4 and keeps the replayed writes in memory; nothing on storage is
+//! changed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -63,7 +61,7 @@ use crate::wal::{Ending, LogPosition, LogReader, begins_with_a_frame, damage_of_
 use crate::warm::hot_list::HotList;
 use crate::write::{self, GROUP_BYTES_MAX};
 
-/// Numbers the stores that this process opens.
+/// Assigns numbers to the stores that this process opens.
 static INSTANCES: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
 
 /// Cache shards; each is locked for some tens of nanoseconds at a time.
@@ -72,7 +70,7 @@ const CACHE_SHARDS: usize = 64;
 /// More compaction threads than this gain little and take memory.
 const COMPACTION_THREADS_MAX: usize = 4;
 
-/// Tables that replaying has made, with the ids of their trees.
+/// Tables that the replay has written, with the ids of their trees.
 type Spilled = Vec<(u32, Arc<TableHandle>)>;
 
 /// Opens the store in `directory`.
@@ -96,8 +94,8 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<Arc<Engine>> {
             if options.read_only || !options.create_if_missing {
                 return Err(Error::no_store(directory));
             }
-            // An earlier life may have died between creating the directory and
-            // making its name durable.
+            // An earlier process may have crashed between creating the directory and making its
+            // name durable.
             storage.sync_dir(parent_of(directory))?;
             let random = options.environment.random.clone();
             let random = random.unwrap_or_else(|| Arc::new(SystemRandom::new()) as Arc<dyn Random>);
@@ -113,7 +111,7 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<Arc<Engine>> {
     engine.after_install();
     if !engine.options.read_only {
         engine.schedule_compactions();
-        // Flushed by an earlier life, or by this one when it replayed the logs.
+        // Tables flushed by an earlier run, or by this one when it replayed the logs.
         let trees = engine.trees.load();
         engine.expect_quiet(trees.values().map(|tree| tree.version().level_bytes(0)).sum());
         if let Some(list) = hot_list {
@@ -132,9 +130,9 @@ pub(crate) fn parent_of(path: &Path) -> &Path {
     }
 }
 
-/// Creates a directory and those above it, and makes their names durable by a
-/// `sync` of what each stands in; its own also when it is there, for the process that
-/// created it may have died before that.
+/// Creates a directory and its ancestors, and makes their names durable by a `sync` of their
+/// parents; its own name also if it exists already, because the process that created it may have
+/// crashed before that.
 pub(crate) fn create_directory(
     storage: &dyn Storage,
     directory: &Path,
@@ -164,8 +162,7 @@ fn lock(storage: &dyn Storage, directory: &Path) -> Result<Box<dyn Lock>> {
     })
 }
 
-/// Without `CURRENT` a directory may hold what a crash during its creation
-/// left, but no data.
+/// Without `CURRENT`, a directory may contain remains of a crash during its creation, but no data.
 fn refuse_leftovers(storage: &dyn Storage, directory: &Path) -> Result<()> {
     for entry in storage.list(directory)? {
         if matches!(FileName::parse(&entry.name), Some(FileName::Table(_) | FileName::Log(_))) {
@@ -179,7 +176,7 @@ fn refuse_leftovers(storage: &dyn Storage, directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The caches, the way to blocks through them, and who is told of reads.
+/// The caches, the blocks read through them, and the statistics of reads.
 fn build_reads(
     options: &Options,
     storage: &Arc<dyn Storage>,
@@ -261,7 +258,7 @@ impl Engine {
         self.restore_filter_repairs();
         let hot_list = self.take_hot_list();
         let made = Mutex::new(Vec::new());
-        // Else each opening of a full disk would fill it further.
+        // Otherwise each open on a full disk would fill it further.
         let (mut edit, tables, number) =
             self.load_logs(&made).inspect_err(|_| self.trees.remove_tables(&made.lock()))?;
         let trees = self.trees.all();
@@ -285,7 +282,7 @@ impl Engine {
         Ok(hot_list)
     }
 
-    /// Brings what the logs hold into tables, and begins the next log.
+    /// Writes the contents of the logs to tables, and begins the next log.
     fn load_logs(self: &Arc<Self>, made: &Mutex<Vec<u64>>) -> Result<(Edit, Spilled, u64)> {
         let mut edit = Edit::default();
         let mut tables = Vec::new();
@@ -297,8 +294,8 @@ impl Engine {
         Ok((edit, tables, number))
     }
 
-    /// A life that was cut short may have left files with numbers that the
-    /// manifest believes to be free.
+    /// An earlier run that crashed may have left files with numbers that are free according to the
+    /// manifest.
     fn pass_over_used_numbers(&self) -> Result<()> {
         let entries = self.storage.list(&self.directory)?;
         let used = entries.iter().filter_map(|entry| FileName::parse(&entry.name)?.number()).max();
@@ -306,7 +303,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes the trees that the manifest knows, with their tables.
+    /// Creates the trees of the manifest, with their tables.
     fn open_trees(&self) -> Result<()> {
         let state = self.trees.structure().manifest.state().clone();
         let mut trees = Trees::new();
@@ -329,8 +326,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Replays the logs that still count into memtables; `full` is called with
-    /// a tree whose memtable is full.
+    /// Replays the live logs into memtables; calls `full` for each tree whose memtable is full.
     fn replay(&self, mut full: impl FnMut(&Arc<Tree>) -> Result<()>) -> Result<()> {
         let (min_log, start) = {
             let structure = self.trees.structure();
@@ -388,9 +384,8 @@ impl Engine {
         Ok(())
     }
 
-    /// How many of the logs there are up to the last that begins with a whole frame; the
-    /// first counts in any case. Those behind were made ready, or begun by openings that
-    /// were cut short.
+    /// The number of logs up to the last one that begins with a whole frame; the first always
+    /// counts. The logs after it were only prepared, or begun by recoveries that did not finish.
     fn logs_begun(&self, numbers: &[u64]) -> Result<usize> {
         for (index, &number) in numbers.iter().enumerate().rev() {
             let path = log_path(&self.directory, number);

@@ -1,4 +1,4 @@
-//! What an open store is asked and told about its memory, and what it has counted.
+//! The memory settings of an open store, and its statistics.
 
 use std::sync::Arc;
 
@@ -9,8 +9,7 @@ use crate::format::LEVELS;
 use crate::stats::Statistics;
 
 impl Engine {
-    /// Changes the budget; caches shrink at once, memtables as they are
-    /// flushed.
+    /// Changes the budget; caches shrink at once, memtables when they are flushed.
     pub(crate) fn set_memory_bytes(self: &Arc<Self>, bytes: u64) {
         self.memory.set_total_bytes(bytes);
         self.after_install();

@@ -541,7 +541,7 @@ impl SortedList {
     ) {
         let pointer = |page: &Page| std::ptr::from_ref(page).cast_mut();
         if let Some((_, rank)) = path[level + 1] {
-            // SAFETY: the caller's promise. The slot behind that of `page`.
+            // SAFETY: the caller's promise. The slot after that of `page`.
             unsafe { self.add(path, level + 1, rank.max(1), right.low, pointer(right).cast()) };
             return;
         }

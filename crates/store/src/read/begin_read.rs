@@ -1,20 +1,20 @@
-//! How every point read begins: in which order it looks at what writers, flushes and ingests
-//! change.
+//! How every point read begins: the order in which it loads the state that writers, flushes and
+//! ingests change.
 //!
-//! 1. **The hash** of each key, of which the rest needs nothing else.
-//! 2. **The epoch** of each key in the point cache. Before the view: a thread that changes what the
-//!    cache may hold (a flush, an ingest) advances the epoch before it publishes a view, so what
-//!    is found in a view of before is refused.
-//! 3. **What is visible.** Before the view: all of that is in the view, so the read may vouch for
-//!    having seen it ([`Reader::known`]), and may believe a cached value up to there.
+//! 1. **The hash** of each key, on which the other steps depend.
+//! 2. **The epoch** of each key in the point cache. Before the view: a thread that changes the
+//!    valid contents of the cache (a flush, an ingest) advances the epoch before it publishes a
+//!    view, so an insertion of a result from an older view is refused.
+//! 3. **The visible sequence.** Before the view: the view has all writes up to it, so the read has
+//!    certainly seen them ([`Reader::known`]), and may use a cached value up to there.
 //! 4. **The view.**
-//! 5. **The sequence** to read at, again what is visible. After the view: whatever the tables of
-//!    the view have dropped was dropped for newer versions that were visible before, and are
-//!    seen with this sequence.
+//! 5. **The sequence** to read at, again the visible one. After the view: whatever the tables of
+//!    the view have dropped was dropped for newer versions that were visible before, and this
+//!    sequence includes those.
 //!
-//! `docs/internals/concurrency.md` has the races that this decides. A read at a snapshot takes
-//! its sequence for both, and no epoch: it may pass newer versions over, and what it finds is
-//! not kept.
+//! `docs/internals/concurrency.md` describes the races that this order decides. A read at a
+//! snapshot uses the snapshot's sequence for both, and no epoch: it may skip newer versions, and
+//! its result is not cached.
 
 use std::sync::Arc;
 
@@ -28,15 +28,15 @@ use crate::sync::Guard;
 use crate::version::tree::Tree;
 use crate::version::view::View;
 
-/// A key that is going to be read.
+/// A key to read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReadKey<'k> {
     user_key: &'k [u8],
-    /// Of the key alone, for memtables and filters.
+    /// The hash of the key alone, for memtables and filters.
     key_hash: u64,
-    /// That of the name, for the point cache.
+    /// The hash of the name, for the point cache.
     pub(crate) hash: u64,
-    /// What the point cache must be shown when something was found to keep.
+    /// The epoch that an insertion into the point cache must present.
     pub(crate) epoch: Option<Epoch>,
 }
 
@@ -58,9 +58,9 @@ impl ReadKeys<'_> {
     }
 }
 
-/// A read that has begun, of one key or many of one keyspace.
+/// A read in progress, of one key or of several keys of one keyspace.
 pub(crate) struct BegunRead<'a, K> {
-    /// What was prepared.
+    /// The prepared keys.
     pub(crate) keys: K,
     view: Guard<Arc<View>>,
     pub(crate) reader: Reader<'a>,

@@ -1,11 +1,11 @@
-//! Many sorted cursors walked as one, in internal order.
+//! Merges sorted cursors into one, in internal order.
 //!
-//! Guarantees: every entry of every child comes once, in order, in either
-//! direction, and the direction may change at any entry. Relies on: no two
-//! children hold an entry with the same user key and trailer.
+//! Guarantees: every entry of every child is returned once, in order, in either direction, and the
+//! direction may change at any entry. Relies on: no two children have an entry with the same user
+//! key and trailer.
 //!
-//! A binary heap of child numbers keeps the next entry on top. Runs from one
-//! child, the usual case, cost one or two comparisons an entry.
+//! A binary heap of child numbers keeps the next entry on top. Runs from one child, the usual case,
+//! cost one or two comparisons per entry.
 
 use bytes::Bytes;
 
@@ -38,10 +38,9 @@ impl MergingCursor {
         Self { children, heap, direction: Direction::Forward }
     }
 
-    /// Brings the blocks that a seek to `target` will touch into memory, those
-    /// of all children in one batch: a round for index blocks, one for data.
-    /// A damaged block behind the first that a child wants is for the move to report
-    /// that needs it.
+    /// Reads the blocks that a seek to `target` needs, those of all children in one batch: one
+    /// round for index blocks, one for data blocks. A damaged block after the first one of a child
+    /// is reported by the move that needs it.
     pub(crate) fn prefetch(&mut self, target: Target<'_>, blocks: &Blocks) -> Result<()> {
         loop {
             let (mut askers, mut wanted) = (Vec::new(), Vec::new());
@@ -50,7 +49,7 @@ impl MergingCursor {
                 askers.extend(std::iter::repeat_n(number, run.len()));
                 wanted.extend(run);
             }
-            // What one child wants needs no batch: its seek will read it.
+            // Blocks of only one child need no batch: its seek will read them.
             if askers.first() == askers.last() {
                 return Ok(());
             }
@@ -109,7 +108,7 @@ impl MergingCursor {
         }
     }
 
-    /// The child on top has moved: restores the heap.
+    /// Restores the heap after the child on top has moved.
     fn settle_top(&mut self) {
         if !self.children[self.heap[0]].valid() {
             self.heap.swap_remove(0);
@@ -121,8 +120,7 @@ impl MergingCursor {
         &self.children[self.heap[0]]
     }
 
-    /// Puts every child but the top one on the other side of the current
-    /// entry.
+    /// Moves every child but the top one to the other side of the current entry.
     fn turn(&mut self, direction: Direction) -> Result<()> {
         let top = self.heap[0];
         let key = self.children[top].user_key().to_vec();
@@ -137,7 +135,7 @@ impl MergingCursor {
             }
         }
         self.rebuild(direction);
-        // The top child stands on the current entry, which goes first still.
+        // The top child is still at the current entry, which stays first.
         debug_assert_eq!(self.heap[0], top);
         Ok(())
     }
@@ -229,7 +227,7 @@ mod tests {
             cursor.next().unwrap();
         }
         assert!(!cursor.valid());
-        // A walk that turns around again and again.
+        // Walks with many changes of direction.
         cursor.seek(Target::AtOrAfter(&[20], Trailer::seek(1000))).unwrap();
         let mut at = all.partition_point(|e| e.0 < [20]);
         for step in 0..2000u64 {

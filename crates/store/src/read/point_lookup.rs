@@ -1,11 +1,11 @@
-//! A key as somebody asks for it, and what memory answers without the tree: the beginning
-//! of a point read ([`crate::read::point_read`] has the whole way).
+//! A lookup of a key, and the part of it that memory answers without the tree: the beginning of a
+//! point read ([`crate::read::point_read`] describes all of it).
 //!
-//! Most reads of a store whose hot keys are cached end here, so this part allocates
-//! nothing and hands out what it finds where it lies.
+//! Most reads of a store whose hot keys are cached end here, so this part does not allocate, and
+//! passes on values without copying them.
 //!
-//! Guarantees: memtables, whose versions are newer, go before the caches; and from KV comes
-//! only what the view is sure to hold too ([`Reader::is_sure_of`]).
+//! Guarantees: memtables, whose versions are newer, are searched before the caches; and a value of
+//! KV is used only if the view is sure to contain it too ([`Reader::is_sure_of`]).
 
 use bytes::Bytes;
 use tidekv_cache::KpEntry;
@@ -20,40 +20,40 @@ use crate::version::levels::TableHandle;
 use crate::version::tree::Tree;
 use crate::version::view::View;
 
-/// Who reads, and what it may see.
+/// A reader, and the writes that it may see.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a> {
     pub(crate) tree: &'a Tree,
-    /// Entries newer than this are not seen.
+    /// Entries newer than this are invisible.
     pub(crate) sequence: Sequence,
-    /// Every write up to here is in the view. At most `sequence`.
+    /// The view has every write up to this one. At most `sequence`.
     pub(crate) known: Sequence,
-    /// Whether `known` is the moment of a snapshot that lives.
+    /// Whether `known` is the sequence of a live snapshot.
     pub(crate) is_at_snapshot: bool,
 }
 
 impl Reader<'_> {
-    /// Whether the view is sure to hold a version too that is somewhere found with this
-    /// sequence. To be asked after it was found.
+    /// Whether the view is sure to contain a version that was found elsewhere with this sequence.
+    /// Call it after the version was found.
     #[inline]
     pub(crate) fn is_sure_of(&self, sequence: Sequence) -> bool {
         match sequence {
-            // A compaction has taken away its sequence, which may be any that was flushed by
-            // now, but none that a snapshot does not see.
+            // A compaction has cleared its sequence, which may be any that was flushed by now, but
+            // none that a snapshot does not see.
             0 => self.is_at_snapshot || self.tree.flushed() <= self.known,
             _ => sequence <= self.known,
         }
     }
 }
 
-/// What a version holds.
+/// The payload of a version.
 #[derive(Debug, Clone)]
 pub(crate) enum Payload<'p> {
-    /// Bytes that are gone when the look at them is over.
+    /// Bytes that are valid only during the call that receives them.
     Borrowed(&'p [u8]),
-    /// Bytes to keep.
+    /// Owned bytes.
     Own(Bytes),
-    /// Bytes of a block, which may be kept ([`Payload::into_bytes`]) or looked at.
+    /// A part of a block, which may be kept ([`Payload::into_bytes`]) or only read.
     Part(Part),
 }
 
@@ -74,7 +74,7 @@ impl Payload<'_> {
         }
     }
 
-    /// The same without what is lent.
+    /// The same without borrowed bytes.
     pub(crate) fn into_owned(self) -> Payload<'static> {
         match self {
             Self::Borrowed(bytes) => Payload::Own(Bytes::copy_from_slice(bytes)),
@@ -84,24 +84,24 @@ impl Payload<'_> {
     }
 }
 
-/// What memory knows of a key.
+/// The result of a lookup in memory.
 pub(crate) enum Known<'a, R> {
-    /// Its newest version, of a memtable.
+    /// Its newest version, from a memtable.
     Written(R),
-    /// Its newest version, of KV.
+    /// Its newest version, from KV.
     Cached(R),
-    /// Where KP says that it stands, if that is the key at all.
+    /// Its location according to KP, if the pointer is of this key at all.
     EntryLocation(KpEntry, &'a TableHandle),
     Nothing,
 }
 
-/// A key that a reader asks a view for.
+/// A lookup of a key in a view.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PointLookup<'a> {
     pub(crate) view: &'a View,
     pub(crate) key: LookupKey<'a>,
     pub(crate) reader: Reader<'a>,
-    /// That of the name.
+    /// The hash of the name.
     pub(crate) hash: u64,
 }
 
@@ -110,8 +110,8 @@ impl<'a> PointLookup<'a> {
         Name { keyspace: self.reader.tree.id, key: self.key.user_key }
     }
 
-    /// What memory knows of the key, or what `see` makes of it. `see` runs once at most, and
-    /// possibly under a lock: keep it short.
+    /// Looks the key up in memory; a version that was found is mapped by `see`. `see` runs at most
+    /// once, and possibly under a lock: keep it short.
     #[inline]
     pub(crate) fn lookup_in_memory<R>(
         &self,

@@ -1,4 +1,4 @@
-//! Point reads of a view: what is the newest version of a key that a reader sees?
+//! Point reads of a view: the newest version of a key that a reader sees.
 //!
 //! ```text
 //!   memtables ──▶ KV ──▶ KP ─────────▶ level 0 ──▶ levels below
@@ -7,21 +7,20 @@
 //!                value  value, kept in KV     value, kept in KV and KP
 //! ```
 //!
-//! (AC-Key, section 4.1.1.) A [`PointRead`] walks this way as a state machine: it stops
-//! where a block must come from storage, so one walk serves `get` (which reads the
-//! block), `multi_get` (which gathers the blocks of many keys into a batch) and reads
-//! that must not wait.
+//! (AC-Key, section 4.1.1.) A [`PointRead`] takes these steps as a state machine: it stops when a
+//! block must be read from storage, so the same code serves `get` (which reads the block),
+//! `multi_get` (which collects the blocks of many keys into a batch) and reads that must not wait.
 //!
-//! Guarantee: the answer is that of the memtables and tables of the view alone, whatever
-//! the caches hold. Relies on [`tidekv_cache::point_cache`] being told of every change
-//! of the tree, and on these rules:
+//! Guarantee: the result is that of the memtables and tables of the view alone, whatever the caches
+//! contain. Relies on every change of the tree being reported to [`tidekv_cache::point_cache`], and
+//! on these rules:
 //!
-//! 1. What KV says counts only if the view is sure to hold it too
-//!    ([`Reader::is_sure_of`](crate::read::point_lookup::Reader)). So all keys of one view are of one
-//!    moment.
-//! 2. A pointer counts only if the view has its table, the key stands at its position,
-//!    the reader may see that version, and no range tombstone of the view covers it.
-//! 3. Only a read that began with the epoch, and sees all there is, leaves something.
+//! 1. A value of KV counts only if the view is sure to contain it too
+//!    ([`Reader::is_sure_of`](crate::read::point_lookup::Reader)). So all keys read from one view
+//!    are of the same moment.
+//! 2. A pointer counts only if the view has its table, the key is at its position, the reader may
+//!    see that version, and no range tombstone of the view covers it.
+//! 3. Only a read that has the current epoch, and is not at a snapshot, inserts its result.
 
 use std::sync::Arc;
 
@@ -57,7 +56,7 @@ impl Resolved {
         Self { trailer, payload: payload.into_owned() }
     }
 
-    /// The same in memory of its own, if that is less than what it keeps.
+    /// The same for long-term use: a small payload does not keep its block in memory.
     fn kept(self) -> Self {
         Self { payload: Payload::Own(self.payload.into_bytes()), ..self }
     }
@@ -71,7 +70,7 @@ impl Resolved {
     }
 }
 
-/// Where a point read stands.
+/// The state of a point read after a step.
 #[derive(Debug)]
 pub(crate) enum ReadStep {
     /// Read this block and supply it.
@@ -80,49 +79,49 @@ pub(crate) enum ReadStep {
     Done(Option<Resolved>),
 }
 
-/// What is asked next.
+/// The next source to search.
 enum Stage<'a> {
     Memory,
     Pointer(KpEntry, &'a TableHandle),
     Tables,
 }
 
-/// What the caches must know of a read to learn from it.
+/// The facts about a read that decide what the caches admit.
 #[derive(Debug, Default)]
 struct AdmissionInfo {
     epoch: Option<Epoch>,
     /// Whether lookups of the key read storage: this one, or one of a previous run.
     has_read: bool,
-    /// The offset of the last block that was supplied, in the table that is asked.
+    /// The offset of the last block that was supplied, in the table that is searched.
     last_read: Option<u64>,
     by_pointer: bool,
-    /// Whether caches are shown what is found even if nothing was read for it.
+    /// Whether the result is offered to the caches even if nothing was read for it.
     is_shown_unread: bool,
 }
 
-/// A point read under way.
+/// A point read in progress.
 pub(crate) struct PointRead<'a> {
     lookup: PointLookup<'a>,
     stage: Stage<'a>,
     admission: AdmissionInfo,
     reads: LookupReads,
-    /// Somebody waits for the answer; what brings back what was hot is no lookup.
+    /// Whether a caller waits for the result; reads of a warm start are not counted as lookups.
     is_asked_for: bool,
-    /// The next place to look: level, and in level 0 the number of the run.
+    /// The next table to search: its level, and in level 0 the number of its run.
     level: usize,
     index: usize,
-    /// The table that is being asked, and its level.
+    /// The table that is being searched, and its level.
     probe: Option<(usize, &'a TableHandle, TableProbe<'a>)>,
-    /// What the point cache said, while the tables are asked as well (cross-check).
+    /// The result of the point cache, while the tables are searched as well (cross-check).
     checked: Option<Resolved>,
-    /// Filters that the key passed by mistake: reported when the read ends, as one
-    /// that was given up begins again.
+    /// Filters that the key passed by mistake: reported when the read ends, because a read that was
+    /// abandoned begins again.
     false_positives: SmallVec<[FalsePositive; 1]>,
 }
 
 impl<'a> PointRead<'a> {
-    /// A read that asks memory first. `epoch` was taken before the view, if the reader
-    /// sees the newest of everything.
+    /// A read that searches memory first. `epoch` was taken before the view, if the reader is not
+    /// at a snapshot.
     pub(crate) fn new(lookup: PointLookup<'a>, epoch: Option<Epoch>) -> Self {
         Self::at(Stage::Memory, lookup, epoch)
     }
@@ -142,22 +141,23 @@ impl<'a> PointRead<'a> {
         }
     }
 
-    /// Has drawn a lot, by which some reads are shown to caches though they read nothing.
+    /// Sets the sample id, which decides whether the read is offered to the caches though it read
+    /// nothing.
     pub(crate) fn with_sample_id(mut self, lot: u64) -> Self {
         self.admission.is_shown_unread = should_sample_hit(lot);
         self
     }
 
-    /// The point cache is to keep what is found, whatever it cost: it had it in an earlier
-    /// life.
+    /// Makes the point cache keep the result regardless of its cost: the cache contained it in the
+    /// previous run.
     pub(crate) fn remembered(mut self) -> Self {
         self.admission.has_read = true;
         self.is_asked_for = false;
         self
     }
 
-    /// Goes on as far as memory allows. After [`ReadStep::Need`] the next step
-    /// is given the block.
+    /// Continues as far as memory allows. After [`ReadStep::Need`], pass the block to the next
+    /// step.
     pub(crate) fn step(
         &mut self,
         context: &ReadContext,
@@ -211,8 +211,8 @@ impl<'a> PointRead<'a> {
         }
     }
 
-    /// What came of reading the block that was needed. One that a pointer leads to may be
-    /// that of another key, whose damage is not this one's: the tables are asked then.
+    /// Handles the outcome of reading a block. The block of a pointer may belong to another key,
+    /// whose damage does not concern this read: the tables are searched then.
     fn supplied(&mut self, read: Result<BlockRef>) -> Result<Option<BlockRef>> {
         match (read, &self.stage) {
             (Err(_), Stage::Pointer(..)) => {
@@ -225,7 +225,7 @@ impl<'a> PointRead<'a> {
 
     // ---- KV and KP ----
 
-    /// The block that a pointer leads to, or where to read it.
+    /// The block of a pointer, or the address to read it from.
     fn cached_block(
         &self,
         pointer: &Pointer,
@@ -237,8 +237,8 @@ impl<'a> PointRead<'a> {
         context.blocks.cached(&address).ok_or(address)
     }
 
-    /// Whether this is what the reader sees of the key, given that it is the newest
-    /// version of it.
+    /// Whether this is the version of the key that the reader sees, given that it is the newest
+    /// one.
     fn is_seen(&self, found: &Found, handle: &TableHandle) -> bool {
         let sequence = trailer_in(handle, found.trailer).sequence();
         let covers = |table: &Arc<TableHandle>| {
@@ -249,14 +249,14 @@ impl<'a> PointRead<'a> {
             && !self.lookup.view.version.tombstoned().iter().any(covers)
     }
 
-    /// The lookup has its answer.
+    /// Counts the reads of a finished lookup.
     fn note_reads(&self, context: &ReadContext) {
         if self.is_asked_for {
             context.stats.note(&self.reads);
         }
     }
 
-    /// A block came from storage.
+    /// Records that a block came from storage.
     fn note_read(&mut self, block: &BlockRef, context: &ReadContext) {
         self.reads.add(block.kind());
         let (admission, cache) = (&mut self.admission, context.caches.point());
@@ -270,7 +270,7 @@ impl<'a> PointRead<'a> {
         admission.last_read = Some(block.offset());
     }
 
-    /// What was found, which the point cache may keep.
+    /// The version that was found, after offering it to the point cache.
     fn keep(
         &mut self,
         found: Found,
@@ -290,7 +290,7 @@ impl<'a> PointRead<'a> {
                 value: found.payload(),
                 level: level as u8,
             };
-            // AC-Key keeps whatever is looked up.
+            // AC-Key caches the result of every lookup.
             if admission.has_read || point.caches_memory_hits() {
                 let pointer = found.pointer(handle.meta().id);
                 let is_data_read = admission.last_read == Some(pointer.offset);
@@ -348,13 +348,13 @@ impl<'a> PointRead<'a> {
                 return self.done(Some(resolved), context);
             }
             if covered > 0 {
-                // Whatever older tables say of the key is older still.
+                // All that older tables have of the key is older still.
                 return self.done(Some(Resolved::deletion(covered)), context);
             }
         }
     }
 
-    /// The tables' answer, which that of the point cache must not differ from.
+    /// Returns the result of the tables; a result of the point cache must agree with it.
     fn done(&mut self, resolved: Option<Resolved>, context: &ReadContext) -> Result<ReadStep> {
         self.note_reads(context);
         for found in self.false_positives.drain(..) {
@@ -364,7 +364,7 @@ impl<'a> PointRead<'a> {
         let is_value = |r: &&Resolved| matches!(r.trailer.kind(), Kind::Value | Kind::Expiring);
         let of_cache = Some(&checked).filter(is_value).map(Resolved::value);
         let of_tables = resolved.as_ref().filter(is_value).map(Resolved::value);
-        // A compaction takes away what has expired; the entry says so itself.
+        // A compaction drops expired entries; the entry of the cache has its deadline.
         let same = of_cache == of_tables || (of_tables.is_none() && has_expired(&checked, context));
         match same {
             true => Ok(ReadStep::Done(Some(checked))),
@@ -380,8 +380,7 @@ impl<'a> PointRead<'a> {
         }
     }
 
-    /// An ingested table holds sequence 0 in its file, visible to all who may
-    /// see the table.
+    /// An ingested table has sequence 0 in its file, visible to all readers that may see the table.
     fn key_for(&self, handle: &TableHandle) -> LookupKey<'a> {
         match handle.meta().sequence_override {
             0 => self.lookup.key,
@@ -426,7 +425,7 @@ fn has_expired(resolved: &Resolved, context: &ReadContext) -> bool {
         && deadline.is_none_or(|deadline| context.has_passed(deadline))
 }
 
-/// A version in a few words, without what it holds.
+/// A short description of a version, without its payload.
 fn shown(resolved: Option<&Resolved>) -> String {
     resolved.map_or_else(
         || "nothing".to_owned(),
@@ -437,7 +436,7 @@ fn shown(resolved: Option<&Resolved>) -> String {
     )
 }
 
-/// The trailer of an entry of a table, the sequence of an ingest in place.
+/// The trailer of an entry of a table, with the sequence of an ingest filled in.
 fn trailer_in(handle: &TableHandle, trailer: Trailer) -> Trailer {
     match handle.meta().sequence_override {
         0 => trailer,
@@ -445,9 +444,8 @@ fn trailer_in(handle: &TableHandle, trailer: Trailer) -> Trailer {
     }
 }
 
-/// What `see` makes of the newest version, which is waited for where it is in storage.
-/// `see` runs once at most, and possibly under a lock: keep it short. For `lot` see
-/// [PointRead::with_sample_id].
+/// Maps the newest version by `see`, after waiting for storage if necessary. `see` runs at most
+/// once, and possibly under a lock: keep it short. For `lot` see [PointRead::with_sample_id].
 pub(crate) fn answer<R>(
     lookup: PointLookup<'_>,
     epoch: Option<Epoch>,
@@ -476,8 +474,8 @@ pub(crate) fn answer<R>(
     }
 }
 
-/// Makes many reads of one view; each round reads the blocks that all of them
-/// need next in one batch.
+/// Performs several reads of one view; each round reads the next blocks of all of them in one
+/// batch.
 pub(crate) fn read_many<'a>(
     reads: impl Iterator<Item = PointRead<'a>>,
     context: &ReadContext,
@@ -494,7 +492,7 @@ pub(crate) fn read_many<'a>(
                     wanted.push(address);
                     waiting.push((index, read));
                 }
-                // So many blocks at once are not to be kept for their parts.
+                // Copied if small, so that it does not keep its whole block in memory.
                 ReadStep::Done(resolved) => results[index] = resolved.map(Resolved::kept),
             }
         }

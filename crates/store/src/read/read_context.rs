@@ -1,7 +1,6 @@
-//! What point reads work with: the caches, the way to blocks, and who is told what a read has
-//! cost.
+//! The context of point reads: the caches, the access to blocks, and the statistics of reads.
 //!
-//! There is one in a store; every read borrows it. All parts may be used from any thread.
+//! A store has one; every read borrows it. All parts may be used from any thread.
 
 use std::sync::Arc;
 
@@ -13,21 +12,21 @@ use crate::sst::blocks::Blocks;
 use crate::sst::cold_lookups::ColdLookups;
 use crate::sst::filter_repair::FilterRepair;
 
-/// What all point reads of a store share.
+/// The state that all point reads of a store share.
 #[derive(Debug)]
 pub(crate) struct ReadContext {
     pub(crate) caches: Arc<Caches<BlockRef>>,
     pub(crate) blocks: Arc<Blocks>,
-    /// If what KV and KP answer is held against the tables: by which time things expire.
+    /// With cross-checks of KV and KP against the tables: the clock by which entries expire.
     verify: Option<Arc<dyn Clock>>,
-    /// What lookups of single keys read of storage.
+    /// What lookups of single keys read from storage.
     pub(crate) stats: ColdLookups,
-    /// What keys passed filters that do not have them.
+    /// False positives of filters.
     pub(crate) repairs: FilterRepair,
 }
 
 impl ReadContext {
-    /// With a clock to `verify` by, what KV and KP answer is held against the tables.
+    /// With a clock in `verify`, results of KV and KP are checked against the tables.
     pub(crate) fn new(
         caches: Arc<Caches<BlockRef>>,
         blocks: Arc<Blocks>,
@@ -37,13 +36,13 @@ impl ReadContext {
         Self { caches, blocks, verify, stats: ColdLookups::default(), repairs }
     }
 
-    /// Whether what KV and KP answer is held against the tables.
+    /// Whether results of KV and KP are checked against the tables.
     #[inline]
     pub(crate) fn verifies(&self) -> bool {
         self.verify.is_some()
     }
 
-    /// Whether a deadline has passed, as far as the verification must know.
+    /// Whether a deadline has passed, for the cross-check; false without one.
     pub(crate) fn has_passed(&self, deadline_ms: u64) -> bool {
         self.verify.as_ref().is_some_and(|clock| clock.unix_ms() >= deadline_ms)
     }

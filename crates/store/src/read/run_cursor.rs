@@ -1,8 +1,8 @@
-//! A cursor over a sorted run: tables that do not overlap, one after another. A level
-//! below 0 is one, and so are the tables of a bulk ingest, or any table alone.
+//! A cursor over a sorted run: tables that do not overlap, one after another. Each level below 0 is
+//! one, and so are the tables of a bulk ingest, or any single table.
 //!
-//! A bulk-ingested table carries sequence 0 in its file and gets its real one
-//! from the manifest; here it is put in place.
+//! A bulk-ingested table has sequence 0 in its file and its real one in the manifest; the cursor
+//! fills it in.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::sst::cursor::{Cursor, Target};
 use crate::sst::table::{Reading, TableCursor};
 use crate::version::levels::{TableHandle, Version};
 
-/// The entries of one table, with the sequence of an ingest in place.
+/// The entries of one table, with the sequence of an ingest filled in.
 struct TableEntries {
     cursor: TableCursor,
-    /// Holds the file in place.
+    /// Keeps the file alive.
     _handle: Arc<TableHandle>,
     sequence_override: Sequence,
 }
@@ -33,8 +33,8 @@ impl TableEntries {
         Self { cursor, sequence_override: handle.meta().sequence_override, _handle: handle }
     }
 
-    /// The target in terms of the file: an ingested table has one entry a key,
-    /// so the lookup is only whether a key's entry is before the target.
+    /// Translates the target for the file: an ingested table has one entry per key, so only the
+    /// order of that entry and the target matters.
     fn in_file<'t>(&self, target: Target<'t>) -> Target<'t> {
         let place = |trailer: Trailer| match self.sequence_override {
             0 => trailer,
@@ -101,10 +101,10 @@ impl Cursor for TableEntries {
 
 /// Tables that do not overlap, ordered by key.
 pub(crate) enum Tables {
-    /// These.
+    /// Any tables.
     Chosen(Vec<Arc<TableHandle>>),
-    /// Of a level of a version, all in a row. A version is shared as a whole: to share
-    /// its tables one by one would have all threads that scan write to all of them.
+    /// A range of a level of a version. The version is shared as a whole: sharing its tables one by
+    /// one would make all scanning threads write to their reference counts.
     Of(Arc<Version>, usize, Range<usize>),
 }
 
@@ -134,7 +134,7 @@ impl RunCursor {
         Self { tables, blocks, reading, at: 0, entries: None }
     }
 
-    /// Which table a seek to `target` begins in; `None` when it finds nothing.
+    /// The table in which a seek to `target` begins; `None` if it finds nothing.
     fn table_for(&self, target: Target<'_>) -> Option<usize> {
         let last = self.tables.len().checked_sub(1)?;
         match target {
@@ -162,7 +162,7 @@ impl RunCursor {
         })
     }
 
-    /// Goes on to the first entry of later tables while there is none here.
+    /// Moves on to the first entry of the following tables while this one has none left.
     fn skip_forward(&mut self) -> Result<()> {
         while !self.valid() && self.at + 1 < self.tables.len() {
             let next = self.at + 1;

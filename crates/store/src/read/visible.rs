@@ -1,10 +1,9 @@
-//! The walk that a user sees: of each key the newest version that is visible,
-//! deletions, range deletions and deadlines honoured, inside bounds.
+//! The entries that a user sees: the newest visible version of each key, with deletions, range
+//! deletions and deadlines applied, within bounds.
 //!
-//! [`VisibleCursor`] takes the merged internal entries of a view and yields
-//! user entries in either direction. Going forward, the newest version of a
-//! key comes first and decides; going backward it comes last, so candidates
-//! are kept until the key changes.
+//! [`VisibleCursor`] takes the merged internal entries of a view and yields user entries in either
+//! direction. Going forward, the newest version of a key comes first and decides; going backward it
+//! comes last, so candidates are kept until the key changes.
 
 use std::sync::Arc;
 
@@ -22,12 +21,12 @@ use crate::sst::table::Reading;
 use crate::version::levels::TableHandle;
 use crate::version::view::View;
 
-/// Which keys a walk covers.
+/// The keys that a scan covers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct KeyRange {
-    /// The first key, included; `None`: from the first there is.
+    /// The first key, inclusive; `None`: the first of all.
     pub(crate) start: Option<Box<[u8]>>,
-    /// The end, excluded; `None`: to the last there is.
+    /// The end, exclusive; `None`: after the last key.
     pub(crate) end: Option<Box<[u8]>>,
 }
 
@@ -66,17 +65,17 @@ impl TombstoneSource {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Position {
-    /// Nothing was asked yet.
+    /// Before the first move.
     Start,
-    /// The merge stands on the entry that was yielded (forward).
+    /// The merge is at the entry that was yielded (forward).
     OnEntry,
-    /// The merge stands before the entry that was yielded (backward).
+    /// The merge is before the entry that was yielded (backward).
     BeforeEntry,
-    /// There is nothing more in this direction.
+    /// No more entries in this direction.
     Done,
 }
 
-/// A walk over visible entries.
+/// A cursor over visible entries.
 pub(crate) struct VisibleCursor {
     merge: MergingCursor,
     tombstones: Vec<TombstoneSource>,
@@ -92,7 +91,7 @@ pub(crate) struct VisibleCursor {
 }
 
 impl VisibleCursor {
-    /// A walk over `range` of `view` as a reader at `sequence` sees it.
+    /// A cursor over `range` of `view` as a reader at `sequence` sees it.
     pub(crate) fn new(
         view: &View,
         blocks: &Arc<Blocks>,
@@ -119,7 +118,7 @@ impl VisibleCursor {
         }
         let wanted =
             |table: &&Arc<TableHandle>| in_reach(table) && !is_buried(table, &tombstones, sequence);
-        // In the usual case nothing can hide a table, and none has to be looked at.
+        // In the usual case nothing can hide a table, and none has to be checked.
         let are_all_wanted = tombstones.is_empty() && version.newest_override() <= sequence;
         for (level, places) in version.runs_between(start, end) {
             let tables = if are_all_wanted {
@@ -167,7 +166,7 @@ impl VisibleCursor {
         }
     }
 
-    /// As [`VisibleCursor::value`], for a caller that keeps it.
+    /// Like [`VisibleCursor::value`], for a caller that keeps it.
     pub(crate) fn value_bytes(&self) -> (Bytes, Option<u64>) {
         let mut payload = match self.position {
             Position::OnEntry => self.merge.value_bytes(),
@@ -185,8 +184,7 @@ impl VisibleCursor {
         self.merge.seek(target)
     }
 
-    /// Moves to the next entry; false at the end. A walk goes either forward
-    /// or backward.
+    /// Moves to the next entry; false at the end. A cursor moves either forward or backward.
     pub(crate) fn next(&mut self) -> Result<bool> {
         let moved = self.try_next();
         if !matches!(moved, Ok(true)) {
@@ -233,13 +231,13 @@ impl VisibleCursor {
                 return Ok(());
             }
         }
-        // No key lies between this and the key with a zero byte behind it.
+        // No key lies between this one and this one followed by a zero byte.
         let mut after = self.key.clone();
         after.push(0);
         self.merge.seek(Target::AtOrAfter(&after, Trailer(u64::MAX)))
     }
 
-    /// Moves to the entry before; false at the beginning.
+    /// Moves to the previous entry; false at the beginning.
     pub(crate) fn prev(&mut self) -> Result<bool> {
         let moved = self.try_prev();
         if !matches!(moved, Ok(true)) {
@@ -272,8 +270,8 @@ impl VisibleCursor {
         Ok(false)
     }
 
-    /// Steps back over all versions of `key`; whether the newest visible one is
-    /// alive, which then stands in `kind` and `payload`.
+    /// Steps back over all versions of `key`; returns whether the newest visible one is alive, and
+    /// leaves it in `kind` and `payload`.
     fn newest_going_backward(&mut self) -> Result<bool> {
         let mut newest: Option<Trailer> = None;
         while self.merge.valid() && self.merge.user_key() == self.key {
@@ -307,7 +305,7 @@ impl VisibleCursor {
     }
 }
 
-/// Whether one visible range tombstone hides everything in the table.
+/// Whether one visible range tombstone hides all entries of the table.
 fn is_buried(table: &Arc<TableHandle>, tombstones: &[TombstoneSource], sequence: Sequence) -> bool {
     tombstones.iter().any(|source| {
         source.set().fragment_of(&table.meta().smallest).is_some_and(|fragment| {

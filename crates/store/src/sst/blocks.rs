@@ -1,5 +1,5 @@
-//! The path of every block read: the cache, then one read that all threads share which need the
-//! same block, then the checks that turn bytes into a block.
+//! The path of every block read: the cache, then one read, shared by all threads that need the same
+//! block, then the checks that turn bytes into a block.
 //!
 //! Guarantees:
 //! 1. A returned block has passed its checksum and its layout check (`block_address.rs`).
@@ -57,7 +57,7 @@ pub(crate) enum Purpose {
     Any,
 }
 
-/// A block that was just written and is likely to be asked for.
+/// A block that was just written and is likely to be requested.
 #[derive(Debug)]
 pub(crate) struct HotBlock {
     pub(crate) kind: BlockKind,
@@ -75,7 +75,7 @@ pub(crate) struct Blocks {
     tier: Secondary,
     flights: Flights,
     statistics: BlockStatistics,
-    /// Is told what was read for seeks.
+    /// Counts the reads of seeks.
     seek_work: Arc<SeekWork>,
 }
 
@@ -98,12 +98,12 @@ impl Blocks {
     /// Blocks of `storage`, with `bytes` bytes of block cache and no other cache.
     pub(crate) fn standalone(storage: Arc<dyn Storage>, bytes: usize) -> Self {
         let caches = Caches::new(name_hash, bytes, 1, CachePolicy::BlockOnly);
-        // Nobody merges.
+        // No merge follows.
         let seek_work = Arc::new(SeekWork::of_tables(u64::MAX));
         Self::new(storage, Arc::new(caches), seek_work)
     }
 
-    /// These, over a tier.
+    /// The same, over a tier.
     pub(crate) fn with_tier(self, tier: BlockTier) -> Self {
         Self { tier: Secondary(Some(tier)), ..self }
     }

@@ -1,10 +1,10 @@
 //! Sorted tables (SSTs): blocks, filters, readers, builders, and the path from a block handle to
 //! bytes in memory.
 //!
-//! `block` and `filter` are the contents of a table, `table` the file. Every block read goes through
-//! `blocks`: block cache first, then one shared read of the secondary tier or of the file. `scan_lengths`,
-//! `seeks`, `cold_lookups` and `filter_repair` keep the statistics from which read-ahead, compaction and
-//! filter repair decide.
+//! `block` and `filter` are the contents of a table, `table` the file. Every block read goes
+//! through `blocks`: block cache first, then one shared read of the secondary tier or of the file.
+//! `scan_lengths`, `seeks`, `cold_lookups` and `filter_repair` keep the statistics from which
+//! read-ahead, compaction and filter repair decide.
 //!
 //! Modules are declared bottom-up.
 

@@ -1,5 +1,5 @@
-//! The state of the tree: the manifest on storage, the tables of each level, and the view that a read
-//! takes of memtables and tables.
+//! The state of the tree: the manifest on storage, the tables of each level, and the view that a
+//! read takes of memtables and tables.
 //!
 //! Modules are declared bottom-up.
 

@@ -2,7 +2,7 @@
 //!
 //! Readers load the view with one atomic load. It is changed under `view_lock`, by the commit
 //! leader (rotation of a full memtable) and by the installers of flushes, compactions and ingests.
-//! A dropped keyspace has an empty view; jobs that were under way install nothing.
+//! A dropped keyspace has an empty view; running jobs install nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::wal::LogPosition;
 
 /// Values of [`Tree::drop_state`].
 const LIVE: u8 = 0;
-/// The drop failed, and it is not known whether the manifest holds it.
+/// The drop failed, and it is unknown whether the manifest contains it.
 const IN_DOUBT: u8 = 1;
 const DROPPED: u8 = 2;
 
@@ -123,11 +123,11 @@ impl Tree {
         self.drop_state.store(if in_doubt { IN_DOUBT } else { LIVE }, Ordering::Release);
     }
 
-    /// Refuses reads and writes from now on, and gives up memtables and tables, whose files can be
-    /// removed once nobody reads them. Only the commit leader, while holding `structure`, when the
-    /// manifest no longer names the keyspace.
+    /// Refuses reads and writes from now on, and releases memtables and tables, whose files can be
+    /// removed once no reader uses them. Only the commit leader, while holding `structure`, when
+    /// the manifest no longer names the keyspace.
     pub(crate) fn mark_dropped(&self) {
-        // Before the view, for readers look at it afterwards.
+        // Before the view: readers check it after they have loaded the view.
         self.drop_state.store(DROPPED, Ordering::Release);
         *self.splice.lock() = Splice::default();
         self.update(|view| {

@@ -16,7 +16,7 @@
 //!
 //! The last frame of an ended log is [`RECORD_END`]. By then the log that it names exists, unless
 //! the store was closed; and no byte of that log is synced before all of this one is
-//! (`log/writer.rs`).
+//! (`wal/writer.rs`).
 //!
 //! Values on disk: do not change.
 
@@ -28,14 +28,15 @@ pub(crate) const HEADER_BYTES: usize = 16;
 /// Record kind: end of this log; eight bytes (little-endian) contain the number of the next log.
 pub(crate) const RECORD_END: u8 = 0;
 
-/// Record kind: writes (`write.rs` gives the layout).
+/// Record kind: writes (`batch.rs` describes the layout).
 pub(crate) const RECORD_WRITES: u8 = 1;
 
 /// Record kind: an edit of the manifest (`manifest/edit.rs`).
 pub(crate) const RECORD_EDIT: u8 = 2;
 
 /// Record kind: has no content, but records the syncs before it: as many bytes of this log as its
-/// header says, and all preceding logs. Damage before a mark is thereby told from a torn end.
+/// header says, and all preceding logs. Damage before a mark can thus be distinguished from a torn
+/// tail.
 pub(crate) const RECORD_MARK: u8 = 3;
 
 /// All kinds are below this number, including future ones. Do not change: the search after a log's

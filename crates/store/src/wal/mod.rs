@@ -2,7 +2,8 @@
 //! The write-ahead log and the manifest are both logs.
 //!
 //! Guarantees: a record that was appended and synced is read back whole and in order; of records
-//! that were only appended, a prefix is read back; damage is told from a torn end ([`reader`]).
+//! that were only appended, a prefix is read back; damage is distinguished from a torn tail
+//! ([`reader`]).
 
 pub(crate) mod names;
 

@@ -1,9 +1,9 @@
-//! Reads the records of a log file back, and tells a torn end from damage.
+//! Reads the records of a log file back, and distinguishes a torn tail from damage.
 //!
 //! A frame that is not intact at offset X ends the log. The frames themselves decide between a torn
-//! end and damage: each contains the number of bytes that were on stable storage when it was
+//! tail and damage: each contains the number of bytes that were on stable storage when it was
 //! written. If any intact frame after X contains more than X, then X had been synced, and the file
-//! is damaged; otherwise a power loss tore the end, and the log is cut at X. No log is synced
+//! is damaged; otherwise a power loss tore the tail, and the log is cut at X. No log is synced
 //! before the logs that precede it, so a frame with a number above 0 confirms those as well, and so
 //! does a mark ([`damage_of_torn`]).
 //!
@@ -25,7 +25,7 @@ use crate::format::files::log_path;
 /// Large enough for a sequential replay, small compared with any budget.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// The search for frames after a torn place computes checksums over at most this multiple of the
+/// The search for frames after a torn tail computes checksums over at most this multiple of the
 /// log's length: values can be crafted to look like headers of frames.
 const SEARCH_EFFORT: u64 = 16;
 
@@ -84,7 +84,7 @@ impl LogReader {
         })
     }
 
-    /// The next record; `None` at the end. Fails when the file is damaged.
+    /// The next record; `None` at the end. Fails if the file is damaged.
     pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
         loop {
             if self.ending.is_some() {

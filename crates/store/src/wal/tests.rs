@@ -227,7 +227,7 @@ struct Asked {
     written_bytes: Mutex<usize>,
     /// Signals the start of a sync, and blocks it.
     gate: Mutex<Option<(mpsc::Sender<()>, mpsc::Receiver<()>)>>,
-    /// From this offset on the disk fails.
+    /// From this offset on, the disk fails.
     fails_from: u64,
 }
 

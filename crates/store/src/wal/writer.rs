@@ -2,7 +2,7 @@
 //!
 //! One thread at a time uses a writer; meanwhile others may sync the appended bytes
 //! ([`LogWriter::syncer`]). After an error the end of the file is unknown: [`LogWriter::append`]
-//! refuses, and [`LogWriter::finish`] may still end the log before the torn place. After a failed
+//! fails, and [`LogWriter::finish`] may still end the log before the torn tail. After a failed
 //! sync, on any thread, the log is lost for good (the system may have dropped its pages, and
 //! reports that once).
 //!
@@ -272,7 +272,7 @@ impl LogWriter {
     pub(crate) fn sync(&mut self) -> Result<()> {
         let vouched = match self.health {
             Health::Finished => Ok(()),
-            // A mark may overwrite the torn place, like the end record.
+            // A mark may overwrite the torn tail, like the end record.
             Health::Good | Health::Torn(_) => self.sync_front_and_mark(),
         };
         self.syncer.sync_up_to(self.offset)?;
@@ -346,8 +346,8 @@ impl LogWriter {
     pub(crate) fn finish(&mut self, successor: u64) -> Result<()> {
         if !matches!(self.health, Health::Finished) {
             // First sync the existing records: the end record can then say that all of them are on
-            // stable storage, and damage to any of them is told from a torn end. A log with a
-            // successor does not need this: a mark in the successor says it.
+            // stable storage, and damage to any of them can be distinguished from a torn tail. A
+            // log with a successor does not need this: a mark in the successor says it.
             self.sync()?;
         }
         self.end(successor)?;

@@ -1,4 +1,5 @@
-//! Warm start: the lists of hot blocks and values that a clean shutdown writes and an open reads back.
+//! Warm start: the lists of hot blocks and values that a clean shutdown writes and an open reads
+//! back.
 //!
 //! Modules are declared bottom-up.
 

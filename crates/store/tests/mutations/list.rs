@@ -824,7 +824,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/store/src/lifecycle/recovery.rs",
         "        let hot_list = self.take_hot_list();\n        \
              let made = Mutex::new(Vec::new());\n        \
-             // Else each opening of a full disk would fill it further.\n        \
+             // Otherwise each open on a full disk would fill it further.\n        \
              let (mut edit, tables, number) =\n            \
              self.load_logs(&made).inspect_err(|_| self.trees.remove_tables(&made.lock()))?;\n",
         "        let made = Mutex::new(Vec::new());\n        \

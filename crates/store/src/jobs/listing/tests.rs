@@ -7,11 +7,11 @@ use super::*;
 
 const NAME: [u8; 16] = [0; 16];
 const VALUE: [u8; 100] = [0; 100];
-/// What the two take.
+/// Their sizes in a list.
 const NAME_BYTES: usize = 20;
 const VALUE_BYTES: usize = 112;
 
-/// All writes of keyspace 1 up to `flushed` are in tables, and what was ingested as 50.
+/// All writes of keyspace 1 up to `flushed` are in tables, and an ingest with sequence 50.
 fn tables(flushed: Sequence) -> TablesNow {
     let written = InTables { flushed, ingested: [50].into() };
     let keyspaces = [(1, written)].into();
@@ -23,8 +23,8 @@ fn entry<'a>(key: &'a [u8], value: &'a [u8]) -> KvEntry<'a> {
     KvEntry { name: Name { keyspace: 1, key }, stamp, value, level: 6 }
 }
 
-/// What a list has of 20 entries, the n-th asked for n times, and of so many pointers: keys
-/// by their first bytes with values and without, pointers, room that is left.
+/// The list of 20 entries, the n-th accessed n times, and of `pointers` pointers: the first bytes
+/// of the keys with values and of those without, the number of pointers, the free room.
 fn listed(room: usize, pointers: usize) -> (Vec<u8>, Vec<u8>, usize, usize) {
     let (names, values) = (20 * NAME_BYTES, 20 * VALUE_BYTES);
     let wanted = Wanted { names, values, pointers: pointers * HotPointer::BYTES };
@@ -69,7 +69,7 @@ fn names_and_pointers_have_their_room_before_the_last_values() {
 
 #[test]
 fn values_take_two_thirds_where_room_is_short() {
-    // Of 600 bytes four values with their names, of 300 what pointers leave.
+    // In 600 bytes four values with their names, in 300 the names that fit beside the pointers.
     let (values, names, pointers, left) = listed(900, 4);
     assert_eq!((values, pointers), ((16..20).collect(), 4));
     assert_eq!(names, (6..16).collect::<Vec<u8>>());
@@ -102,10 +102,10 @@ fn a_list_vouches_for_what_is_in_a_table_and_has_not_expired() {
     };
     let vouched = |entry: KvEntry<'_>| tables(9).vouch_for(&entry);
     assert!(vouched(with(0, Kind::Value)) && vouched(with(9, Kind::Value)));
-    // A flush that failed has told of this one, and behind it something was ingested.
+    // A failed flush has put this one into the cache; after it there was an ingest.
     assert!(!vouched(with(10, Kind::Value)));
     assert!(vouched(with(50, Kind::Value)) && !vouched(with(51, Kind::Value)));
-    // Nobody knows what a table of before holds.
+    // The contents of a table of an older format are unknown.
     let of_before = TablesNow { is_known: false, ..tables(9) };
     assert!(!of_before.vouch_for(&with(1, Kind::Value)));
     let elsewhere = Name { keyspace: 2, key: b"key" };
@@ -116,8 +116,8 @@ fn a_list_vouches_for_what_is_in_a_table_and_has_not_expired() {
     }
 }
 
-/// Of values that are short beside their keys as many come in as there is room for, and
-/// names beside them.
+/// If values are short compared with their keys, the list has as many of them as fit, and further
+/// names.
 #[test]
 fn short_values_of_long_keys_leave_no_room_unused() {
     let wanted = Wanted { names: 100 * 34, values: 100 * 32, pointers: 0 };

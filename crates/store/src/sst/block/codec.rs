@@ -7,13 +7,13 @@ pub(crate) fn lz4_bound(len: usize) -> Option<usize> {
     lz4::block::compress_bound(len).ok()
 }
 
-/// Compresses `content` into the first bytes of `out`: how many.
+/// Compresses `content` into the first bytes of `out`; returns their number.
 #[cfg(feature = "lz4")]
 pub(crate) fn lz4_compress(content: &[u8], out: &mut [u8]) -> Option<usize> {
     lz4::block::compress_to_buffer(content, None, false, out).ok()
 }
 
-/// Decompresses `packed` into the first bytes of `out`: how many.
+/// Decompresses `packed` into the first bytes of `out`; returns their number.
 #[cfg(feature = "lz4")]
 pub(crate) fn lz4_decompress(packed: &[u8], out: &mut [u8]) -> Option<usize> {
     let len = i32::try_from(out.len()).ok()?;
@@ -41,7 +41,7 @@ mod with_zstd {
         Some(zstd::zstd_safe::compress_bound(len))
     }
 
-    /// Compresses `content` into the first bytes of `out`: how many.
+    /// Compresses `content` into the first bytes of `out`; returns their number.
     pub(crate) fn zstd_compress(content: &[u8], out: &mut [u8]) -> Option<usize> {
         IN.with_borrow_mut(|context| {
             if context.is_none() {
@@ -51,7 +51,7 @@ mod with_zstd {
         })
     }
 
-    /// Decompresses `packed` into the first bytes of `out`: how many.
+    /// Decompresses `packed` into the first bytes of `out`; returns their number.
     pub(crate) fn zstd_decompress(packed: &[u8], out: &mut [u8]) -> Option<usize> {
         OUT.with_borrow_mut(|context| {
             if context.is_none() {

@@ -141,8 +141,7 @@ impl Sealer {
     }
 }
 
-/// Opens the envelope `disk`, which stands alone in its memory. The error says
-/// what is wrong.
+/// Opens the envelope `disk`, which has its memory for itself. The error describes the damage.
 pub(crate) fn open(disk: Buffer, seed: u64) -> Result<Content, String> {
     let (content, tag) = check(&disk, seed)?;
     if tag != NONE {

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! OFFSET        SIZE         MEANING                                    (little-endian)
-//! 0             ⌈4bn / 8⌉    n buckets, one behind the other
+//! 0             ⌈4bn / 8⌉    n buckets, one after another
 //! …             4            n
 //! …             1            b: bits for each slot
 //! …             1            kind of filter: 2 = cuckoo          (do not change)

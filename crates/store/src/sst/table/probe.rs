@@ -6,7 +6,7 @@
 //!             ┌── it is not worth its read ──┐
 //!             │                              ▼
 //!   start ──▶ Filter ─── in it, maybe ────▶ Index ─────────▶ Data ──▶ Found
-//!     │          │ not in it                 │ behind all      │ another key
+//!     │          │ not in it                 │ after all       │ another key
 //!     └──────────┴───────────────▶  Absent  ◀┴─────────────────┘
 //! ```
 //!

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! SIZE     MEANING
-//! 1        2 (record kind "edit", `log/format.rs`)
+//! 1        2 (record kind "edit", `wal/format.rs`)
 //! then, for each change:
 //! 1        tag, see `Tag`
 //! varint   length of the body

@@ -121,7 +121,7 @@ impl Manifest {
         self.snapshot_bytes = log.offset();
         self.log = Some(log);
         if let Some(old) = self.file_number.replace(number) {
-            // At worst the file remains until the next opening removes it.
+            // At worst the file remains until the store is opened again.
             let _ = storage.remove(&self.names.directory().join(manifest_name(old)));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Torn ends, damage, and the search after the end.
+//! Torn tails, damage, and the search after the end.
 
 use super::*;
 use crate::wal::LogWriter;

@@ -1,5 +1,5 @@
-//! Leaders and followers under many schedules. A wake-up that is lost leaves a
-//! thread waiting for ever, which the explorers report.
+//! Leaders and followers under many schedules. A lost wake-up leaves a thread waiting forever,
+//! which the explorers report.
 
 use std::sync::Arc;
 
@@ -8,13 +8,13 @@ use tidekv_testkit::models::{explore, loom, shuttle};
 use super::*;
 use crate::sync::atomic::AtomicU64;
 
-/// A queue with what its leaders work on: as in the product, they publish a
-/// number that covers all items of the group before anybody hears of it.
+/// A queue and the state that its leaders change: as in the product, they publish a number that
+/// covers all items of the group before any waiter learns of it.
 struct Scene {
     queue: Queue<u64, u64>,
-    /// How many lead or are exclusive now.
+    /// The number of threads that lead or are exclusive now.
     inside: AtomicU64,
-    /// Items as they took effect.
+    /// Items in the order in which they took effect.
     done: Mutex<Vec<u64>>,
     published: AtomicU64,
 }
@@ -57,7 +57,7 @@ impl Scene {
         self.queue.exclusive(|| self.stand_still());
     }
 
-    /// The same, if nobody leads.
+    /// The same, if no thread leads.
     fn try_exclusive(&self) {
         self.queue.try_exclusive(|| self.stand_still());
     }
