@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_since_is_told_from_what_was_there() {
+    fn counts_since_an_earlier_moment_exclude_earlier_ones() {
         let histogram = Histogram::default();
         histogram.record_many(1 << 30, 1000);
         let before = histogram.counts();

@@ -300,7 +300,7 @@ impl WriteBatch {
 ///
 /// ```text
 /// SIZE    MEANING
-/// 1       1 (record kind "writes", `log/format.rs`)
+/// 1       1 (record kind "writes", `wal/format.rs`)
 /// varint  sequence of the first operation; the others count up from it
 /// n       operations
 /// ```

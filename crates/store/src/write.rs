@@ -397,9 +397,7 @@ impl Engine {
             let why = "an earlier write panicked: reopen the store";
             return Err(Error::new(ErrorKind::Unavailable, why));
         }
-        // `LogSet::with` would panic if there is no log.
-        let lost = self.logs.lock().as_ref().and_then(|logs| logs.current.lost());
-        match lost {
+        match self.logs.with(|logs| logs.current.lost()) {
             Some(error) => Err(error),
             None => self.jobs.background_failure(),
         }

@@ -108,7 +108,8 @@ fn flash_tier_saves_reads_of_files() {
     let cache = cache_on(&flash);
     let (db, keyspace) = open(&disk, Some(Arc::new(cache.clone())));
     let (first, second) = (round(&keyspace), round(&keyspace));
-    let [hits, wrong] = ["secondary_cache.hits", "secondary_cache.mismatches"].map(|name| count(&db, name));
+    let [hits, wrong] =
+        ["secondary_cache.hits", "secondary_cache.mismatches"].map(|name| count(&db, name));
     println!("reads of files: {bare} without a tier, {first} the first time, then {second}");
     assert!(first < bare / 5 && second == 0, "{bare} {first} {second}");
     assert_eq!((hits, wrong), (2 * bare - first, 0));
@@ -160,7 +161,8 @@ fn no_tier_changes_a_result() {
                 }
             }
         }
-        let [hits, wrong] = ["secondary_cache.hits", "secondary_cache.mismatches"].map(|name| count(&db, name));
+        let [hits, wrong] =
+            ["secondary_cache.hits", "secondary_cache.mismatches"].map(|name| count(&db, name));
         let is_wrong = matches!(temper, Temper::Confused | Temper::Noisy);
         assert!(hits > 1_000 && (wrong > 1_000) == is_wrong, "{temper:?}: {hits} {wrong}");
         assert_eq!(is_wrong, wrong > 0, "{temper:?}");

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_memtables_take_is_kept_for_them_in_steps_ahead() {
+    fn memory_of_memtables_is_reserved_in_steps_ahead() {
         let max = 16 << 20;
         let step = max / STEPS;
         for taken in [0, 1, step - 1, step, step + 1, max / 2, max - 2 * step] {

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn who_only_tries_waits_for_nobody_and_is_waited_for() {
+    fn try_exclusive_does_not_wait_and_is_waited_for() {
         let queue: Queue<u64, u64> = Queue::new(8);
         // While a thread leads, a try is refused.
         queue.exclusive(|| assert_eq!(queue.try_exclusive(|| ()), None));

@@ -276,7 +276,7 @@ impl TreeSet {
         for id in dead {
             // A file that cannot be removed now is removed when the store is opened again.
             if let Err(error) = self.storage.remove(&table_path(&self.directory, id)) {
-                tracing::warn!(%error, "a table that is not needed any more stays behind");
+                tracing::warn!(%error, "the file of an obsolete table cannot be removed");
             }
         }
     }

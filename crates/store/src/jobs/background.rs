@@ -116,9 +116,7 @@ impl Engine {
         // closed.
         drop(self.trees.structure());
         self.logs.wait_for_preparation();
-        let is_busy = || {
-            self.jobs.compactions_running() > 0 || self.jobs.flushes_running() > 0
-        };
+        let is_busy = || self.jobs.compactions_running() > 0 || self.jobs.flushes_running() > 0;
         while is_busy() {
             let seen = self.jobs.progress();
             self.jobs.wait_for_progress(seen);

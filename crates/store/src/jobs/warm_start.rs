@@ -323,7 +323,7 @@ impl Engine {
 /// Logs a failure: a list is useful, but optional.
 fn note_failure(outcome: Result<()>) {
     if let Err(error) = outcome {
-        tracing::warn!(%error, "the list of what was hot is not put in order");
+        tracing::warn!(%error, "the list of hot entries cannot be updated");
     }
 }
 

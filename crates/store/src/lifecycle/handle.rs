@@ -39,12 +39,12 @@ impl Handle {
         if finished.is_ok()
             && let Err(error) = engine.write_hot_list()
         {
-            tracing::warn!(%error, "what was hot is not remembered");
+            tracing::warn!(%error, "the list of hot entries was not written: the next start is cold");
         }
         if finished.is_ok()
             && let Err(error) = engine.write_filter_repairs()
         {
-            tracing::warn!(%error, "what filters have unlearned is not remembered");
+            tracing::warn!(%error, "the repairs of filters were not written");
         }
         engine.empty_trash();
         *engine.lock.lock() = None;

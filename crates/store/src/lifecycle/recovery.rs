@@ -364,8 +364,8 @@ impl Engine {
                         return Err(damage);
                     }
                     tracing::warn!(log = %path.display(), offset = cut,
-                        "the log was not ended: it is cut behind its last whole record, and what \
-                         was not synced in the logs behind it goes as well");
+                        "the log has no end: it is truncated after its last whole record, and \
+                         later logs, which were not synced, are dropped");
                     return Ok(());
                 }
                 (Ending::Complete { successor }, None) if idle.contains(&successor) => {
@@ -376,7 +376,7 @@ impl Engine {
                 }
                 (Ending::Cut { torn: true }, None) => {
                     tracing::info!(log = %path.display(), offset = reader.offset(),
-                        "the log was not ended: it is cut behind its last whole record");
+                        "the log has no end: it is truncated after its last whole record");
                 }
                 _ => {}
             }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidekv::{
-    Cached, Commit, Db, Entry, Environment, Iter, Keyspace, Options, Result, Snapshot, SecondaryCache, Watch,
-    WriteBatch,
+    Cached, Commit, Db, Entry, Environment, Iter, Keyspace, Options, Result, SecondaryCache,
+    Snapshot, Watch, WriteBatch,
 };
 use tidekv_io::{
     Executor, InlineExecutor, LocalStorage, MemoryStorage, SeededRandom, Storage, Tear,

@@ -872,7 +872,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/store/src/jobs/listing.rs",
             "f32::from(times) / both_bytes as f32;",
             "f32::from(times);",
-            "jobs::listing::tests::what_saves_most_for_its_bytes_comes_first",
+            "jobs::listing::tests::entries_with_most_saved_reads_per_byte_come_first",
         )
     },
     Mutation {
@@ -996,7 +996,7 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "self.walked == 0 && mode == ReadMode::Storage",
         package: "tidekv",
         target: "lib",
-        test: "api::db::tests::seeks::what_does_not_seek_pays_for_no_merge",
+        test: "api::db::tests::seeks::reads_without_seeks_trigger_no_compaction",
     },
     Mutation {
         name: "seeks that read a single block are not charged",
@@ -1014,7 +1014,7 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "let staying: &[Arc<TableHandle>] = &[];",
         package: "tidekv",
         target: "lib",
-        test: "api::db::tests::seeks::what_a_run_has_paid_is_not_lost_when_level_0_is_merged_with_itself",
+        test: "api::db::tests::seeks::seek_bytes_of_a_run_survive_a_compaction_within_level_0",
     },
     Mutation {
         name: "seek-triggered merges spend the seek bytes of a run that remains",
@@ -1023,7 +1023,7 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "if most > 0 { all } else { 0 }",
         package: "tidekv",
         target: "lib",
-        test: "api::db::tests::seeks::what_a_run_has_paid_is_not_lost_when_level_0_is_merged_with_itself",
+        test: "api::db::tests::seeks::seek_bytes_of_a_run_survive_a_compaction_within_level_0",
     },
     Mutation {
         name: "a failed seek-triggered merge is retried at no cost",
@@ -1050,7 +1050,7 @@ pub const MUTATIONS: &[Mutation] = &[
         replace: "for table in staying {",
         package: "tidekv",
         target: "lib",
-        test: "api::db::tests::seeks::what_a_table_has_paid_stays_when_another_is_merged_into_it",
+        test: "api::db::tests::seeks::seek_bytes_of_a_table_survive_a_compaction_into_it",
     },
     Mutation {
         name: "a seek is charged for a cached block",

@@ -79,7 +79,7 @@ fn values_take_two_thirds_where_room_is_short() {
 }
 
 #[test]
-fn what_saves_most_for_its_bytes_comes_first() {
+fn entries_with_most_saved_reads_per_byte_come_first() {
     let wanted = Wanted { names: 10_000, values: 10_000, pointers: 0 };
     let mut of_shard = OfShard::new(1700, wanted);
     // The long one alone would fit.

@@ -38,7 +38,7 @@ fn plant(keyspace: &Keyspace, key: &[u8], value: &[u8]) {
 }
 
 #[test]
-fn what_the_caches_get_wrong_is_told_when_they_are_checked() {
+fn cross_check_reports_wrong_cache_answers() {
     let policy = CachePolicy::Fixed { kv: 100, kp: 0 };
     let (_db, keyspace) = store(policy, false);
     keyspace.put("a", "right").unwrap();

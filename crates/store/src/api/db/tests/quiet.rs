@@ -63,7 +63,7 @@ fn level_0_is_merged_when_writers_rest() {
 }
 
 #[test]
-fn what_an_earlier_life_left_in_level_0_is_merged_too() {
+fn level_0_of_a_previous_run_is_compacted_too() {
     let disk = MemoryStorage::new();
     let (db, keyspace) = open(&disk);
     flush(&db, &keyspace, 3);
@@ -92,7 +92,7 @@ fn little_above_much() -> (Db, Keyspace) {
 }
 
 #[test]
-fn what_is_little_beside_the_base_level_is_merged_with_itself() {
+fn small_level_0_is_compacted_within_itself() {
     let (_db, keyspace) = little_above_much();
     let below = keyspace.tree().version().level(LEVELS - 1)[0].meta().id;
     assert!(comes_true(|| level0(&keyspace) == 1));

@@ -108,7 +108,7 @@ fn a_look_comes_the_sooner_the_smaller_tables_are() {
 }
 
 #[test]
-fn what_does_not_seek_pays_for_no_merge() {
+fn reads_without_seeks_trigger_no_compaction() {
     let (db, keyspace) = little_above_much();
     for n in 0..KEYS {
         assert!(keyspace.get(n.to_be_bytes()).unwrap().is_some());
@@ -147,7 +147,7 @@ fn a_seek_pays_where_it_reads_alone() {
 /// A small flush above a run that had paid for most of its merge had both merged within level
 /// 0, for what the one had paid; and so on with each flush.
 #[test]
-fn what_a_run_has_paid_is_not_lost_when_level_0_is_merged_with_itself() {
+fn seek_bytes_of_a_run_survive_a_compaction_within_level_0() {
     let (db, keyspace) = little_above_much();
     let price = paid_and_price(&keyspace).1;
     scan_until(&db, &keyspace, || paid_and_price(&keyspace).0 > price / 2);
@@ -215,7 +215,7 @@ fn a_table_of_a_level_between_is_merged_once_it_is_paid_for() {
 }
 
 #[test]
-fn what_a_table_has_paid_stays_when_another_is_merged_into_it() {
+fn seek_bytes_of_a_table_survive_a_compaction_into_it() {
     let (db, keyspace) = little_above_much();
     let price = to_a_level_between(&db, &keyspace);
     let paid = || between(&keyspace).iter().map(|table| table.seek_bytes()).sum::<u64>();

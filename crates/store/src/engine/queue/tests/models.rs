@@ -118,7 +118,7 @@ fn no_wake_up_is_lost_between_two_threads() {
 }
 
 #[test]
-fn who_only_tries_passes_the_lead_on() {
+fn try_exclusive_passes_the_lead_on() {
     explore::loom("queue: a writer of two items, two tries", 3, Some(6), || {
         let scene = Scene::new(2);
         let writer = {
