@@ -202,9 +202,8 @@ pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "writes after a torn log are replayed",
         "crates/store/src/lifecycle/recovery.rs",
-        "what \\\n                         was not synced in the logs behind it goes as well\");\n\
-         \x20                   return Ok(());\n",
-        "what \\\n                         was not synced in the logs behind it goes as well\");\n",
+        "which were not synced, are dropped\");\n                    return Ok(());\n",
+        "which were not synced, are dropped\");\n",
         "writes_after_a_torn_log_are_dropped",
     ),
     mutation(

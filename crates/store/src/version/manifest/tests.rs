@@ -77,7 +77,7 @@ fn manifest_matches_golden_bytes() {
     let mut manifest = Manifest::new(Arc::new(names), State::new(77));
     edits().into_iter().for_each(|edit| manifest.commit(edit).unwrap());
     let mut dump = Dump::new(
-        "CURRENT, and a manifest of three edits, each with a mark behind it. See \
+        "CURRENT, and a manifest of four edits, each with a mark behind it. See \
          crates/store/src/version/manifest/edit.rs and manifest/file.rs.",
     );
     dump.file("CURRENT");
@@ -85,7 +85,8 @@ fn manifest_matches_golden_bytes() {
     dump.file("MANIFEST-000001");
     let bytes = disk.read_file("/data/MANIFEST-000001").unwrap();
     let mut at = 0;
-    for name in ["First edit: a snapshot", "Mark", "Second edit", "Mark", "Third edit", "Mark"] {
+    let parts = ["First edit: a snapshot", "Second edit", "Third edit", "Fourth edit"];
+    for name in parts.iter().flat_map(|edit| [*edit, "Mark"]) {
         let header = Header::decode(&bytes[at..], at as u64, bytes.len() as u64).unwrap();
         let len = HEADER_BYTES + header.payload_len as usize;
         dump.part(&format!("{name}, {} bytes were synced", header.synced), &bytes[at..at + len]);
