@@ -13,8 +13,9 @@ use std::sync::{Arc, Barrier};
 
 use support::held::HeldExecutor;
 use support::{DIRECTORY, Dice, START_MS, TINY, contents, options, within};
+use tidekv::inspect::Inspector;
 use tidekv::{
-    Commit, Db, Durability, ErrorKind, Iter, Keyspace, KeyspaceOptions, Options, WriteBatch,
+    CachePolicy, Db, Durability, ErrorKind, Iter, Keyspace, KeyspaceOptions, Options, WriteBatch,
 };
 use tidekv_io::{Fault, FaultRule, ManualClock, MemoryStorage, Operation, Storage, Tear};
 
@@ -43,7 +44,8 @@ fn check_sound(disk: &MemoryStorage) {
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     let report = tidekv::check::check(DIRECTORY, Some(storage), &mut |_| ()).unwrap();
     assert!(report.damage.is_empty(), "{:?}", report.damage);
-    assert!(report.left_over.is_empty(), "{:?}", report.left_over);
+    let tables = report.left_over.iter().filter(|name| name.ends_with(".table")).count();
+    assert_eq!(tables, 0, "{:?}", report.left_over);
 }
 
 fn is_unavailable<T: std::fmt::Debug>(result: tidekv::Result<T>) {
@@ -65,11 +67,14 @@ fn every_use_of_a_dropped_keyspace_fails() {
     let snapshot = db.snapshot();
     let mut transaction = db.transaction();
     transaction.get(&keyspace, "key-001").unwrap();
+    let unflushed = db.keyspace("unflushed").unwrap();
+    unflushed.put("key", "value").unwrap();
     let mut other = db.transaction();
-    other.get(&keyspace, "key-001").unwrap();
+    other.get(&unflushed, "key").unwrap();
     let mut batch = WriteBatch::new();
     batch.put(&keyspace, "key", "value");
     assert!(db.drop_keyspace("k").unwrap());
+    assert!(db.drop_keyspace("unflushed").unwrap());
 
     is_unavailable(keyspace.get("key-001"));
     is_unavailable(keyspace.try_get_cached("key-001"));
@@ -92,7 +97,7 @@ fn every_use_of_a_dropped_keyspace_fails() {
     is_unavailable(transaction.commit(Durability::Buffered));
     let kept = db.keyspace("kept").unwrap();
     other.put(&kept, "key", "value");
-    assert_eq!(other.commit(Durability::Buffered).unwrap(), Commit::Conflict);
+    is_unavailable(other.commit(Durability::Buffered));
     assert_eq!(db.keyspace_names(), ["kept"]);
     assert!(!db.has_keyspace("k") && !db.drop_keyspace("k").unwrap());
 }
@@ -179,17 +184,25 @@ fn tables_of_a_dropped_keyspace_are_removed_after_their_last_reader() {
 fn memory_of_a_dropped_keyspace_is_given_back() {
     let disk = MemoryStorage::new();
     let db = open(&disk);
+    db.set_cache_policy(CachePolicy::Fixed { kv: 30, kp: 30 });
     let dropped = db.keyspace("dropped").unwrap();
     fill(&dropped, 1);
-    for n in 0..200 {
+    for n in (0..200).chain(0..200) {
         dropped.get(format!("key-{n:03}")).unwrap();
     }
+    dropped.put("in the memtable", "value").unwrap();
+    let counters = [
+        "memory.memtable_bytes",
+        "memory.metadata_bytes",
+        "cache.kv.entries",
+        "cache.kp.entries",
+        "cache.block.charged_bytes",
+    ];
     let before = db.statistics();
-    assert!(before.counter("memory.cache_bytes") > 0);
-    assert!(before.counter("memory.metadata_bytes") > 0);
+    assert!(counters.iter().all(|counter| before.counter(counter) > 0), "{before:?}");
     db.drop_keyspace("dropped").unwrap();
     let after = db.statistics();
-    for counter in ["memory.memtable_bytes", "memory.metadata_bytes", "memory.cache_bytes"] {
+    for counter in counters {
         assert_eq!(after.counter(counter), 0, "{counter}, before {}", before.counter(counter));
     }
 }
@@ -384,7 +397,9 @@ fn checkpoint_does_not_bring_dropped_keyspaces_back() {
     // Nor does it use their ids again.
     let new = copy.keyspace("new").unwrap();
     new.put("key", "value").unwrap();
-    let described = tidekv::inspect::store("/copy", Some(Arc::new(disk.clone()))).unwrap();
+    drop((copy, new));
+    let inspector = Inspector::new("/copy", Some(Arc::new(disk.clone()))).unwrap();
+    let described = inspector.store().unwrap();
     let ids: Vec<u32> = described.keyspaces.iter().map(|keyspace| keyspace.id).collect();
     assert_eq!(ids, [1, 2]);
 }

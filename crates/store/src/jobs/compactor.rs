@@ -405,6 +405,8 @@ impl Engine {
         compaction.transfer_seek_bytes(&added.iter().map(|(_, table)| table).collect::<Vec<_>>());
         if !self.install_edit(parts, edit, &added, &placed)? {
             self.trees.discard_tables(added.iter().map(|(_, table)| table.meta().id));
+            drop(added);
+            self.after_install();
             return Ok(());
         }
         if self.memory.caches().policy().disables(Ablation::Repair) {

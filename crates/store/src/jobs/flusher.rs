@@ -183,6 +183,8 @@ impl Engine {
             if !self.trees.commit(&mut structure, tree, edit, &[], &tables)? {
                 drop(structure);
                 self.trees.discard_tables(tables.iter().map(|(_, table)| table.meta().id));
+                drop(tables);
+                self.after_install();
                 return Ok(());
             }
             tree.install_flush(flushed, &tables, up_to);

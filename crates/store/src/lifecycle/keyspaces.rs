@@ -11,6 +11,7 @@
 //! A drop leads the commit queue, so that no write is in progress. Jobs may be:
 //! [`TreeSet::commit`](crate::engine::tree_set::TreeSet::commit) refuses to install their results.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tidekv_cache::Name;
@@ -65,7 +66,9 @@ impl Engine {
         let Some(tree) = self.queue.exclusive(|| self.drop_tree(name))? else {
             return Ok(false);
         };
-        self.memory.caches().point().forget(|name: Name<'_>| name.keyspace == tree.id, |_| false);
+        let (tree, tables) = tree;
+        let is_in_tree = |name: Name<'_>| name.keyspace == tree.id;
+        self.memory.caches().point().forget(is_in_tree, |table| tables.contains(&table));
         drop(tree);
         self.empty_trash();
         self.after_install();
@@ -74,8 +77,8 @@ impl Engine {
         Ok(true)
     }
 
-    /// Only while leading.
-    fn drop_tree(&self, name: &str) -> Result<Option<Arc<Tree>>> {
+    /// The dropped tree, and the tables that it had. Only while leading.
+    fn drop_tree(&self, name: &str) -> Result<Option<(Arc<Tree>, HashSet<u64>)>> {
         self.jobs.check_open()?;
         let Some(tree) = self.trees.find(name) else { return Ok(None) };
         self.make_log_durable()?;
@@ -90,9 +93,10 @@ impl Engine {
             }
             return Err(error.context(format!("the keyspace `{name}` is not dropped")));
         }
+        let tables = tree.version().tables().map(|table| table.meta().id).collect();
         self.trees.remove(&tree);
         tree.mark_dropped();
-        Ok(Some(tree))
+        Ok(Some((tree, tables)))
     }
 
     /// Settles failed drops of which it is unknown whether they are durable: the keyspaces stay.

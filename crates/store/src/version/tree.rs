@@ -12,17 +12,17 @@ use crate::format::key::Sequence;
 use crate::memtable::Memtable;
 use crate::memtable::sorted_list::Splice;
 use crate::options::KeyspaceOptions;
-use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{ArcSwap, Guard, Mutex};
 use crate::version::levels::{TableHandle, Version};
 use crate::version::view::View;
 use crate::wal::LogPosition;
 
 /// Values of [`Tree::drop_state`].
-const LIVE: u8 = 0;
+const LIVE: u32 = 0;
 /// The drop failed, and it is unknown whether the manifest contains it.
-const IN_DOUBT: u8 = 1;
-const DROPPED: u8 = 2;
+const IN_DOUBT: u32 = 1;
+const DROPPED: u32 = 2;
 
 /// A keyspace.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct Tree {
     view_lock: Mutex<()>,
     /// For the commit leader, the only inserter.
     pub(crate) splice: Mutex<Splice>,
-    drop_state: AtomicU8,
+    drop_state: AtomicU32,
     /// A flush of this tree is queued or running.
     pub(crate) is_flushing: AtomicBool,
     /// Writes up to this sequence may have left the memtables: the memtables no longer show whether
@@ -57,7 +57,7 @@ impl Tree {
             view: ArcSwap::from_pointee(view),
             view_lock: Mutex::new(()),
             splice: Mutex::new(Splice::default()),
-            drop_state: AtomicU8::new(LIVE),
+            drop_state: AtomicU32::new(LIVE),
             is_flushing: AtomicBool::new(false),
             flushed: AtomicU64::new(flushed),
         }
