@@ -135,7 +135,7 @@ impl Engine {
         if let Err(error) = self.jobs.check_open().and_then(|()| self.make_room(bytes)) {
             return group.iter().map(|_| Err(error.clone())).collect();
         }
-        let verdicts = self.validate(group);
+        let verdicts = self.validate_conditions(group);
         let batches: Vec<&WriteBatch> = group
             .iter()
             .zip(&verdicts)
@@ -256,13 +256,13 @@ impl Engine {
     }
 
     fn validate_one(&self, request: &Request) -> Result<Written> {
-        let verdicts = self.validate(std::slice::from_ref(request));
+        let verdicts = self.validate_conditions(std::slice::from_ref(request));
         verdicts.into_iter().next().expect("one verdict for each request")
     }
 
     /// Decides which writes of the group proceed: those whose keyspaces still exist and whose
     /// conditions hold, given the contents of memtables and the earlier writes of the group.
-    fn validate(&self, group: &[Request]) -> SmallVec<[Result<Written>; 8]> {
+    fn validate_conditions(&self, group: &[Request]) -> SmallVec<[Result<Written>; 8]> {
         let drops = self.trees.drops();
         if group.iter().all(|request| request.conditions.is_empty() && request.drops == drops) {
             return smallvec![Ok(Written::Done); group.len()];
@@ -407,7 +407,7 @@ impl Engine {
     pub(crate) fn resume(self: &Arc<Self>) -> Result<()> {
         // Inside the gate, so that no job is started after the store was closed.
         let _gate = self.enter()?;
-        self.keep_doubtful_keyspaces()?;
+        self.trees.keep_doubtful()?;
         if self.jobs.background_failure().is_err() {
             self.push_background_work();
         }

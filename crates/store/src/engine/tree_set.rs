@@ -49,10 +49,6 @@ impl Structure {
         tree.set_in_doubt(true);
         self.doubtful.push(Arc::clone(tree));
     }
-
-    pub(crate) fn has_doubtful(&self) -> bool {
-        !self.doubtful.is_empty()
-    }
 }
 
 /// All keyspaces of a store.
@@ -131,6 +127,12 @@ impl TreeSet {
         trees.remove(&tree.id);
         self.publish(trees);
         self.count_drop();
+    }
+
+    /// Settles failed drops of which it is unknown whether they are durable: the keyspaces stay.
+    pub(crate) fn keep_doubtful(&self) -> Result<()> {
+        let mut structure = self.structure();
+        if structure.doubtful.is_empty() { Ok(()) } else { structure.commit(Edit::default()) }
     }
 
     /// The number of keyspaces that were dropped: a batch that was checked when there were fewer

@@ -98,10 +98,4 @@ impl Engine {
         tree.mark_dropped();
         Ok(Some((tree, tables)))
     }
-
-    /// Settles failed drops of which it is unknown whether they are durable: the keyspaces stay.
-    pub(crate) fn keep_doubtful_keyspaces(&self) -> Result<()> {
-        let mut structure = self.trees.structure();
-        if structure.has_doubtful() { structure.commit(Edit::default()) } else { Ok(()) }
-    }
 }
