@@ -117,13 +117,13 @@ impl Copy {
     }
 }
 
-/// Copies `from` to `to`, without build outputs.
+/// Copies `from` to `to`, without build outputs and history.
 fn mirror(from: &Path, to: &Path) -> io::Result<()> {
     let mut there = BTreeSet::new();
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let name = entry.file_name();
-        if ["target", ".git", "node_modules", "data"].iter().any(|&out| name == out) {
+        if ["target", ".git"].iter().any(|&out| name == out) {
             continue;
         }
         let copy = to.join(&name);

@@ -399,7 +399,7 @@ impl Engine {
         }
         match self.logs.with(|logs| logs.current.lost()) {
             Some(error) => Err(error),
-            None => self.jobs.background_failure(),
+            None => self.trees.check_doubtful().and_then(|()| self.jobs.background_failure()),
         }
     }
 
@@ -407,11 +407,11 @@ impl Engine {
     pub(crate) fn resume(self: &Arc<Self>) -> Result<()> {
         // Inside the gate, so that no job is started after the store was closed.
         let _gate = self.enter()?;
-        self.trees.keep_doubtful()?;
+        let kept = self.trees.keep_doubtful();
         if self.jobs.background_failure().is_err() {
             self.push_background_work();
         }
-        Ok(())
+        kept
     }
 
     /// The keyspaces whose memtables must be rotated: those that are full, or the largest if all of

@@ -260,6 +260,52 @@ fn compaction_under_way_installs_nothing_in_a_dropped_keyspace() {
     });
 }
 
+/// The files of a dropped keyspace do not wait for the next write.
+#[test]
+fn last_iterator_has_the_tables_of_a_dropped_keyspace_removed() {
+    let disk = MemoryStorage::new();
+    let held = Arc::new(HeldExecutor::default());
+    let mut options = settings(&disk);
+    options.environment.executor = Some(held.clone());
+    let db = Db::open(DIRECTORY, options).unwrap();
+    let dropped = db.keyspace("dropped").unwrap();
+    dropped.ingest((0..200).map(|n| (format!("key-{n:03}"), vec![0; 100]))).unwrap();
+    let mut iter = dropped.iter();
+    iter.next().unwrap().unwrap();
+    held.run();
+    db.drop_keyspace("dropped").unwrap();
+    held.run();
+    assert!(tables(&disk) > 0, "the iterator reads them");
+    drop(iter);
+    held.run();
+    assert_eq!(tables(&disk), 0);
+}
+
+#[test]
+fn failure_of_a_flush_is_reported_for_its_keyspace_until_it_is_dropped() {
+    let disk = MemoryStorage::new();
+    let db = open(&disk);
+    let (sound, failing) = (db.keyspace("sound").unwrap(), db.keyspace("failing").unwrap());
+    failing.put("key", "value").unwrap();
+    disk.add_fault(FaultRule {
+        operation: Some(Operation::Create),
+        path_contains: Some(".table".into()),
+        skip: 0,
+        times: None,
+        fault: Fault::Fail(tidekv_io::ErrorKind::Full),
+    });
+    failing.flush().unwrap_err();
+    disk.clear_faults();
+    sound.put("key", "value").unwrap();
+    sound.flush().unwrap();
+    let error = db.health().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Full, "no other keyspace hides it: {error}");
+    db.drop_keyspace("failing").unwrap();
+    db.health().unwrap();
+    sound.put("key", "later").unwrap();
+    db.flush().unwrap();
+}
+
 fn fail_manifest(disk: &MemoryStorage, operation: Operation, times: Option<u64>) {
     disk.add_fault(FaultRule {
         operation: Some(operation),
@@ -304,13 +350,14 @@ fn keyspace_that_may_be_dropped_takes_no_writes_until_that_is_settled() {
         assert!(error.to_string().contains("reopen"), "{error}");
         assert!(db.write(batch).is_err());
         assert_eq!(keyspace.get("before").unwrap().unwrap(), "value", "reads go on");
-        assert!(db.resume().is_err(), "the manifest still cannot be written");
+        assert!(db.health().is_err() && db.resume().is_err(), "the manifest cannot be written");
         disk.clear_faults();
         (disk, db, keyspace)
     };
     // By a call that keeps it.
     let (disk, db, keyspace) = doubtful();
     db.resume().unwrap();
+    db.health().unwrap();
     keyspace.put("after", "value").unwrap();
     db.sync().unwrap();
     for tear in [Tear::DropUnsynced, Tear::KeepUnsynced] {
@@ -326,10 +373,13 @@ fn keyspace_that_may_be_dropped_takes_no_writes_until_that_is_settled() {
     assert!(db.drop_keyspace("k").unwrap());
     is_unavailable(keyspace.put("after", "value"));
     assert!(!open(&disk.after_power_loss(Tear::DropUnsynced)).has_keyspace("k"));
-    // By reopening.
+    // By closing, which keeps it if the manifest can be written again.
     let (disk, db, keyspace) = doubtful();
     drop((db, keyspace));
-    let db = open(&disk);
+    assert_eq!(keys(open(&disk).keyspace("k").unwrap().iter()), ["before"]);
+    // By a crash, one way or the other.
+    let (disk, _db, _keyspace) = doubtful();
+    let db = open(&disk.after_power_loss(Tear::KeepUnsynced));
     if db.has_keyspace("k") {
         assert_eq!(keys(db.keyspace("k").unwrap().iter()), ["before"]);
     }

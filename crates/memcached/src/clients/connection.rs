@@ -345,8 +345,8 @@ impl Connection {
     async fn run_on_thread(&mut self, items: &mut VecDeque<Item>) {
         let mut requests = VecDeque::new();
         while requests.len() < TRIP_REQUESTS_MAX
-            && let Some(Item::Request(request)) =
-                items.pop_front_if(|item| matches!(item, Item::Request(_)))
+            && matches!(items.front(), Some(Item::Request(_)))
+            && let Some(Item::Request(request)) = items.pop_front()
         {
             requests.push_back(request);
         }

@@ -142,10 +142,11 @@ impl Db {
         self.engine().trees.find(name)
     }
 
-    /// Drops the keyspace `name` with all its entries, durably; returns whether it existed. Its
-    /// tables are removed at once, or when the last iterator that reads them is dropped. Any other
-    /// use of its handles fails from now on, in snapshots too. A keyspace that is created with the
-    /// same name afterwards is empty.
+    /// Drops the keyspace `name` with all its entries, durably; returns whether it existed. Open
+    /// iterators read on; other reads and all writes through its handles fail from now on, in
+    /// snapshots too, and its sizes are 0. Its tables are removed when the last iterator or
+    /// compaction that reads them has ended. A keyspace that is created with the same name
+    /// afterwards is empty.
     ///
     /// To delete all entries and keep the keyspace, use [`Keyspace::clear`].
     ///
@@ -153,8 +154,10 @@ impl Db {
     ///
     /// [`ErrorKind::Full`](crate::ErrorKind::Full) or
     /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the log or the manifest cannot be
-    /// written; the keyspace still exists then. It takes no writes as long as storage does not tell
-    /// whether the drop took place: drop it again, or keep it with [`Db::resume`].
+    /// written; the keyspace still exists then. If it is unknown whether the drop reached the
+    /// manifest, the keyspace takes no writes and [`Db::health`] reports it, until it is dropped
+    /// again or kept by [`Db::resume`] or any other change of the manifest. If the store is reopened
+    /// before that, the keyspace is there or not.
     /// [`ErrorKind::Closed`](crate::ErrorKind::Closed) after [`Db::close`] or if the store is
     /// read-only.
     ///
@@ -208,6 +211,8 @@ impl Db {
     ///
     /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if the batch holds a key or
     /// value that is too large, or writes to keyspaces of another store;
+    /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if it writes to a keyspace that was
+    /// dropped;
     /// [`ErrorKind::Full`](crate::ErrorKind::Full) if no space is left;
     /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the log cannot be written;
     /// [`ErrorKind::Closed`](crate::ErrorKind::Closed) after [`Db::close`] or if the store is
@@ -369,7 +374,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// If the store is closed or read-only.
+    /// If the store is closed or read-only, or the manifest cannot be written that keeps keyspaces.
     pub fn resume(&self) -> Result<()> {
         self.engine().resume()
     }

@@ -5,6 +5,7 @@
 
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -76,7 +77,6 @@ pub struct EntryRef<'a> {
 /// # Ok::<(), tidekv::Error>(())
 /// ```
 pub struct Iter {
-    handle: Arc<Handle>,
     view: Arc<View>,
     range: KeyRange,
     sequence: Sequence,
@@ -88,6 +88,21 @@ pub struct Iter {
     is_done: bool,
     /// Why there is nothing to read: the first item says so.
     refused: Option<Error>,
+    /// The last field: dropped after the view.
+    handle: ReaderHandle,
+}
+
+/// The store of a reader. Its drop has the tables removed that only this reader still needed.
+#[derive(Debug)]
+struct ReaderHandle(Arc<Handle>);
+
+impl Drop for ReaderHandle {
+    fn drop(&mut self) {
+        let engine = self.0.engine();
+        if engine.trees.has_trash() {
+            engine.expect_trash(Duration::ZERO);
+        }
+    }
 }
 
 impl std::fmt::Debug for Iter {
@@ -133,7 +148,6 @@ impl Iter {
         let refused = engine.jobs.check_open().and_then(|()| tree.check_exists()).err();
         let now_ms = engine.clock.unix_ms();
         Self {
-            handle: Arc::clone(handle),
             view,
             range,
             sequence,
@@ -143,6 +157,7 @@ impl Iter {
             back: None,
             is_done: false,
             refused,
+            handle: ReaderHandle(Arc::clone(handle)),
         }
     }
 
@@ -172,7 +187,7 @@ impl Iter {
     }
 
     fn cursor(&self) -> VisibleCursor {
-        let blocks = &self.handle.engine().reads.blocks;
+        let blocks = &self.handle.0.engine().reads.blocks;
         VisibleCursor::new(&self.view, blocks, self.range.clone(), self.sequence, self.now_ms)
     }
 

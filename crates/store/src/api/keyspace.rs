@@ -33,7 +33,7 @@ use crate::version::tree::Tree;
 ///
 /// # Errors
 ///
-/// Every method fails with [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) after
+/// Reads and writes fail with [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) after
 /// [`Db::drop_keyspace`](crate::Db::drop_keyspace).
 ///
 /// Every method fails with [`ErrorKind::Closed`](crate::ErrorKind::Closed) after

@@ -4,6 +4,7 @@
 //! open. So a thread that marks the store closed and then takes that lock once sees every job that
 //! will ever run.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::sst::seeks::SeekWork;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crate::version::tree::Tree;
 
 /// A thread that waits for a background job checks the state at least this often, even if no job
 /// has ended.
@@ -39,13 +41,14 @@ impl std::fmt::Display for JobKind {
     }
 }
 
-/// Why the last background jobs failed; `None` once one has succeeded.
+/// Why the last background jobs failed, by the id of the keyspace; an entry goes once such a job of
+/// the keyspace has succeeded, or when the keyspace is dropped.
 #[derive(Debug, Default)]
 struct BackgroundErrors {
-    flush: Option<Error>,
+    flush: BTreeMap<u32, Error>,
     /// How many flushes have failed since the store was opened.
     flush_failures: u64,
-    compaction: Option<Error>,
+    compaction: BTreeMap<u32, Error>,
 }
 
 /// The jobs of an open store.
@@ -119,16 +122,30 @@ impl JobState {
 
     // ---- Outcomes ----
 
-    /// Records the outcome of a job.
-    pub(crate) fn note_outcome(&self, job: JobKind, outcome: &Result<()>) {
+    /// Records the outcome of a job of `tree`; not of one that was dropped meanwhile.
+    pub(crate) fn note_outcome(&self, job: JobKind, tree: &Tree, outcome: &Result<()>) {
         let mut errors = self.errors.lock();
-        let slot = match job {
+        // Under the lock, so that `forget_errors` follows if this is too early.
+        if tree.is_dropped() {
+            return;
+        }
+        let of_kind = match job {
             JobKind::Flush => &mut errors.flush,
             JobKind::Compaction => &mut errors.compaction,
             JobKind::SeekCompaction | JobKind::IdleCompaction => return,
         };
-        *slot = outcome.clone().err();
+        match outcome {
+            Ok(()) => of_kind.remove(&tree.id),
+            Err(error) => of_kind.insert(tree.id, error.clone()),
+        };
         errors.flush_failures += u64::from(matches!(job, JobKind::Flush) && outcome.is_err());
+    }
+
+    /// Forgets why jobs of a dropped keyspace failed.
+    pub(crate) fn forget_errors(&self, tree: u32) {
+        let mut errors = self.errors.lock();
+        errors.flush.remove(&tree);
+        errors.compaction.remove(&tree);
     }
 
     /// The number of flushes that have failed since the store was opened.
@@ -136,24 +153,27 @@ impl JobState {
         self.errors.lock().flush_failures
     }
 
-    /// Why the last flush failed, if it did and more than `before` flushes have failed.
-    pub(crate) fn flush_error_since(&self, before: u64) -> Option<Error> {
+    /// Why the last flush of one of `trees` failed, if it did and more than `before` flushes have
+    /// failed.
+    pub(crate) fn flush_error_since(&self, before: u64, trees: &[Arc<Tree>]) -> Option<Error> {
         let errors = self.errors.lock();
-        errors.flush.clone().filter(|_| errors.flush_failures > before)
+        let of_tree = |tree: &Arc<Tree>| errors.flush.get(&tree.id).cloned();
+        if errors.flush_failures > before { trees.iter().find_map(of_tree) } else { None }
     }
 
-    pub(crate) fn has_flush_failed(&self) -> bool {
-        self.errors.lock().flush.is_some()
+    pub(crate) fn has_flush_failed(&self, tree: &Tree) -> bool {
+        self.errors.lock().flush.contains_key(&tree.id)
     }
 
     pub(crate) fn has_compaction_failed(&self) -> bool {
-        self.errors.lock().compaction.is_some()
+        !self.errors.lock().compaction.is_empty()
     }
 
     /// Why background work makes no progress, if it makes none.
     pub(crate) fn background_failure(&self) -> Result<()> {
         let errors = self.errors.lock();
-        match errors.flush.as_ref().or(errors.compaction.as_ref()) {
+        let mut all = errors.flush.values().chain(errors.compaction.values());
+        match all.next() {
             None => Ok(()),
             Some(error) => Err(error.context("writes wait for background work, which failed")),
         }

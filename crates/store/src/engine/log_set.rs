@@ -244,9 +244,8 @@ impl LogSet {
     pub(crate) fn remove_logs_before(&self, min_log: u64) {
         let mut removable = Vec::new();
         if let Some(logs) = self.logs.lock().as_mut() {
-            while let Some(number) = logs.older.pop_front_if(|&mut number| number < min_log) {
-                removable.push(number);
-            }
+            let count = logs.older.iter().take_while(|&&number| number < min_log).count();
+            removable.extend(logs.older.drain(..count));
         }
         if removable.is_empty() {
             return;

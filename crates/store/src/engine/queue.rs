@@ -219,8 +219,11 @@ impl<T, R> Queue<T, R> {
         let mut weight = first.weight;
         let alone = first.is_exclusive;
         let mut group = vec![first];
-        while !alone && weight < self.group_weight_max {
-            let Some(next) = state.waiting.pop_front_if(|next| !next.is_exclusive) else { break };
+        while !alone
+            && weight < self.group_weight_max
+            && state.waiting.front().is_some_and(|next| !next.is_exclusive)
+            && let Some(next) = state.waiting.pop_front()
+        {
             weight += next.weight;
             group.push(next);
         }

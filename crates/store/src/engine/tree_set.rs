@@ -47,7 +47,9 @@ impl Structure {
     /// Refuses writes to `tree` until an edit is durable again. While leading.
     pub(crate) fn doubt(&mut self, tree: &Arc<Tree>) {
         tree.set_in_doubt(true);
-        self.doubtful.push(Arc::clone(tree));
+        if !self.doubtful.iter().any(|doubtful| Arc::ptr_eq(doubtful, tree)) {
+            self.doubtful.push(Arc::clone(tree));
+        }
     }
 }
 
@@ -127,6 +129,12 @@ impl TreeSet {
         trees.remove(&tree.id);
         self.publish(trees);
         self.count_drop();
+    }
+
+    /// Fails if it is unknown whether a keyspace was dropped.
+    pub(crate) fn check_doubtful(&self) -> Result<()> {
+        let doubtful = self.structure().doubtful.first().cloned();
+        doubtful.map_or(Ok(()), |tree| tree.check_writable())
     }
 
     /// Settles failed drops of which it is unknown whether they are durable: the keyspaces stay.
@@ -266,6 +274,11 @@ impl TreeSet {
         for &id in ids {
             let _ = self.storage.remove(&table_path(&self.directory, id));
         }
+    }
+
+    /// Whether there are obsolete tables without readers.
+    pub(crate) fn has_trash(&self) -> bool {
+        self.trash.has_any()
     }
 
     /// The tables that no reader uses any more and whose files still exist.

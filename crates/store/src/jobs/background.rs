@@ -6,7 +6,11 @@
 //! removed (unless the manifest may name them: then recovery decides), the error is recorded
 //! (`JobState::note_outcome`) and counted, and the next write or job tries again.
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
+
+use tidekv_io::Priority;
 
 use crate::compaction::MergeCounts;
 use crate::compaction::output::{OutputOptions, Pacer};
@@ -51,12 +55,12 @@ pub(crate) fn table_options(tree: u32, options: &KeyspaceOptions, level: usize) 
 }
 
 impl Engine {
-    pub(crate) fn note_outcome(&self, job: JobKind, outcome: &Result<()>) {
+    pub(crate) fn note_outcome(&self, job: JobKind, tree: &Tree, outcome: &Result<()>) {
         if let Err(error) = outcome {
             tracing::error!(%error, "a {job} failed");
             self.stats.background_errors.add(1);
         }
-        self.jobs.note_outcome(job, outcome);
+        self.jobs.note_outcome(job, tree, outcome);
     }
 
     /// How a merge writes tables for `level` of `tree`.
@@ -89,6 +93,36 @@ impl Engine {
     pub(crate) fn count_merge(&self, counts: MergeCounts) {
         self.stats.entries_dropped.add(counts.entries_dropped);
         self.stats.entries_expired.add(counts.entries_expired);
+    }
+
+    /// Schedules the removal of tables whose last reader is gone, if there are any: after `delay`.
+    pub(crate) fn expect_trash(self: &Arc<Self>, delay: Duration) {
+        // Inline, the caller's thread would enter the gate twice.
+        if self.executor.is_inline() || self.jobs.is_closed() {
+            return;
+        }
+        // A waiting job must not keep the store open.
+        let engine = Arc::downgrade(self);
+        let sweep = move || {
+            if let Some(engine) = engine.upgrade()
+                && let Ok(_gate) = engine.enter()
+            {
+                engine.empty_trash();
+            }
+        };
+        match delay.is_zero() {
+            true => self.executor.execute(Priority::Low, Box::new(sweep)),
+            false => self.executor.execute_later(delay, Box::new(sweep)),
+        }
+    }
+
+    /// Removes the tables of a job whose keyspace was dropped meanwhile.
+    pub(crate) fn discard_refused(&self, tables: Vec<(usize, Arc<TableHandle>)>) {
+        let ids: HashSet<u64> = tables.iter().map(|(_, table)| table.meta().id).collect();
+        drop(tables);
+        self.reads.blocks.evict_tables(&|table| ids.contains(&table));
+        self.trees.discard_tables(ids);
+        self.after_install();
     }
 
     /// Called after the set of tables has changed: updates the size of the cache and the write

@@ -316,6 +316,10 @@ impl Engine {
     }
 
     fn merge_part(&self, parts: &Parts, part: usize) -> Result<(Vec<Output>, MergeCounts)> {
+        if parts.tree.is_dropped() {
+            // The outputs would be refused.
+            return Ok((Vec::new(), MergeCounts::default()));
+        }
         self.logs.names().check()?;
         let compaction = &parts.compaction;
         let start = part.checked_sub(1).map(|before| &*parts.borders[before]);
@@ -404,9 +408,7 @@ impl Engine {
         }
         compaction.transfer_seek_bytes(&added.iter().map(|(_, table)| table).collect::<Vec<_>>());
         if !self.install_edit(parts, edit, &added, &placed)? {
-            self.trees.discard_tables(added.iter().map(|(_, table)| table.meta().id));
-            drop(added);
-            self.after_install();
+            self.discard_refused(added);
             return Ok(());
         }
         if self.memory.caches().policy().disables(Ablation::Repair) {
@@ -481,7 +483,7 @@ impl Engine {
             compaction if compaction.is_idle => JobKind::IdleCompaction,
             _ => JobKind::Compaction,
         };
-        self.note_outcome(job, &outcome);
+        self.note_outcome(job, &parts.tree, &outcome);
         // The inputs' files can be removed once no view holds them.
         drop(parts);
         self.empty_trash();

@@ -48,19 +48,20 @@ impl Engine {
         let goes_on = || !self.jobs.is_closed() && !tree.view().immutables.is_empty();
         while self.run_flush(tree) && goes_on() {}
         tree.is_flushing.store(false, Ordering::Release);
-        self.jobs.flush_ends();
-        self.jobs.signal_progress();
-        if goes_on() && !self.jobs.has_flush_failed() {
+        if goes_on() && !self.jobs.has_flush_failed(tree) {
             // Rotated at the last moment.
             self.schedule_flush(tree);
         }
+        // Last, so that a thread that closes the store waits for what was scheduled.
+        self.jobs.flush_ends();
+        self.jobs.signal_progress();
     }
 
     fn run_flush(self: &Arc<Self>, tree: &Arc<Tree>) -> bool {
         let started = self.clock.monotonic_ns();
         let flushed = guarded(|| self.flush_immutables(tree));
         self.stats.flush_ns.record(self.clock.monotonic_ns() - started);
-        self.note_outcome(JobKind::Flush, &flushed);
+        self.note_outcome(JobKind::Flush, tree, &flushed);
         self.empty_trash();
         self.jobs.signal_progress();
         if flushed.is_ok() {
@@ -85,7 +86,8 @@ impl Engine {
             .and_then(|outputs| sync_log().map(|()| outputs))
             .and_then(|outputs| {
                 let written = outputs.iter().map(|output| output.meta.bytes).sum();
-                self.install_flush(tree, &view, outputs).map(|()| written)
+                let is_installed = self.install_flush(tree, &view, outputs)?;
+                Ok(if is_installed { written } else { 0 })
             });
         let written = flushed.inspect_err(|_| self.trees.discard_tables(made.into_inner()))?;
         let bytes = view.immutables.iter().map(|memtable| memtable.charge() as u64).sum();
@@ -157,12 +159,13 @@ impl Engine {
         Ok(outputs)
     }
 
+    /// False if the keyspace was dropped meanwhile: then nothing is installed.
     fn install_flush(
         self: &Arc<Self>,
         tree: &Arc<Tree>,
         before: &View,
         outputs: Vec<Output>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let (flushed, up_to) = (&before.immutables, before.memtable.created_at());
         let mut tables = Vec::new();
         let mut edit = Edit::default();
@@ -182,16 +185,14 @@ impl Engine {
             let mut structure = self.trees.structure();
             if !self.trees.commit(&mut structure, tree, edit, &[], &tables)? {
                 drop(structure);
-                self.trees.discard_tables(tables.iter().map(|(_, table)| table.meta().id));
-                drop(tables);
-                self.after_install();
-                return Ok(());
+                self.discard_refused(tables);
+                return Ok(false);
             }
             tree.install_flush(flushed, &tables, up_to);
         }
         self.after_install();
         self.logs.remove_logs_before(needed.log);
-        Ok(())
+        Ok(true)
     }
 
     /// The position from which the logs are needed once the immutable memtables of `before` are in
@@ -222,7 +223,7 @@ impl Engine {
             };
             self.jobs.check_open()?;
             self.schedule_flush(waiting);
-            if let Some(error) = self.jobs.flush_error_since(failures_before) {
+            if let Some(error) = self.jobs.flush_error_since(failures_before, trees) {
                 return Err(flush_failed(&error));
             }
             self.jobs.wait_for_progress(seen);

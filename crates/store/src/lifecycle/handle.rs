@@ -36,6 +36,9 @@ impl Handle {
             false => engine.queue.exclusive(|| engine.logs.finish_log(&engine.trees)),
         };
         engine.stop_background();
+        if let Err(error) = engine.trees.keep_doubtful() {
+            tracing::warn!(%error, "a keyspace may be dropped or not when the store is opened");
+        }
         if finished.is_ok()
             && let Err(error) = engine.write_hot_list()
         {

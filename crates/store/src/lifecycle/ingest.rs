@@ -31,6 +31,7 @@ impl Engine {
         sorted: impl IntoIterator<Item = (K, V)>,
     ) -> Result<u64> {
         let _gate = self.enter()?;
+        tree.check_writable()?;
         // An ingest is subject to the same write stalls as writes.
         self.queue.exclusive(|| self.wait_for_merges())?;
         let made = Mutex::new(Vec::new());
@@ -145,7 +146,7 @@ impl Engine {
         self.snapshots.use_up_to(sequence);
         self.snapshots.publish(sequence);
         drop(change);
-        committed.map(|_| ())
+        if committed? { Ok(()) } else { tree.check_exists() }
     }
 
     /// Removes the entries for the keys of `span` from the point cache.

@@ -13,6 +13,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidekv_cache::Name;
 
@@ -22,6 +23,9 @@ use crate::options::KeyspaceOptions;
 use crate::version::levels::Version;
 use crate::version::manifest::{Change, Edit, KEYSPACE_MAX};
 use crate::version::tree::Tree;
+
+/// Point reads that were under way during a drop have ended after this time.
+const READS_END: Duration = Duration::from_secs(1);
 
 impl Engine {
     /// The keyspace `name`, which is created with `options`, or is given these options if it exists
@@ -61,17 +65,22 @@ impl Engine {
     ///
     /// If the manifest cannot be written, the keyspace stays. As long as it is unknown whether the
     /// drop is durable, the keyspace accepts no writes.
-    pub(crate) fn drop_keyspace(&self, name: &str) -> Result<bool> {
+    pub(crate) fn drop_keyspace(self: &Arc<Self>, name: &str) -> Result<bool> {
         let _gate = self.enter()?;
         let Some(tree) = self.queue.exclusive(|| self.drop_tree(name))? else {
             return Ok(false);
         };
         let (tree, tables) = tree;
+        self.jobs.forget_errors(tree.id);
+        let point = self.memory.caches().point();
+        // A read that began before the drop caches nothing from here on.
+        point.advance_epoch();
         let is_in_tree = |name: Name<'_>| name.keyspace == tree.id;
-        self.memory.caches().point().forget(is_in_tree, |table| tables.contains(&table));
+        point.forget(is_in_tree, |table| tables.contains(&table));
         drop(tree);
         self.empty_trash();
         self.after_install();
+        self.expect_trash(READS_END);
         // A thread that waits for its memtables or tables has nothing to wait for any more.
         self.jobs.signal_progress();
         Ok(true)

@@ -20,8 +20,8 @@ macro_rules! groups {
         $(
             $(#[doc = $about])+
             ///
-            /// Counters start at zero when the store is opened; fields that end in `bytes` or `ns`
-            /// have that unit.
+            /// Counters start at zero when the store is opened, gauges have the present value; fields
+            /// that end in `bytes` or `ns` have that unit.
             #[non_exhaustive]
             #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
             pub struct $group {
@@ -81,7 +81,7 @@ groups! {
 
     /// Flushes and compactions.
     background: BackgroundStatistics {
-        /// Flushes completed.
+        /// Flushes that wrote their table.
         flushes = "flush.count",
         /// Bytes of the tables that flushes wrote.
         flush_bytes = "flush.bytes",

@@ -24,12 +24,27 @@ use crate::version::manifest::TableMeta;
 #[derive(Debug, Default)]
 pub(crate) struct ObsoleteTables {
     tables: Mutex<Vec<u64>>,
+    /// Whether there are any; a hint without the lock.
+    has_any: AtomicBool,
 }
 
 impl ObsoleteTables {
     /// Takes the collected table numbers.
     pub(crate) fn take(&self) -> Vec<u64> {
-        std::mem::take(&mut *self.tables.lock())
+        let mut tables = self.tables.lock();
+        self.has_any.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *tables)
+    }
+
+    /// Whether there are any tables to remove.
+    pub(crate) fn has_any(&self) -> bool {
+        self.has_any.load(Ordering::Relaxed)
+    }
+
+    fn push(&self, table: u64) {
+        let mut tables = self.tables.lock();
+        tables.push(table);
+        self.has_any.store(true, Ordering::Relaxed);
     }
 }
 
@@ -55,7 +70,7 @@ struct FileGuard {
 impl Drop for FileGuard {
     fn drop(&mut self) {
         if self.is_obsolete.load(Ordering::Acquire) {
-            self.obsolete.tables.lock().push(self.id);
+            self.obsolete.push(self.id);
         }
     }
 }

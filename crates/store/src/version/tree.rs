@@ -110,7 +110,8 @@ impl Tree {
                 ErrorKind::Storage,
                 format!(
                     "the keyspace `{}` may be dropped or not, because the manifest could not be \
-                     written: drop it again, or call `resume` or reopen the store to keep it",
+                     written: drop it again, or call `resume` to keep it; to reopen the store \
+                     decides it either way",
                     self.name
                 ),
             ));
@@ -118,7 +119,8 @@ impl Tree {
         self.check_exists()
     }
 
-    /// Refuses writes until it is known whether the keyspace was dropped. Only the commit leader.
+    /// Refuses writes as long as it is unknown whether the keyspace was dropped. The caller holds
+    /// `structure`, and leads if it sets this.
     pub(crate) fn set_in_doubt(&self, in_doubt: bool) {
         self.drop_state.store(if in_doubt { IN_DOUBT } else { LIVE }, Ordering::Release);
     }

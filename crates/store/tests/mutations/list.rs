@@ -1908,7 +1908,7 @@ pub const MUTATIONS: &[Mutation] = &[
     dropped(
         "a flush leaves its table behind when the keyspace was dropped",
         "crates/store/src/jobs/flusher.rs",
-        "                self.trees.discard_tables(tables.iter().map(|(_, table)| table.meta().id));\n",
+        "                self.discard_refused(tables);\n",
         "",
         "flush_under_way_installs_nothing_in_a_dropped_keyspace",
     ),
@@ -1960,5 +1960,19 @@ pub const MUTATIONS: &[Mutation] = &[
         "            if request.drops != drops\n",
         "            if request.drops > drops\n",
         "drops_race_with_everything_else",
+    ),
+    dropped(
+        "the failure of a dropped keyspace's job stays",
+        "crates/store/src/lifecycle/keyspaces.rs",
+        "        self.jobs.forget_errors(tree.id);\n",
+        "",
+        "failure_of_a_flush_is_reported_for_its_keyspace_until_it_is_dropped",
+    ),
+    dropped(
+        "an iterator leaves the tables of a dropped keyspace behind",
+        "crates/store/src/api/iter.rs",
+        "        if engine.trees.has_trash() {",
+        "        if false {",
+        "last_iterator_has_the_tables_of_a_dropped_keyspace_removed",
     ),
 ];
