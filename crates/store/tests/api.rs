@@ -205,6 +205,8 @@ fn a_time_to_live_ends_on_the_millisecond_in_every_way_of_writing() {
     with_default.put("keyspace", "value").unwrap();
     let mut transaction = db.transaction();
     transaction.put_with_ttl(&keyspace, "transaction", "value", ttl);
+    transaction.put(&with_default, "transaction", "value");
+    transaction.put_until(&with_default, "forever", "value", None);
     assert_eq!(transaction.commit(Durability::Buffered).unwrap(), Commit::Done);
 
     let written = [
@@ -214,18 +216,19 @@ fn a_time_to_live_ends_on_the_millisecond_in_every_way_of_writing() {
         (&keyspace, "transaction"),
         (&with_default, "batch"),
         (&with_default, "keyspace"),
+        (&with_default, "transaction"),
     ];
     clock.advance(Duration::from_millis(4999));
     for (keyspace, key) in written {
         let entry = keyspace.get_entry(key).unwrap().unwrap_or_else(|| panic!("{key} is gone"));
         assert_eq!(entry.expires_at_ms, Some(START_MS + 5000), "{key}");
     }
-    assert_eq!(keyspace.iter().count() + with_default.iter().count(), written.len());
+    assert_eq!(keyspace.iter().count() + with_default.iter().count(), written.len() + 1);
     clock.advance(Duration::from_millis(1));
     for (keyspace, key) in written {
         assert_eq!(keyspace.get(key).unwrap(), None, "{key}");
     }
-    assert_eq!(keyspace.iter().count() + with_default.iter().count(), 0);
+    assert_eq!(keyspace.iter().count() + with_default.iter().count(), 1, "all but `forever`");
 }
 
 #[test]

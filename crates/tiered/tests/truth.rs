@@ -22,7 +22,7 @@ use tidekv_testkit::evidence::Row;
 /// Operations of a scene.
 const OPERATIONS: u64 = 50_000;
 /// Operations of the suite.
-const DEFAULT_OPERATIONS: u64 = 800_000;
+const DEFAULT_OPERATIONS: u64 = 2_000_000;
 
 fn number(variable: &str, default: u64) -> u64 {
     let text = std::env::var(variable).ok();

@@ -254,6 +254,16 @@ impl<T> RwLock<T> {
     }
 
     /// Like `parking_lot`'s.
+    pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        let explorer = match &self.explorer {
+            PerExplorer::Real => PerExplorer::Real,
+            PerExplorer::Loom(explorer) => PerExplorer::Loom(explorer.try_read().ok()?),
+            PerExplorer::Shuttle(explorer) => PerExplorer::Shuttle(explorer.try_read().ok()?),
+        };
+        Some(RwLockReadGuard { real: self.real.try_read()?, _explorer: explorer })
+    }
+
+    /// Like `parking_lot`'s.
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         let explorer = match &self.explorer {
             PerExplorer::Real => PerExplorer::Real,

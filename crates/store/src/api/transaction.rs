@@ -263,9 +263,9 @@ impl Transaction {
         self.snapshot.get_or_insert_with(|| Snapshot::new(Arc::clone(handle))).clone()
     }
 
-    /// Sets `key` to `value`, without an expiry time.
+    /// Sets `key` to `value`. If the keyspace has a default time to live, it applies, from now on.
     pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
-        self.put_until(keyspace, key, value, None);
+        self.batch.put(keyspace, key, value);
     }
 
     /// Sets `key` to `value` for the time to live `ttl`, which starts now, not at the commit.

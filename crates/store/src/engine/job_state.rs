@@ -115,6 +115,11 @@ impl JobState {
         self.gate.read()
     }
 
+    /// The same for a job, which must not wait for the gate; `None` if the store is being closed.
+    pub(crate) fn try_enter_gate(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        self.gate.try_read().filter(|_| !self.is_closed())
+    }
+
     /// Waits until no thread is inside the gate, and admits none from then on.
     pub(crate) fn shut_gate(&self) -> RwLockWriteGuard<'_, ()> {
         self.gate.write()

@@ -104,9 +104,8 @@ impl Engine {
         // A waiting job must not keep the store open.
         let engine = Arc::downgrade(self);
         let sweep = move || {
-            if let Some(engine) = engine.upgrade()
-                && let Ok(_gate) = engine.enter()
-            {
+            let Some(engine) = engine.upgrade() else { return };
+            if let Some(_gate) = engine.jobs.try_enter_gate() {
                 engine.empty_trash();
             }
         };

@@ -446,7 +446,7 @@ impl Model {
         self.foreign.clear();
         answer.word(if conflict { "conflict" } else { "done" });
         if !conflict {
-            writes.into_iter().for_each(|write| self.commit(write));
+            writes.into_iter().for_each(|write| self.write(write));
         }
     }
 
@@ -487,8 +487,9 @@ impl Model {
             own.insert((space, key(k)), Some(value).filter(|value| value.is_alive(now_ms)));
         };
         match *write {
-            // Without a deadline, regardless of the keyspace's default.
-            Write::Put { space, key, value } => put(space, key, value, None),
+            Write::Put { space, key, value } => {
+                put(space, key, value, self.default_deadline(space));
+            }
             Write::PutTtl { space, key, value, ttl_ms } => {
                 put(space, key, value, Some(now_ms + u64::from(ttl_ms)));
             }
@@ -506,13 +507,6 @@ impl Model {
                     deleted.push((space, from, to));
                 }
             }
-        }
-    }
-
-    fn commit(&mut self, write: &Write) {
-        match *write {
-            Write::Put { space, key, value } => self.put(space, key, value, None),
-            _ => self.write(write),
         }
     }
 }

@@ -514,7 +514,7 @@ pub const MUTATIONS: &[Mutation] = &[
              drop(shard);\n\
              let mut shard = self.shard(hash).lock();\n\
              std::mem::swap(&mut shard.blocks, &mut blocks);\n\
-             drop(shard.insert(hash, id, tag, value, charge, arrival));\n",
+             drop(shard.insert(hash, id, tag, value, charge, reason));\n",
             "block::tests::models::concurrent_capacity_changes_leave_all_shards_with_the_last_one",
         )
     },
@@ -1840,7 +1840,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "a device is trusted without confirmation",
         "crates/tiered/src/fleet/array.rs",
         "let is_confirmed = has_state || found.is_confirmed_by(present);",
-        "let is_confirmed = has_state || found.is_confirmed_by(present) || boot != [0; 16];",
+        "let is_confirmed = has_state || found.is_confirmed_by(present) || boot != 0;",
         "lookup_returns_only_the_last_stored_object",
     ),
     below(
@@ -1974,5 +1974,12 @@ pub const MUTATIONS: &[Mutation] = &[
         "        if engine.trees.has_trash() {",
         "        if false {",
         "last_iterator_has_the_tables_of_a_dropped_keyspace_removed",
+    ),
+    dropped(
+        "a job waits for the gate that closing holds",
+        "crates/store/src/engine/job_state.rs",
+        "        self.gate.try_read().filter(|_| !self.is_closed())",
+        "        Some(self.gate.read()).filter(|_| !self.is_closed())",
+        "closing_does_not_wait_for_the_removal_of_tables",
     ),
 ];
