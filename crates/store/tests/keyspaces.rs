@@ -487,6 +487,14 @@ fn read_only_store_drops_nothing() {
     assert_eq!(db.drop_keyspace("k").unwrap_err().kind(), ErrorKind::Closed);
 }
 
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Writers, readers, flushes and compactions race with drops of the keyspace that they use. Each
 /// write fails because its keyspace was dropped, or reads find it until the drop.
 #[test]
@@ -554,12 +562,12 @@ fn drops_race_with_everything_else() {
                         }
                     }
                 });
+                // Also when this thread panics, or the others would go on for ever.
+                let _stop = SetOnDrop(stop);
                 start.wait();
                 std::thread::sleep(std::time::Duration::from_millis(round % 20));
                 assert!(db.drop_keyspace(name).unwrap());
-                let written: Vec<_> = writers.into_iter().map(|w| w.join().unwrap()).collect();
-                stop.store(true, Ordering::Relaxed);
-                written
+                writers.into_iter().map(|writer| writer.join().unwrap()).collect::<Vec<_>>()
             });
             for (writer, written) in written {
                 // A batch is in both keyspaces or in none.

@@ -128,8 +128,8 @@ impl Scene {
             if self.hits_left.load(Ordering::Relaxed) == 1 {
                 self.go_on_for_flash();
             }
-            self.hits_left
-                .update(Ordering::Relaxed, Ordering::Relaxed, |left| left.saturating_sub(1));
+            let less = |left: u64| left.checked_sub(1);
+            let _ = self.hits_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         }
     }
 
