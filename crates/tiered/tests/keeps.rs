@@ -318,6 +318,33 @@ fn failing_device_is_detached_despite_hits_in_memory() {
     }
 }
 
+/// A device that was detached does not know it. When those that do are gone, it must not count.
+#[test]
+fn detached_device_is_not_trusted_without_the_others() {
+    let device = |path: &str| FlashOptions { path: path.into(), bytes: 16 << 20 };
+    let flash = vec![device("/flash-a"), device("/flash-b"), device("/flash-c")];
+    let mut scene = Scene::new(Options { flash, state: None, ..options() });
+    (0..3_000).for_each(|n| scene.store(n, 4_000, None));
+    assert!(scene.hits(0..3_000) > 2_500);
+    for operation in [Operation::Read, Operation::Write] {
+        let rule = FaultRule::always(operation, Fault::Fail(ErrorKind::Failed));
+        scene.storage.add_fault(rule.on_path("flash-a"));
+    }
+    scene.hits(0..3_000);
+    assert_eq!(scene.cache.device_stats()[0].times_out, 1);
+    (0..3_000).for_each(|n| scene.store(n, 3_000, None));
+    scene.storage.clear_faults();
+    scene.storage = scene.storage.after_power_loss(Tear::KeepUnsynced);
+    for lost in ["/flash-b", "/flash-c"] {
+        scene.storage.remove(Path::new(lost)).unwrap();
+    }
+    scene.cache = open(&scene.options, &scene.storage, &scene.clock, 1);
+    for n in 0..3_000 {
+        let found = scene.cache.get(&key(n)).map(|found| found.object.value.len());
+        assert_ne!(found, Some(4_000), "key {n} has the value from before the failure");
+    }
+}
+
 #[test]
 fn object_larger_than_a_segment_is_split_and_too_little_flash_is_refused() {
     let scene = Scene::new(options());

@@ -1836,13 +1836,16 @@ pub const MUTATIONS: &[Mutation] = &[
         "            membership.detach(number);\n",
         "lookup_returns_only_the_last_stored_object",
     ),
-    tiered(
-        "a device is trusted without confirmation",
-        "crates/tiered/src/fleet/array.rs",
-        "let is_confirmed = has_state || found.is_confirmed_by(present);",
-        "let is_confirmed = has_state || found.is_confirmed_by(present) || boot != 0;",
-        "lookup_returns_only_the_last_stored_object",
-    ),
+    Mutation {
+        target: "keeps",
+        ..tiered(
+            "a device is trusted without confirmation",
+            "crates/tiered/src/fleet/array.rs",
+            "let is_confirmed = has_state || found.is_confirmed_by(present);",
+            "let is_confirmed = has_state || found.is_confirmed_by(present) || !candidates.is_empty();",
+            "detached_device_is_not_trusted_without_the_others",
+        )
+    },
     below(
         "the tier identifies blocks by number and offset alone",
         "crates/store/src/sst/block_tier.rs",
