@@ -285,19 +285,43 @@ fn last_iterator_has_the_tables_of_a_dropped_keyspace_removed() {
 #[test]
 fn closing_does_not_wait_for_the_removal_of_tables() {
     let ended = within(60, || {
-        for _ in 0..100 {
-            let disk = MemoryStorage::new();
-            let mut options = settings(&disk);
-            options.environment.executor = None;
-            options.compaction_threads = Some(1);
-            let db = Db::open(DIRECTORY, options).unwrap();
-            let dropped = db.keyspace("dropped").unwrap();
-            dropped.ingest([("key", "value")]).unwrap();
-            let iter = dropped.iter();
-            db.drop_keyspace("dropped").unwrap();
-            drop(iter);
-            db.close().unwrap();
+        let disk = MemoryStorage::new();
+        let mut options = settings(&disk);
+        options.environment.executor = None;
+        options.compaction_threads = Some(1);
+        let db = Db::open(DIRECTORY, options).unwrap();
+        let (kept, dropped) = (db.keyspace("kept").unwrap(), db.keyspace("dropped").unwrap());
+        dropped.ingest([("key", "value")]).unwrap();
+        let iter = dropped.iter();
+        // The thread for compactions is busy until the gate is shut.
+        let flags: [Arc<AtomicBool>; 3] = Default::default();
+        let [is_busy, is_closing, is_shut] = flags.clone();
+        let [busy, closing, shut] = flags;
+        disk.on_operation(move |operation| {
+            let is_of = |kind: &str| operation.path.extension().is_some_and(|e| e == kind);
+            let is_of_pool = std::thread::current().name().is_some_and(|n| n.starts_with("tidekv"));
+            if operation.operation == Operation::Read && is_of("table") && is_of_pool {
+                busy.store(true, Ordering::SeqCst);
+                while !shut.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+            }
+            // Closing writes the end of the log.
+            if is_of("log") && closing.load(Ordering::SeqCst) {
+                shut.store(true, Ordering::SeqCst);
+            }
+        });
+        for round in 0..14 {
+            kept.ingest((0..200).map(|n| (format!("key-{n:03}"), vec![round; 100]))).unwrap();
         }
+        while !is_busy.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        db.drop_keyspace("dropped").unwrap();
+        drop(iter);
+        is_closing.store(true, Ordering::SeqCst);
+        db.close().unwrap();
+        assert!(is_shut.load(Ordering::SeqCst), "the compaction has waited");
     });
     assert!(ended.is_some(), "it hangs");
 }
