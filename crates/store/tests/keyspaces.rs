@@ -306,9 +306,10 @@ fn closing_does_not_wait_for_the_removal_of_tables() {
                     std::thread::yield_now();
                 }
             }
-            // Closing writes the end of the log.
+            // Closing writes the end of the log. Jobs go on for a while before it stops them.
             if is_of("log") && closing.load(Ordering::SeqCst) {
-                shut.store(true, Ordering::SeqCst);
+                let is_first = !shut.swap(true, Ordering::SeqCst);
+                std::thread::sleep(std::time::Duration::from_millis(200 * u64::from(is_first)));
             }
         });
         for round in 0..14 {
