@@ -91,7 +91,7 @@ STORE = [
     ("Storage reads", summed("tidekv_storage_reads_total"), "ops", "Reads of storage by operations; one run of adjacent blocks is one read.", "reads"),
     ("Storage read bytes", summed("tidekv_storage_read_bytes_total"), "Bps", "Bytes of these reads.", "bytes"),
     ("Reads per command", share(summed("tidekv_storage_reads_total"), summed("tidekv_commands_total")), "short", "Storage reads for each command. This is the number that the caches lower.", "reads"),
-    ("Reads per cold lookup", share(summed("tidekv_cold_reads_total"), summed("tidekv_cold_lookups_total")), "short", "Blocks read by lookups that reach storage, for each lookup.", "reads"),
+    ("Reads per cold lookup", share(summed("tidekv_cold_lookup_reads_total"), summed("tidekv_cold_lookups_total")), "short", "Blocks read by lookups that reach storage, for each lookup.", "reads"),
     ("Filter false positives", summed("tidekv_filter_false_positives_total"), "ops", "Lookups that passed a filter of a table without the key.", "false positives"),
     ("Tables by level", "sum by (level) (tidekv_level_tables{})", "short", "Tables of each level of the tree."),
     ("Bytes by level", "sum by (level) (tidekv_level_bytes{})", "bytes", "Bytes of each level of the tree."),

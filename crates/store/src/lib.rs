@@ -135,7 +135,7 @@ mod sync;
 pub mod error;
 pub mod options;
 mod format;
-pub mod stats;
+mod stats;
 mod wal;
 pub mod batch;
 mod sst;

@@ -1,5 +1,5 @@
-//! Keyspaces come and go: a drop is durable, removes the files, is never undone, never takes other
-//! data with it, and gets along with readers, writers and jobs that are under way.
+//! Drops of keyspaces: durable, never undone, files removed, other data unaffected, and safe with
+//! concurrent readers, writers and jobs.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -48,7 +48,7 @@ fn check_sound(disk: &MemoryStorage) {
     assert_eq!(tables, 0, "{:?}", report.left_over);
 }
 
-fn is_unavailable<T: std::fmt::Debug>(result: tidekv::Result<T>) {
+fn assert_dropped<T: std::fmt::Debug>(result: tidekv::Result<T>) {
     let error = result.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("dropped"), "{error}");
@@ -76,34 +76,34 @@ fn every_use_of_a_dropped_keyspace_fails() {
     assert!(db.drop_keyspace("k").unwrap());
     assert!(db.drop_keyspace("unflushed").unwrap());
 
-    is_unavailable(keyspace.get("key-001"));
-    is_unavailable(keyspace.try_get_cached("key-001"));
-    is_unavailable(keyspace.multi_get(&["key-001"]));
-    is_unavailable(keyspace.contains("key-001"));
-    is_unavailable(keyspace.put("key", "value"));
-    is_unavailable(keyspace.increment("key", 1));
-    is_unavailable(keyspace.ingest([("key", "value")]));
-    is_unavailable(keyspace.clear());
-    is_unavailable(keyspace.flush());
-    is_unavailable(keyspace.compact_range::<&str>(..));
-    is_unavailable(db.write(batch));
-    is_unavailable(snapshot.get(&keyspace, "key-001"));
+    assert_dropped(keyspace.get("key-001"));
+    assert_dropped(keyspace.try_get_cached("key-001"));
+    assert_dropped(keyspace.multi_get(&["key-001"]));
+    assert_dropped(keyspace.contains("key-001"));
+    assert_dropped(keyspace.put("key", "value"));
+    assert_dropped(keyspace.increment("key", 1));
+    assert_dropped(keyspace.ingest([("key", "value")]));
+    assert_dropped(keyspace.clear());
+    assert_dropped(keyspace.flush());
+    assert_dropped(keyspace.compact_range::<&str>(..));
+    assert_dropped(db.write(batch));
+    assert_dropped(snapshot.get(&keyspace, "key-001"));
     for mut iter in [keyspace.iter(), snapshot.iter(&keyspace), keyspace.prefix("key")] {
-        is_unavailable(iter.next().unwrap());
+        assert_dropped(iter.next().unwrap());
         assert!(iter.next().is_none(), "an error ends an iterator");
     }
-    is_unavailable(keyspace.iter().next_back().unwrap());
+    assert_dropped(keyspace.iter().next_back().unwrap());
     transaction.put(&keyspace, "key", "value");
-    is_unavailable(transaction.commit(Durability::Buffered));
+    assert_dropped(transaction.commit(Durability::Buffered));
     let kept = db.keyspace("kept").unwrap();
     other.put(&kept, "key", "value");
-    is_unavailable(other.commit(Durability::Buffered));
+    assert_dropped(other.commit(Durability::Buffered));
     assert_eq!(db.keyspace_names(), ["kept"]);
     assert!(!db.has_keyspace("k") && !db.drop_keyspace("k").unwrap());
 }
 
 #[test]
-fn keyspace_of_the_same_name_is_another_one() {
+fn recreated_keyspace_starts_empty() {
     let disk = MemoryStorage::new();
     let db = open(&disk);
     let old = db.keyspace_with("k", KeyspaceOptions::new().block_bytes(1024)).unwrap();
@@ -114,7 +114,7 @@ fn keyspace_of_the_same_name_is_another_one() {
     assert_eq!(new.options(), KeyspaceOptions::default());
     assert_eq!(new.iter().count(), 0);
     new.put("key-001", "new").unwrap();
-    is_unavailable(old.get("key-001"));
+    assert_dropped(old.get("key-001"));
     // Also after openings that replay the log, with the old writes in it.
     let mut disk = disk;
     for _ in 0..3 {
@@ -181,7 +181,7 @@ fn tables_of_a_dropped_keyspace_are_removed_after_their_last_reader() {
 }
 
 #[test]
-fn memory_of_a_dropped_keyspace_is_given_back() {
+fn drop_releases_memory() {
     let disk = MemoryStorage::new();
     let db = open(&disk);
     db.set_cache_policy(CachePolicy::Fixed { kv: 30, kp: 30 });
@@ -196,7 +196,7 @@ fn memory_of_a_dropped_keyspace_is_given_back() {
         "memory.metadata_bytes",
         "cache.kv.entries",
         "cache.kp.entries",
-        "cache.block.charged_bytes",
+        "cache.block.bytes",
     ];
     let before = db.statistics();
     assert!(counters.iter().all(|counter| before.counter(counter) > 0), "{before:?}");
@@ -243,7 +243,7 @@ fn drop_while_a_table_is_written(fill: impl FnOnce(&Keyspace)) {
 }
 
 #[test]
-fn flush_under_way_installs_nothing_in_a_dropped_keyspace() {
+fn running_flush_installs_nothing_in_a_dropped_keyspace() {
     drop_while_a_table_is_written(|dropped| {
         for n in 0..3 {
             dropped.put(format!("key-{n}"), vec![n; 9 << 10]).unwrap();
@@ -252,7 +252,7 @@ fn flush_under_way_installs_nothing_in_a_dropped_keyspace() {
 }
 
 #[test]
-fn compaction_under_way_installs_nothing_in_a_dropped_keyspace() {
+fn running_compaction_installs_nothing_in_a_dropped_keyspace() {
     drop_while_a_table_is_written(|dropped| {
         for round in 0..8 {
             dropped.ingest((0..200).map(|n| (format!("key-{n:03}"), vec![round; 100]))).unwrap();
@@ -262,7 +262,7 @@ fn compaction_under_way_installs_nothing_in_a_dropped_keyspace() {
 
 /// The files of a dropped keyspace do not wait for the next write.
 #[test]
-fn last_iterator_has_the_tables_of_a_dropped_keyspace_removed() {
+fn dropping_the_last_iterator_removes_the_tables_of_a_dropped_keyspace() {
     let disk = MemoryStorage::new();
     let held = Arc::new(HeldExecutor::default());
     let mut options = settings(&disk);
@@ -373,7 +373,7 @@ fn keyspace_whose_drop_failed_is_kept_with_later_writes() {
         keyspace.put("before", "value").unwrap();
         fail_manifest(&disk, Operation::Sync, Some(1));
         let error = db.drop_keyspace("k").unwrap_err();
-        assert!(error.to_string().contains("is not dropped"), "{error}");
+        assert!(error.to_string().contains("cannot drop"), "{error}");
         keyspace.put("after", "value").unwrap();
         db.sync().unwrap();
         let db = open(&disk.after_power_loss(tear));
@@ -382,7 +382,7 @@ fn keyspace_whose_drop_failed_is_kept_with_later_writes() {
 }
 
 #[test]
-fn keyspace_that_may_be_dropped_takes_no_writes_until_that_is_settled() {
+fn keyspace_in_doubt_rejects_writes_until_resolved() {
     let doubtful = || {
         let disk = MemoryStorage::new();
         let db = open(&disk);
@@ -417,7 +417,7 @@ fn keyspace_that_may_be_dropped_takes_no_writes_until_that_is_settled() {
     // By another drop.
     let (disk, db, keyspace) = doubtful();
     assert!(db.drop_keyspace("k").unwrap());
-    is_unavailable(keyspace.put("after", "value"));
+    assert_dropped(keyspace.put("after", "value"));
     assert!(!open(&disk.after_power_loss(Tear::DropUnsynced)).has_keyspace("k"));
     // By closing, which keeps it if the manifest can be written again.
     let (disk, db, keyspace) = doubtful();
@@ -501,7 +501,7 @@ fn checkpoint_does_not_bring_dropped_keyspaces_back() {
 }
 
 #[test]
-fn read_only_store_drops_nothing() {
+fn drop_fails_if_read_only_or_closed() {
     let disk = MemoryStorage::new();
     open(&disk).keyspace("k").unwrap().put("key", "value").unwrap();
     let reader = Db::open(DIRECTORY, settings(&disk).read_only(true)).unwrap();

@@ -144,7 +144,7 @@ fn restored_pointers_reflect_the_log() {
     db.close().unwrap();
     for opening in 0..3 {
         let (db, keyspace) = store.open();
-        assert!(opening > 0 || count(&db, "warm.pointers") > 50);
+        assert!(opening > 0 || count(&db, "warm_start.pointers") > 50);
         for (at, n) in hot().enumerate().filter(|(_, n)| *n != 60) {
             let age = if at % 2 == 0 { "new" } else { "old" };
             let found = keyspace.get(key(n)).unwrap().unwrap();
@@ -174,7 +174,7 @@ fn hottest_values_are_restored_without_a_read() {
     heat_few(&store);
     for _ in 0..3 {
         let (db, keyspace) = store.open();
-        assert_eq!(count(&db, "warm.values"), FEW as u64);
+        assert_eq!(count(&db, "warm_start.values"), FEW as u64);
         for n in hot().take(FEW) {
             assert_eq!(keyspace.get(key(n)).unwrap().unwrap(), value(n, "old").as_bytes());
         }
@@ -199,7 +199,7 @@ fn restored_values_reflect_the_log() {
     db.close().unwrap();
     for opening in 0..3 {
         let (db, keyspace) = store.open();
-        assert!(opening > 0 || count(&db, "warm.values") == FEW as u64);
+        assert!(opening > 0 || count(&db, "warm_start.values") == FEW as u64);
         for (at, n) in hot().take(FEW).enumerate() {
             let is_there = !(60..=240).contains(&n);
             let wanted = is_there.then(|| value(n, age(at)).into_bytes());
@@ -251,7 +251,7 @@ fn values_of_other_tables_are_not_restored() {
     // They are of no use any more.
     assert!(store.list_has(&key(0)) && !store.list_has("old 0 v"));
     // They are read by their keys instead.
-    assert_eq!(count(&db, "warm.values"), FEW as u64);
+    assert_eq!(count(&db, "warm_start.values"), FEW as u64);
     let reads = count(&db, "io.reads");
     for n in hot().take(FEW) {
         assert_eq!(keyspace.get(key(n)).unwrap().unwrap(), value(n, "new").as_bytes());
@@ -308,7 +308,7 @@ fn expired_value_is_not_restored() {
     heat_few(&store);
     for is_over in [false, true] {
         let (db, keyspace) = store.open();
-        assert_eq!(count(&db, "warm.values"), FEW as u64);
+        assert_eq!(count(&db, "warm_start.values"), FEW as u64);
         for n in hot().take(FEW) {
             assert_eq!(keyspace.get(key(n)).unwrap().is_some(), !is_over, "{n}");
         }
@@ -330,7 +330,7 @@ fn pointers_into_other_tables_are_not_restored() {
     db.close().unwrap();
     store.put_list(&list);
     let (db, keyspace) = store.open();
-    assert_eq!(count(&db, "warm.pointers"), 0);
+    assert_eq!(count(&db, "warm_start.pointers"), 0);
     assert_hot(&keyspace, "new");
 }
 
@@ -391,7 +391,11 @@ fn hottest_entries_are_restored_first() {
     store.put_list(&list);
     // Now some of them fit.
     let (db, keyspace) = store.open_with(|options| options.research().cache_bytes_max = 200 << 10);
-    assert!((100..1000).contains(&count(&db, "warm.values")), "{}", count(&db, "warm.values"));
+    assert!(
+        (100..1000).contains(&count(&db, "warm_start.values")),
+        "{}",
+        count(&db, "warm_start.values")
+    );
     let hits = count(&db, "cache.kv.hits");
     assert_hot(&keyspace, "old");
     let hits = count(&db, "cache.kv.hits") - hits;
@@ -464,13 +468,13 @@ fn kv_lends_unused_budget_and_gets_it_back() {
         options.compaction_bytes_per_s = Some(1);
         options.environment.executor = Some(Arc::new(Later::default()));
     });
-    assert!(count(&db, "warm.blocks") > 0);
+    assert!(count(&db, "warm_start.blocks") > 0);
     assert!(kv_bytes(&db) < before / 2, "{} bytes of {before}", kv_bytes(&db));
     (0..2).for_each(|_| ask(&keyspace));
     db.close().unwrap();
     // The list of this run is restored all at once.
     let (db, _) = open(&|_| {});
-    assert!(count(&db, "warm.values") > 0);
+    assert!(count(&db, "warm_start.values") > 0);
     assert!(kv_bytes(&db) > before * 3 / 4, "{} bytes of {before}", kv_bytes(&db));
 }
 

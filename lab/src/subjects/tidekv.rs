@@ -271,7 +271,7 @@ fn background_work(statistics: &Statistics) -> [u64; 6] {
         "flush.count",
         "flush.bytes",
         "compaction.count",
-        "compaction.moves",
+        "compaction.trivial_moves",
         "compaction.write_bytes",
         "io.compaction_reads",
     ]

@@ -97,7 +97,7 @@ fn observe(history: &StoreHistory) -> Observed {
         reads: of("reads"),
         saved: ["kv_saved", "kp_saved", "block_saved"].map(of),
         wanted: ["kv_ghost_saved", "kp_ghost_saved", "block_ghost_saved"].map(of),
-        window_bytes: history.now.counter("cache.window_bytes") as f64,
+        window_bytes: history.now.counter("cache.ghost_window_bytes") as f64,
         budget_bytes: history.now.counter("cache.bytes_max") as f64,
     }
 }
@@ -120,9 +120,9 @@ mod tests {
             counters: vec![
                 ("io.reads", second * 100),
                 ("server.commands", second * 200),
-                ("cache.kv.wanted_reads", second * 10),
+                ("cache.kv.ghost_saved_reads", second * 10),
                 ("cache.block.saved_reads", second * 50),
-                ("cache.window_bytes", 10),
+                ("cache.ghost_window_bytes", 10),
                 ("cache.bytes_max", 100),
             ],
             ..Reading::default()

@@ -142,11 +142,11 @@ impl Db {
         self.engine().trees.find(name)
     }
 
-    /// Drops the keyspace `name` with all its entries, durably; returns whether it existed. Open
-    /// iterators read on; other reads and all writes through its handles fail from now on, in
-    /// snapshots too, and its sizes are 0. Its tables are removed when the last iterator or
-    /// compaction that reads them has ended. A keyspace that is created with the same name
-    /// afterwards is empty.
+    /// Drops the keyspace `name` and all its entries, durably; returns whether it existed.
+    ///
+    /// Open iterators remain valid. All other reads and all writes through existing handles fail,
+    /// also in snapshots, and the reported sizes are 0. Table files are deleted once no iterator or
+    /// compaction reads them. A new keyspace with the same name starts empty.
     ///
     /// To delete all entries and keep the keyspace, use [`Keyspace::clear`].
     ///
@@ -154,10 +154,10 @@ impl Db {
     ///
     /// [`ErrorKind::Full`](crate::ErrorKind::Full) or
     /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the log or the manifest cannot be
-    /// written; the keyspace still exists then. If it is unknown whether the drop reached the
-    /// manifest, the keyspace takes no writes and [`Db::health`] reports it, until it is dropped
-    /// again or kept by [`Db::resume`] or any other change of the manifest. If the store is reopened
-    /// before that, the keyspace is there or not.
+    /// written. The keyspace is then kept, unless its drop is in doubt: the store cannot tell
+    /// whether the manifest contains it. A keyspace in doubt rejects writes, and [`Db::health`]
+    /// reports it, until it is dropped again, or kept by [`Db::resume`] or any other manifest
+    /// change. If the store is reopened first, the keyspace may or may not exist.
     /// [`ErrorKind::Closed`](crate::ErrorKind::Closed) after [`Db::close`] or if the store is
     /// read-only.
     ///
@@ -170,7 +170,7 @@ impl Db {
     /// let old = db.keyspace("sessions")?;
     /// old.put("token", "user-7")?;
     /// assert!(db.drop_keyspace("sessions")?);
-    /// assert!(!db.drop_keyspace("sessions")?, "there is none any more");
+    /// assert!(!db.drop_keyspace("sessions")?, "already dropped");
     /// assert_eq!(old.get("token").unwrap_err().kind(), ErrorKind::Unavailable);
     /// assert_eq!(db.keyspace("sessions")?.get("token")?, None);
     /// # Ok::<(), tidekv::Error>(())
@@ -360,21 +360,22 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// The reason why writes cannot continue: the store is closed, its log was lost or a writer
-    /// panicked (reopen it), or the last flush or compaction failed, which stops writes as soon as
-    /// the memtables are full (see [`Db::resume`]).
+    /// The reason why writes cannot continue: the store is closed; its log was lost or a writer
+    /// panicked (reopen it); the last flush or compaction of a keyspace failed, which stops writes
+    /// once the memtables are full; or the drop of a keyspace is in doubt (see
+    /// [`Db::drop_keyspace`]). [`Db::resume`] retries the last two.
     pub fn health(&self) -> Result<()> {
         self.engine().health()
     }
 
-    /// Starts a failed flush or compaction again, once its cause, for example a full disk, is gone,
-    /// and keeps keyspaces that [`Db::drop_keyspace`] failed to drop.
-    /// Writes do so by themselves; a store without writes needs this call. It does not wait for the
-    /// outcome, which [`Db::health`] reports.
+    /// Retries failed flushes and compactions, and keeps keyspaces whose drop is in doubt (see
+    /// [`Db::drop_keyspace`]). Call it once the cause, for example a full disk, is gone. Writes
+    /// also retry flushes and compactions; a store without writes needs this call. It does not wait
+    /// for their outcome, which [`Db::health`] reports.
     ///
     /// # Errors
     ///
-    /// If the store is closed or read-only, or the manifest cannot be written that keeps keyspaces.
+    /// If the store is closed or read-only, or the manifest cannot be written.
     pub fn resume(&self) -> Result<()> {
         self.engine().resume()
     }

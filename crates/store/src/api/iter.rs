@@ -86,13 +86,13 @@ pub struct Iter {
     back: Option<VisibleCursor>,
     /// The ends have met, or a read has failed.
     is_done: bool,
-    /// Why there is nothing to read: the first item says so.
+    /// The error of the first item: the store is closed or the keyspace was dropped.
     refused: Option<Error>,
     /// The last field: dropped after the view.
     handle: ReaderHandle,
 }
 
-/// The store of a reader. Its drop has the tables removed that only this reader still needed.
+/// The store of a reader. Dropping it schedules the removal of tables that only this reader used.
 #[derive(Debug)]
 struct ReaderHandle(Arc<Handle>);
 
@@ -133,7 +133,7 @@ pub(crate) fn key_range<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> KeyRange
 }
 
 impl Iter {
-    /// Of the range of `tree` at the snapshot `at`, or now.
+    /// An iterator over `range` of `tree` at the snapshot `at`; `None`: at the current state.
     pub(crate) fn new(
         handle: &Arc<Handle>,
         tree: &Tree,
@@ -161,7 +161,7 @@ impl Iter {
         }
     }
 
-    /// Fails once if there is nothing to read.
+    /// Returns the error of a refused iterator, once.
     fn check_refused(&mut self) -> Result<()> {
         let refused = self.refused.take();
         self.is_done |= refused.is_some();

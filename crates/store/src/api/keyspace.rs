@@ -28,8 +28,8 @@ use crate::version::tree::Tree;
 /// are anything that is `AsRef<[u8]>`. Writes return once they are as durable as
 /// [`Options::durability`](crate::Options::durability) says.
 ///
-/// Handles compare equal if they are of the same keyspace of the same open store. A handle does not
-/// come back to life when its keyspace was dropped and another one of that name was created.
+/// Handles compare equal if they are of the same keyspace of the same open store. A handle to a
+/// dropped keyspace stays invalid, even after a keyspace with the same name is created.
 ///
 /// # Errors
 ///

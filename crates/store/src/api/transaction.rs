@@ -85,7 +85,7 @@ impl Watch {
     }
 }
 
-/// The most bytes of keys and values that [`Transaction::prefix`] returns: 64 MiB.
+/// The maximum total size of keys and values that [`Transaction::prefix`] returns: 64 MiB.
 pub const TRANSACTION_SCAN_BYTES_MAX: usize = 64 << 20;
 
 type KeyId = (u32, Box<[u8]>);
@@ -263,7 +263,8 @@ impl Transaction {
         self.snapshot.get_or_insert_with(|| Snapshot::new(Arc::clone(handle))).clone()
     }
 
-    /// Sets `key` to `value`. If the keyspace has a default time to live, it applies, from now on.
+    /// Sets `key` to `value`. The default time to live of the keyspace, if any, starts now, not at
+    /// the commit.
     pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         self.batch.put(keyspace, key, value);
     }
@@ -339,7 +340,7 @@ impl Transaction {
             bytes += key.len() + entry.value.len();
             if bytes > TRANSACTION_SCAN_BYTES_MAX {
                 return Err(Error::invalid(format!(
-                    "a transaction cannot walk over more than {TRANSACTION_SCAN_BYTES_MAX} bytes at once"
+                    "a transaction cannot scan more than {TRANSACTION_SCAN_BYTES_MAX} bytes at once"
                 )));
             }
             if !self.is_deleted(id, &key) {

@@ -41,8 +41,8 @@ impl std::fmt::Display for JobKind {
     }
 }
 
-/// Why the last background jobs failed, by the id of the keyspace; an entry goes once such a job of
-/// the keyspace has succeeded, or when the keyspace is dropped.
+/// Why the last flush and compaction of a keyspace failed, by keyspace id. An entry is removed when
+/// a later job of the same kind succeeds for the keyspace, or when the keyspace is dropped.
 #[derive(Debug, Default)]
 struct BackgroundErrors {
     flush: BTreeMap<u32, Error>,
@@ -127,7 +127,7 @@ impl JobState {
 
     // ---- Outcomes ----
 
-    /// Records the outcome of a job of `tree`; not of one that was dropped meanwhile.
+    /// Records the outcome of a job of `tree`, unless the keyspace was dropped meanwhile.
     pub(crate) fn note_outcome(&self, job: JobKind, tree: &Tree, outcome: &Result<()>) {
         let mut errors = self.errors.lock();
         // Under the lock, so that `forget_errors` follows if this is too early.

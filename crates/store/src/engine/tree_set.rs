@@ -137,7 +137,7 @@ impl TreeSet {
         doubtful.map_or(Ok(()), |tree| tree.check_writable())
     }
 
-    /// Settles failed drops of which it is unknown whether they are durable: the keyspaces stay.
+    /// Resolves drops that are in doubt: the keyspaces are kept.
     pub(crate) fn keep_doubtful(&self) -> Result<()> {
         let mut structure = self.structure();
         if structure.doubtful.is_empty() { Ok(()) } else { structure.commit(Edit::default()) }
@@ -291,7 +291,7 @@ impl TreeSet {
         for id in dead {
             // A file that cannot be removed now is removed when the store is opened again.
             if let Err(error) = self.storage.remove(&table_path(&self.directory, id)) {
-                tracing::warn!(%error, "the file of an obsolete table cannot be removed");
+                tracing::warn!(%error, "cannot remove an obsolete table file");
             }
         }
     }

@@ -37,17 +37,17 @@ impl Handle {
         };
         engine.stop_background();
         if let Err(error) = engine.trees.keep_doubtful() {
-            tracing::warn!(%error, "a keyspace may be dropped or not when the store is opened");
+            tracing::warn!(%error, "it is unknown whether a keyspace was dropped");
         }
         if finished.is_ok()
             && let Err(error) = engine.write_hot_list()
         {
-            tracing::warn!(%error, "the list of hot entries was not written: the next start is cold");
+            tracing::warn!(%error, "cannot save the hot list: the next start is cold");
         }
         if finished.is_ok()
             && let Err(error) = engine.write_filter_repairs()
         {
-            tracing::warn!(%error, "the repairs of filters were not written");
+            tracing::warn!(%error, "cannot save the filter repairs");
         }
         engine.empty_trash();
         *engine.lock.lock() = None;

@@ -24,8 +24,8 @@ use crate::version::levels::Version;
 use crate::version::manifest::{Change, Edit, KEYSPACE_MAX};
 use crate::version::tree::Tree;
 
-/// Point reads that were under way during a drop have ended after this time.
-const READS_END: Duration = Duration::from_secs(1);
+/// Delay of the second sweep after a drop: point reads in progress have ended by then.
+const SECOND_SWEEP_DELAY: Duration = Duration::from_secs(1);
 
 impl Engine {
     /// The keyspace `name`, which is created with `options`, or is given these options if it exists
@@ -46,7 +46,7 @@ impl Engine {
         if id > KEYSPACE_MAX {
             return Err(Error::new(
                 ErrorKind::Unavailable,
-                format!("{KEYSPACE_MAX} keyspaces were created in this store, which is the most"),
+                format!("all keyspace ids up to {KEYSPACE_MAX} are used, and ids are never reused"),
             ));
         }
         let put = Change::PutKeyspace { id, name: name.into(), options: options.clone() };
@@ -80,7 +80,7 @@ impl Engine {
         drop(tree);
         self.empty_trash();
         self.after_install();
-        self.expect_trash(READS_END);
+        self.expect_trash(SECOND_SWEEP_DELAY);
         // A thread that waits for its memtables or tables has nothing to wait for any more.
         self.jobs.signal_progress();
         Ok(true)
@@ -100,7 +100,7 @@ impl Engine {
                 structure.doubt(&tree);
                 self.trees.count_drop();
             }
-            return Err(error.context(format!("the keyspace `{name}` is not dropped")));
+            return Err(error.context(format!("cannot drop the keyspace `{name}`")));
         }
         let tables = tree.version().tables().map(|table| table.meta().id).collect();
         self.trees.remove(&tree);

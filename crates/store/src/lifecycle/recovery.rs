@@ -364,8 +364,8 @@ impl Engine {
                         return Err(damage);
                     }
                     tracing::warn!(log = %path.display(), offset = cut,
-                        "the log has no end: it is truncated after its last whole record, and \
-                         later logs, which were not synced, are dropped");
+                        "the log has no end record: truncated after its last complete record; \
+                         later logs, which were not synced, are skipped");
                     return Ok(());
                 }
                 (Ending::Complete { successor }, None) if idle.contains(&successor) => {
@@ -376,7 +376,7 @@ impl Engine {
                 }
                 (Ending::Cut { torn: true }, None) => {
                     tracing::info!(log = %path.display(), offset = reader.offset(),
-                        "the log has no end: it is truncated after its last whole record");
+                        "the log has no end record: truncated after its last complete record");
                 }
                 _ => {}
             }

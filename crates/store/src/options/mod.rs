@@ -100,7 +100,7 @@ pub struct Environment {
     pub random: Option<Arc<dyn Random>>,
     /// Where background work runs; a pool of threads when `None`.
     pub executor: Option<Arc<dyn Executor>>,
-    /// A secondary block cache under the one in DRAM, for files that are far away: a block that
+    /// A secondary block cache under the one in DRAM, for files on remote storage: a block that
     /// misses in DRAM is looked up here before its table is read, and is inserted here after the
     /// read. `tidekv_tiered::Cache` is one, with flash. It may drop any block at any time, and
     /// several stores may share it; it never changes an answer. `None`: no secondary cache.

@@ -20,7 +20,7 @@ macro_rules! groups {
         $(
             $(#[doc = $about])+
             ///
-            /// Counters start at zero when the store is opened, gauges have the present value; fields
+            /// Counters start at zero when the store is opened, gauges show the current value; fields
             /// that end in `bytes` or `ns` have that unit.
             #[non_exhaustive]
             #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -53,7 +53,7 @@ macro_rules! groups {
 }
 
 groups! {
-    /// Reads and writes of the program.
+    /// Reads and writes by the application.
     operations: OperationStatistics {
         /// Point lookups; `multi_get` counts each key.
         gets = "store.gets",
@@ -81,16 +81,16 @@ groups! {
 
     /// Flushes and compactions.
     background: BackgroundStatistics {
-        /// Flushes that wrote their table.
+        /// Flushes whose table was written.
         flushes = "flush.count",
         /// Bytes of the tables that flushes wrote.
         flush_bytes = "flush.bytes",
         /// Compactions completed that rewrote tables.
         compactions = "compaction.count",
         /// Tables moved down a level without being rewritten.
-        compaction_moves = "compaction.moves",
-        /// Compactions started because scans had read as much as they cost (seek-triggered).
-        compactions_for_seeks = "compaction.for_seeks",
+        trivial_moves = "compaction.trivial_moves",
+        /// Compactions triggered by scans that had read as much as the compaction costs.
+        seek_compactions = "compaction.seek_triggered",
         /// Bytes of the tables that compactions read.
         compaction_read_bytes = "compaction.read_bytes",
         /// Bytes of the tables that compactions wrote.
@@ -106,11 +106,11 @@ groups! {
     /// Entries that a warm start restored.
     warm_start: WarmStartStatistics {
         /// Blocks read back into the block cache.
-        blocks = "warm.blocks",
+        blocks = "warm_start.blocks",
         /// Values restored in the value cache.
-        values = "warm.values",
+        values = "warm_start.values",
         /// Pointers restored in the pointer cache.
-        pointers = "warm.pointers",
+        pointers = "warm_start.pointers",
     }
 
     /// Memory, as counted toward the budget.
@@ -123,15 +123,15 @@ groups! {
         metadata_bytes = "memory.metadata_bytes",
         /// Memory of all caches.
         cache_bytes = "memory.cache_bytes",
-        /// What the caches may take now.
+        /// Memory that the caches may use now.
         cache_bytes_max = "memory.cache_bytes_max",
     }
 
     /// Reads of storage. A read may cover several adjacent blocks.
     storage: StorageStatistics {
-        /// Reads of operations.
+        /// Reads by user operations.
         reads = "io.reads",
-        /// Bytes read by operations.
+        /// Bytes read by user operations.
         read_bytes = "io.read_bytes",
         /// Bytes read between two requested blocks and discarded.
         gap_bytes = "io.gap_bytes",
@@ -146,7 +146,7 @@ groups! {
         /// Bytes read by compactions.
         compaction_read_bytes = "io.compaction_read_bytes",
         /// Readers that waited for another reader's read of the same block.
-        single_flight_waits = "single_flight.waits",
+        single_flight_waits = "io.single_flight_waits",
     }
 
     /// The block cache.
@@ -180,13 +180,13 @@ groups! {
         /// Blocks inserted by compactions in place of the hot blocks that they rewrote.
         compaction_prefills = "cache.block.compaction_prefills",
         /// Memory in use.
-        bytes = "cache.block.charged_bytes",
-        /// Memory target, which the cache policy moves.
+        bytes = "cache.block.bytes",
+        /// Memory target; the cache policy adjusts it.
         bytes_max = "cache.block.bytes_max",
         /// Storage reads saved by hits.
         saved_reads = "cache.block.saved_reads",
         /// Storage reads that one more ghost window of memory would also have saved.
-        ghost_saved_reads = "cache.block.wanted_reads",
+        ghost_saved_reads = "cache.block.ghost_saved_reads",
     }
 
     /// The caches of values (KV) and of pointers to values (KP).
@@ -196,44 +196,44 @@ groups! {
         /// Values in the cache.
         kv_entries = "cache.kv.entries",
         /// Memory of values in use.
-        kv_bytes = "cache.kv.charged_bytes",
-        /// Memory target of values, which the cache policy moves.
+        kv_bytes = "cache.kv.bytes",
+        /// Memory target of values; the cache policy adjusts it.
         kv_bytes_max = "cache.kv.bytes_max",
         /// Storage reads saved by cached values.
         kv_saved_reads = "cache.kv.saved_reads",
         /// Storage reads that values would also have saved with one more ghost window of memory.
-        kv_ghost_saved_reads = "cache.kv.wanted_reads",
+        kv_ghost_saved_reads = "cache.kv.ghost_saved_reads",
         /// Lookups led to their block by a cached pointer.
         kp_hits = "cache.kp.hits",
         /// Cached pointers that did not lead to their entry.
         kp_errors = "cache.kp.errors",
         /// Cached pointers updated because a compaction moved their entry.
-        kp_relocations = "cache.kp.moves",
+        kp_relocations = "cache.kp.relocations",
         /// Pointers in the cache.
         kp_entries = "cache.kp.entries",
         /// Memory of pointers in use.
-        kp_bytes = "cache.kp.charged_bytes",
-        /// Memory target of pointers, which the cache policy moves.
+        kp_bytes = "cache.kp.bytes",
+        /// Memory target of pointers; the cache policy adjusts it.
         kp_bytes_max = "cache.kp.bytes_max",
         /// Storage reads saved by cached pointers.
         kp_saved_reads = "cache.kp.saved_reads",
         /// Storage reads that pointers would also have saved with one more ghost window of memory.
-        kp_ghost_saved_reads = "cache.kp.wanted_reads",
+        kp_ghost_saved_reads = "cache.kp.ghost_saved_reads",
         /// Lookups that found neither a cached value nor a cached pointer.
         misses = "cache.point.misses",
         /// Values and pointers not inserted because a newer version existed.
         stale_inserts = "cache.point.stale_inserts",
     }
 
-    /// The budget of all caches together, and what measuring them takes.
+    /// The budget of all caches together, and the memory of the ghost caches.
     caches: CacheBudgetStatistics {
         /// Memory budget of the block, value and pointer caches together.
         bytes_max = "cache.bytes_max",
         /// Memory of ghost caches and frequency sketches.
-        ghost_bytes = "cache.measuring_bytes",
+        ghost_bytes = "cache.ghost_bytes",
         /// Size of the ghost window: the additional memory that a ghost cache simulates; 0 if nothing
         /// is measured.
-        ghost_window_bytes = "cache.window_bytes",
+        ghost_window_bytes = "cache.ghost_window_bytes",
     }
 
     /// Filters of tables, and their repairs.
@@ -271,7 +271,7 @@ groups! {
         wasted_reads = "cold_lookups.wasted_reads",
         /// Lookups that read storage and found nothing.
         not_found_count = "cold_lookups.not_found.count",
-        /// Blocks that lookups waited for which found nothing.
+        /// Blocks that these lookups waited for.
         not_found_reads = "cold_lookups.not_found.reads",
         /// Lookups with one read.
         with_1_read = "cold_lookups.by_reads.1",
@@ -297,7 +297,7 @@ groups! {
         hits = "secondary_cache.hits",
         /// Blocks not found.
         misses = "secondary_cache.misses",
-        /// Blocks that were not the requested ones, and discarded.
+        /// Blocks discarded because they were not the requested ones.
         mismatches = "secondary_cache.mismatches",
         /// Blocks inserted after a storage read.
         inserts = "secondary_cache.inserts",
@@ -316,7 +316,7 @@ pub struct LevelStatistics {
     /// `cold_lookups.levelN.count`.
     pub cold_lookups: u64,
     /// Blocks that these lookups waited for. The counter `cold_lookups.levelN.reads`.
-    pub cold_reads: u64,
+    pub cold_lookup_reads: u64,
 }
 
 /// The counters of each level, with `N` for its number.
@@ -334,7 +334,7 @@ impl Statistics {
             tables: self.counter(&format!("level{n}.tables")),
             bytes: self.counter(&format!("level{n}.bytes")),
             cold_lookups: self.counter(&format!("cold_lookups.level{n}.count")),
-            cold_reads: self.counter(&format!("cold_lookups.level{n}.reads")),
+            cold_lookup_reads: self.counter(&format!("cold_lookups.level{n}.reads")),
         };
         (0..crate::format::LEVELS).map(level).collect()
     }

@@ -109,9 +109,9 @@ impl Tree {
             return Err(Error::new(
                 ErrorKind::Storage,
                 format!(
-                    "the keyspace `{}` may be dropped or not, because the manifest could not be \
-                     written: drop it again, or call `resume` to keep it; to reopen the store \
-                     decides it either way",
+                    "it is unknown whether the keyspace `{}` was dropped, because the manifest \
+                     could not be written: drop it again, or call `resume` to keep it; reopening \
+                     the store also settles it, one way or the other",
                     self.name
                 ),
             ));

@@ -203,16 +203,16 @@ impl Subject {
         self.tally.levels = self.tally.levels.max(levels.count() as u64);
         self.tally.flushes += statistics.counter("flush.count");
         self.tally.kv_hits += statistics.counter("cache.kv.hits");
-        self.tally.warm_values += statistics.counter("warm.values");
+        self.tally.warm_values += statistics.counter("warm_start.values");
         self.tally.kp_hits += statistics.counter("cache.kp.hits");
         self.tally.kp_errors += statistics.counter("cache.kp.errors");
-        self.tally.kp_moves += statistics.counter("cache.kp.moves");
+        self.tally.kp_moves += statistics.counter("cache.kp.relocations");
         self.tally.stale_inserts += statistics.counter("cache.point.stale_inserts");
         self.tally.tier_hits += statistics.counter("secondary_cache.hits");
         self.tally.tier_wrong += statistics.counter("secondary_cache.mismatches");
-        self.tally.seek_compactions += statistics.counter("compaction.for_seeks");
+        self.tally.seek_compactions += statistics.counter("compaction.seek_triggered");
         self.tally.compactions +=
-            statistics.counter("compaction.count") + statistics.counter("compaction.moves");
+            statistics.counter("compaction.count") + statistics.counter("compaction.trivial_moves");
     }
 
     /// Ends the store as the settings define.

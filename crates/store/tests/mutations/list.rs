@@ -202,8 +202,8 @@ pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "writes after a torn log are replayed",
         "crates/store/src/lifecycle/recovery.rs",
-        "which were not synced, are dropped\");\n                    return Ok(());\n",
-        "which were not synced, are dropped\");\n",
+        "which were not synced, are skipped\");\n                    return Ok(());\n",
+        "which were not synced, are skipped\");\n",
         "writes_after_a_torn_log_are_dropped",
     ),
     mutation(
@@ -1892,7 +1892,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/store/src/lifecycle/keyspaces.rs",
         "            None => structure.manifest.state().next_keyspace,",
         "            None => self.trees.load().keys().max().map_or(0, |id| id + 1),",
-        "keyspace_of_the_same_name_is_another_one",
+        "recreated_keyspace_starts_empty",
     ),
     dropped(
         "a snapshot of the manifest forgets which ids were used",
@@ -1906,14 +1906,14 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/store/src/engine/tree_set.rs",
         "        if self.get(tree.id).is_none() {\n            return Ok(false);\n        }\n",
         "",
-        "compaction_under_way_installs_nothing_in_a_dropped_keyspace",
+        "running_compaction_installs_nothing_in_a_dropped_keyspace",
     ),
     dropped(
         "a flush leaves its table behind when the keyspace was dropped",
         "crates/store/src/jobs/flusher.rs",
         "                self.discard_refused(tables);\n",
         "",
-        "flush_under_way_installs_nothing_in_a_dropped_keyspace",
+        "running_flush_installs_nothing_in_a_dropped_keyspace",
     ),
     dropped(
         "the tables of a dropped keyspace stay",
@@ -1927,7 +1927,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/store/src/lifecycle/keyspaces.rs",
         "|name: Name<'_>| name.keyspace == tree.id",
         "|name: Name<'_>| name.keyspace > tree.id",
-        "memory_of_a_dropped_keyspace_is_given_back",
+        "drop_releases_memory",
     ),
     dropped(
         "a failed drop is left in the manifest",
@@ -1941,7 +1941,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/store/src/lifecycle/keyspaces.rs",
         "                structure.doubt(&tree);\n",
         "",
-        "keyspace_that_may_be_dropped_takes_no_writes_until_that_is_settled",
+        "keyspace_in_doubt_rejects_writes_until_resolved",
     ),
     dropped(
         "a dropped keyspace is read as an empty one",
@@ -1976,7 +1976,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/store/src/api/iter.rs",
         "        if engine.trees.has_trash() {",
         "        if false {",
-        "last_iterator_has_the_tables_of_a_dropped_keyspace_removed",
+        "dropping_the_last_iterator_removes_the_tables_of_a_dropped_keyspace",
     ),
     dropped(
         "a job waits for the gate that closing holds",

@@ -274,7 +274,7 @@ impl Workload {
         let counted = &mut self.counted;
         counted.flushes += statistics.counter("flush.count");
         counted.compactions += statistics.counter("compaction.count");
-        counted.moves += statistics.counter("compaction.moves");
+        counted.moves += statistics.counter("compaction.trivial_moves");
         counted.expired += statistics.counter("compaction.entries_expired");
         counted.background_errors += statistics.counter("background.errors");
         counted.read_failures += statistics.counter("io.read_failures");

@@ -39,7 +39,7 @@ impl BlockStatistics {
             ("io.in_flight_bytes", self.in_flight_bytes.load(Ordering::Relaxed)),
             ("io.compaction_reads", self.compaction_reads.get()),
             ("io.compaction_read_bytes", self.compaction_read_bytes.get()),
-            ("single_flight.waits", self.single_flight_waits.get()),
+            ("io.single_flight_waits", self.single_flight_waits.get()),
         ]
     }
 }
