@@ -20,8 +20,9 @@ const FILES: [&str; 2] = ["rows.jsonl", "proofs.jsonl"];
 /// The command that writes the document.
 const COMMAND: &str = "tidekv-lab report docs/benchmarks --reliability docs/reliability.md";
 
-/// Parameters for the amount of checks in a run. Runs that differ only in these are of one kind.
-const SCALES: [&str; 5] = ["batches", "sample", "steps", "torn_seeds", "workloads"];
+/// Parameters that do not tell kinds of runs apart: their scale, and the test that must notice a
+/// mutation, which may change.
+const SCALES: [&str; 6] = ["batches", "sample", "steps", "test", "torn_seeds", "workloads"];
 
 /// The prefix of the names of proofs.
 const PREFIX: &str = "proof-";
