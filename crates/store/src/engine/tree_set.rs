@@ -111,7 +111,7 @@ impl TreeSet {
         self.load().values().find(|tree| *tree.name == *name).cloned()
     }
 
-    /// Replaces the trees. Only while opening.
+    /// Replaces the trees. While opening, or while holding `structure`.
     pub(crate) fn publish(&self, trees: Trees) {
         self.trees.store(Arc::new(trees));
     }

@@ -392,10 +392,6 @@ mod tests {
         let in_groups: BTreeSet<&str> = described().map(|(name, _)| *name).collect();
         assert_eq!(in_groups.len(), described().count(), "a counter is in two groups");
         let others: BTreeSet<&str> = of_store.iter().filter(|n| !of_levels(n)).copied().collect();
-        // Without a secondary cache its counters may be missing.
-        let is_optional = |name: &&&str| !name.starts_with("secondary_cache.");
-        let in_groups: BTreeSet<&str> = in_groups.iter().filter(is_optional).copied().collect();
-        let others: BTreeSet<&str> = others.iter().filter(is_optional).copied().collect();
         assert_eq!(others, in_groups);
         for (name, _) in &statistics.counters {
             let help = Statistics::describe(name).unwrap_or_else(|| panic!("{name}: no sentence"));
