@@ -45,7 +45,7 @@ const SPECS = {
     // From the bottom.
     series: [layer(blocks), layer(values), layer(pointers), {
       ...MEASURING, format: bytes,
-      value: (i) => ring().at("measuring_bytes", i), filled: (i) => ring().at("measuring_bytes", i),
+      value: (i) => ring().at("ghost_bytes", i), filled: (i) => ring().at("ghost_bytes", i),
     }],
   },
   "per-operation": {
@@ -104,10 +104,10 @@ function drawComponents(at) {
       element("p", {}, most > 0 ? `${bytes(taken)} of ${bytes(most)}` : "no memory"),
       element("p", { class: "quiet" }, what));
   });
-  const measuring = ring().at("measuring_bytes", at) ?? 0;
+  const ghosts = ring().at("ghost_bytes", at) ?? 0;
   items.push(element("li", { class: MEASURING.kind },
     element("h3", {}, MEASURING.name),
-    element("p", {}, measuring > 0 ? bytes(measuring) : "nothing is measured"),
+    element("p", {}, ghosts > 0 ? bytes(ghosts) : "nothing is measured"),
     element("p", { class: "quiet" }, MEASURING.what)));
   $("components").replaceChildren(...items);
 }

@@ -399,7 +399,7 @@ impl Engine {
         }
         match self.logs.with(|logs| logs.current.lost()) {
             Some(error) => Err(error),
-            None => self.trees.check_doubtful().and_then(|()| self.jobs.background_failure()),
+            None => self.trees.check_drops_in_doubt().and_then(|()| self.jobs.background_failure()),
         }
     }
 
@@ -407,7 +407,7 @@ impl Engine {
     pub(crate) fn resume(self: &Arc<Self>) -> Result<()> {
         // Inside the gate, so that no job is started after the store was closed.
         let _gate = self.enter()?;
-        let kept = self.trees.keep_doubtful();
+        let kept = self.trees.resolve_drops_in_doubt();
         if self.jobs.background_failure().is_err() {
             self.push_background_work();
         }

@@ -383,7 +383,7 @@ fn keyspace_whose_drop_failed_is_kept_with_later_writes() {
 
 #[test]
 fn keyspace_in_doubt_rejects_writes_until_resolved() {
-    let doubtful = || {
+    let in_doubt = || {
         let disk = MemoryStorage::new();
         let db = open(&disk);
         let keyspace = db.keyspace("k").unwrap();
@@ -401,7 +401,7 @@ fn keyspace_in_doubt_rejects_writes_until_resolved() {
         (disk, db, keyspace)
     };
     // By a call that keeps it.
-    let (disk, db, keyspace) = doubtful();
+    let (disk, db, keyspace) = in_doubt();
     db.resume().unwrap();
     db.health().unwrap();
     keyspace.put("after", "value").unwrap();
@@ -411,20 +411,20 @@ fn keyspace_in_doubt_rejects_writes_until_resolved() {
         assert_eq!(keys(db.keyspace("k").unwrap().iter()), ["after", "before"]);
     }
     // By any other change of the manifest.
-    let (_, db, keyspace) = doubtful();
+    let (_, db, keyspace) = in_doubt();
     db.keyspace("other").unwrap();
     keyspace.put("after", "value").unwrap();
     // By another drop.
-    let (disk, db, keyspace) = doubtful();
+    let (disk, db, keyspace) = in_doubt();
     assert!(db.drop_keyspace("k").unwrap());
     assert_dropped(keyspace.put("after", "value"));
     assert!(!open(&disk.after_power_loss(Tear::DropUnsynced)).has_keyspace("k"));
     // By closing, which keeps it if the manifest can be written again.
-    let (disk, db, keyspace) = doubtful();
+    let (disk, db, keyspace) = in_doubt();
     drop((db, keyspace));
     assert_eq!(keys(open(&disk).keyspace("k").unwrap().iter()), ["before"]);
     // By a crash, one way or the other.
-    let (disk, _db, _keyspace) = doubtful();
+    let (disk, _db, _keyspace) = in_doubt();
     let db = open(&disk.after_power_loss(Tear::KeepUnsynced));
     if db.has_keyspace("k") {
         assert_eq!(keys(db.keyspace("k").unwrap().iter()), ["before"]);

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::browser::{Document, attribute};
 
 /// The fields of the columns of the first table, that of the caches' memory.
-const COLUMNS: [&str; 4] = ["block_bytes_max", "kv_bytes_max", "kp_bytes_max", "measuring_bytes"];
+const COLUMNS: [&str; 4] = ["block_bytes_max", "kv_bytes_max", "kp_bytes_max", "ghost_bytes"];
 
 /// The rendered page.
 #[derive(Debug)]

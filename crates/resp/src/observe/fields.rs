@@ -17,7 +17,7 @@ pub(crate) static FIELDS: [Field; 41] = [
     field("writes", "1/s", "entries written and deleted", Rate(&["store.writes"])),
     field("compaction_bytes", "B/s", "bytes read and written by compactions", Rate(&["compaction.read_bytes", "compaction.write_bytes"])),
     field("cache_bytes_max", "B", "memory budget of all caches together", State("cache.bytes_max")),
-    field("measuring_bytes", "B", "memory of ghost caches and frequency sketches, part of that budget", State("cache.ghost_bytes")),
+    field("ghost_bytes", "B", "memory of ghost caches and frequency sketches, part of that budget", State("cache.ghost_bytes")),
     field("ghost_window_bytes", "B", "additional memory that a ghost cache simulates", State("cache.ghost_window_bytes")),
     field("kv_bytes", "B", "memory of the value cache (KV)", State("cache.kv.bytes")),
     field("kp_bytes", "B", "memory of the pointer cache (KP)", State("cache.kp.bytes")),

@@ -99,8 +99,8 @@ struct ReaderHandle(Arc<Handle>);
 impl Drop for ReaderHandle {
     fn drop(&mut self) {
         let engine = self.0.engine();
-        if engine.trees.has_trash() {
-            engine.expect_trash(Duration::ZERO);
+        if engine.trees.has_obsolete() {
+            engine.remove_obsolete_tables_later(Duration::ZERO);
         }
     }
 }

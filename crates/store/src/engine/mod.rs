@@ -190,11 +190,11 @@ impl Engine {
     }
 
     /// Removes the files of tables that no reader uses any more.
-    pub(crate) fn empty_trash(&self) {
-        let dead = self.trees.take_trash();
-        if !dead.is_empty() {
-            self.reads.blocks.evict_tables(&|table| dead.contains(&table));
-            self.trees.remove_dead(dead);
+    pub(crate) fn remove_obsolete_tables(&self) {
+        let tables = self.trees.take_obsolete();
+        if !tables.is_empty() {
+            self.reads.blocks.evict_tables(&|table| tables.contains(&table));
+            self.trees.remove_files(tables);
         }
     }
 

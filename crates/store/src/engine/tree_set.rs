@@ -4,7 +4,7 @@
 //! `structure` guards the manifest and which tables are being compacted. A change of tables is
 //! committed to the manifest and then published in the tree's view, both under this lock
 //! ([`TreeSet::commit`]). A table's file is removed once no view holds it
-//! ([`TreeSet::take_trash`]).
+//! ([`TreeSet::take_obsolete`]).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,22 +33,22 @@ pub(crate) struct Structure {
     orphans: Vec<u64>,
     /// Keyspaces whose drop has failed; the manifest file that the failure ended may contain the
     /// drop.
-    doubtful: Vec<Arc<Tree>>,
+    in_doubt: Vec<Arc<Tree>>,
 }
 
 impl Structure {
     /// Makes `edit` durable.
     pub(crate) fn commit(&mut self, edit: Edit) -> Result<()> {
         self.manifest.commit(edit)?;
-        self.doubtful.drain(..).for_each(|tree| tree.set_in_doubt(false));
+        self.in_doubt.drain(..).for_each(|tree| tree.set_in_doubt(false));
         Ok(())
     }
 
     /// Refuses writes to `tree` until an edit is durable again. While leading.
-    pub(crate) fn doubt(&mut self, tree: &Arc<Tree>) {
+    pub(crate) fn mark_in_doubt(&mut self, tree: &Arc<Tree>) {
         tree.set_in_doubt(true);
-        if !self.doubtful.iter().any(|doubtful| Arc::ptr_eq(doubtful, tree)) {
-            self.doubtful.push(Arc::clone(tree));
+        if !self.in_doubt.iter().any(|in_doubt| Arc::ptr_eq(in_doubt, tree)) {
+            self.in_doubt.push(Arc::clone(tree));
         }
     }
 }
@@ -64,7 +64,7 @@ pub(crate) struct TreeSet {
     /// The number of keyspaces that were dropped.
     drops: AtomicU64,
     structure: Mutex<Structure>,
-    trash: Arc<ObsoleteTables>,
+    obsolete: Arc<ObsoleteTables>,
 }
 
 impl TreeSet {
@@ -84,9 +84,9 @@ impl TreeSet {
             structure: Mutex::new(Structure {
                 manifest,
                 orphans: Vec::new(),
-                doubtful: Vec::new(),
+                in_doubt: Vec::new(),
             }),
-            trash: Arc::new(ObsoleteTables::default()),
+            obsolete: Arc::new(ObsoleteTables::default()),
         }
     }
 
@@ -132,15 +132,15 @@ impl TreeSet {
     }
 
     /// Fails if it is unknown whether a keyspace was dropped.
-    pub(crate) fn check_doubtful(&self) -> Result<()> {
-        let doubtful = self.structure().doubtful.first().cloned();
-        doubtful.map_or(Ok(()), |tree| tree.check_writable())
+    pub(crate) fn check_drops_in_doubt(&self) -> Result<()> {
+        let in_doubt = self.structure().in_doubt.first().cloned();
+        in_doubt.map_or(Ok(()), |tree| tree.check_writable())
     }
 
     /// Resolves drops that are in doubt: the keyspaces are kept.
-    pub(crate) fn keep_doubtful(&self) -> Result<()> {
+    pub(crate) fn resolve_drops_in_doubt(&self) -> Result<()> {
         let mut structure = self.structure();
-        if structure.doubtful.is_empty() { Ok(()) } else { structure.commit(Edit::default()) }
+        if structure.in_doubt.is_empty() { Ok(()) } else { structure.commit(Edit::default()) }
     }
 
     /// The number of keyspaces that were dropped: a batch that was checked when there were fewer
@@ -258,7 +258,7 @@ impl TreeSet {
             return Err(Error::corrupt(&path, what));
         }
         let table = Table::open(file, meta.id)?;
-        Ok(Arc::new(TableHandle::new(meta, Arc::new(table), Arc::clone(&self.trash))))
+        Ok(Arc::new(TableHandle::new(meta, Arc::new(table), Arc::clone(&self.obsolete))))
     }
 
     /// Removes tables of a job that failed, except those that the manifest may name because their
@@ -277,18 +277,18 @@ impl TreeSet {
     }
 
     /// Whether there are obsolete tables without readers.
-    pub(crate) fn has_trash(&self) -> bool {
-        self.trash.has_any()
+    pub(crate) fn has_obsolete(&self) -> bool {
+        self.obsolete.has_any()
     }
 
     /// The tables that no reader uses any more and whose files still exist.
-    pub(crate) fn take_trash(&self) -> Vec<u64> {
-        self.trash.take()
+    pub(crate) fn take_obsolete(&self) -> Vec<u64> {
+        self.obsolete.take()
     }
 
     /// Removes the files of tables that no reader uses any more.
-    pub(crate) fn remove_dead(&self, dead: Vec<u64>) {
-        for id in dead {
+    pub(crate) fn remove_files(&self, tables: Vec<u64>) {
+        for id in tables {
             // A file that cannot be removed now is removed when the store is opened again.
             if let Err(error) = self.storage.remove(&table_path(&self.directory, id)) {
                 tracing::warn!(%error, "cannot remove an obsolete table file");

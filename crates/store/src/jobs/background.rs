@@ -96,7 +96,7 @@ impl Engine {
     }
 
     /// Schedules the removal of tables whose last reader is gone, if there are any: after `delay`.
-    pub(crate) fn expect_trash(self: &Arc<Self>, delay: Duration) {
+    pub(crate) fn remove_obsolete_tables_later(self: &Arc<Self>, delay: Duration) {
         // Inline, the caller's thread would enter the gate twice.
         if self.executor.is_inline() || self.jobs.is_closed() {
             return;
@@ -106,7 +106,7 @@ impl Engine {
         let sweep = move || {
             let Some(engine) = engine.upgrade() else { return };
             if let Some(_gate) = engine.jobs.try_enter_gate() {
-                engine.empty_trash();
+                engine.remove_obsolete_tables();
             }
         };
         match delay.is_zero() {

@@ -231,7 +231,7 @@ impl Engine {
         });
         parts.compaction.tables().for_each(|table| table.set_busy(false));
         drop(parts);
-        self.empty_trash();
+        self.remove_obsolete_tables();
         self.jobs.signal_progress();
         outcome
     }
@@ -486,7 +486,7 @@ impl Engine {
         self.note_outcome(job, &parts.tree, &outcome);
         // The inputs' files can be removed once no view holds them.
         drop(parts);
-        self.empty_trash();
+        self.remove_obsolete_tables();
         self.jobs.signal_progress();
         if outcome.is_ok() {
             self.schedule_compactions();

@@ -62,7 +62,7 @@ impl Engine {
         let flushed = guarded(|| self.flush_immutables(tree));
         self.stats.flush_ns.record(self.clock.monotonic_ns() - started);
         self.note_outcome(JobKind::Flush, tree, &flushed);
-        self.empty_trash();
+        self.remove_obsolete_tables();
         self.jobs.signal_progress();
         if flushed.is_ok() {
             self.schedule_compactions();

@@ -36,7 +36,7 @@ impl Handle {
             false => engine.queue.exclusive(|| engine.logs.finish_log(&engine.trees)),
         };
         engine.stop_background();
-        if let Err(error) = engine.trees.keep_doubtful() {
+        if let Err(error) = engine.trees.resolve_drops_in_doubt() {
             tracing::warn!(%error, "it is unknown whether a keyspace was dropped");
         }
         if finished.is_ok()
@@ -49,7 +49,7 @@ impl Handle {
         {
             tracing::warn!(%error, "cannot save the filter repairs");
         }
-        engine.empty_trash();
+        engine.remove_obsolete_tables();
         *engine.lock.lock() = None;
         finished
     }

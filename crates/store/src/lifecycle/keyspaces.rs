@@ -78,9 +78,9 @@ impl Engine {
         let is_in_tree = |name: Name<'_>| name.keyspace == tree.id;
         point.forget(is_in_tree, |table| tables.contains(&table));
         drop(tree);
-        self.empty_trash();
+        self.remove_obsolete_tables();
         self.after_install();
-        self.expect_trash(SECOND_SWEEP_DELAY);
+        self.remove_obsolete_tables_later(SECOND_SWEEP_DELAY);
         // A thread that waits for its memtables or tables has nothing to wait for any more.
         self.jobs.signal_progress();
         Ok(true)
@@ -97,7 +97,7 @@ impl Engine {
             // The manifest may contain the drop all the same, and later writes would be lost with
             // it. A manifest without the drop settles that.
             if structure.commit(Edit::default()).is_err() {
-                structure.doubt(&tree);
+                structure.mark_in_doubt(&tree);
                 self.trees.count_drop();
             }
             return Err(error.context(format!("cannot drop the keyspace `{name}`")));

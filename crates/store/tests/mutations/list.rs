@@ -1939,7 +1939,7 @@ pub const MUTATIONS: &[Mutation] = &[
     dropped(
         "a keyspace in doubt takes writes",
         "crates/store/src/lifecycle/keyspaces.rs",
-        "                structure.doubt(&tree);\n",
+        "                structure.mark_in_doubt(&tree);\n",
         "",
         "keyspace_in_doubt_rejects_writes_until_resolved",
     ),
@@ -1974,7 +1974,7 @@ pub const MUTATIONS: &[Mutation] = &[
     dropped(
         "an iterator leaves the tables of a dropped keyspace behind",
         "crates/store/src/api/iter.rs",
-        "        if engine.trees.has_trash() {",
+        "        if engine.trees.has_obsolete() {",
         "        if false {",
         "dropping_the_last_iterator_removes_the_tables_of_a_dropped_keyspace",
     ),

@@ -30,7 +30,7 @@ const TRIES: usize = 16;
 
 /// A lookup in progress.
 #[derive(Debug)]
-pub(crate) struct Lookup {
+pub(crate) struct DeviceLookup {
     name: Name,
     tries: usize,
     reading: Reading,
@@ -82,9 +82,9 @@ enum Located {
 
 impl Device {
     /// Begins a lookup of a key with that hash.
-    pub(crate) fn begin_lookup(&self, hash: u64) -> Lookup {
+    pub(crate) fn begin_lookup(&self, hash: u64) -> DeviceLookup {
         let name = self.layout.name_of(hash);
-        Lookup { name, tries: 0, reading: Reading::Nothing, index_reads: 0, was_read: false }
+        DeviceLookup { name, tries: 0, reading: Reading::Nothing, index_reads: 0, was_read: false }
     }
 
     /// Advances a lookup of `key`; `read` is the result of the previous step's read.
@@ -94,7 +94,7 @@ impl Device {
     /// When the device failed the read; the lookup has ended.
     pub(crate) fn step(
         &self,
-        lookup: &mut Lookup,
+        lookup: &mut DeviceLookup,
         key: &[u8],
         now_s: u32,
         read: Option<Result<Buffer>>,
@@ -145,7 +145,7 @@ impl Device {
     /// Evaluates a record that was read, unless it must be read again.
     fn evaluate(
         &self,
-        lookup: &Lookup,
+        lookup: &DeviceLookup,
         decoded: std::result::Result<Record, Mismatch>,
         location: RecordLocation,
         (id, life): (SegmentId, SegmentState),
@@ -171,7 +171,7 @@ impl Device {
         Some(self.miss(lookup))
     }
 
-    fn miss(&self, lookup: &Lookup) -> Step {
+    fn miss(&self, lookup: &DeviceLookup) -> Step {
         self.counters.misses.add(1);
         self.counters.index_reads_of_misses.add(lookup.index_reads);
         Step::Missing
@@ -198,7 +198,7 @@ impl Device {
         }
     }
 
-    fn read_index(&self, lookup: &mut Lookup, version: u32, is_whole: bool) -> Step {
+    fn read_index(&self, lookup: &mut DeviceLookup, version: u32, is_whole: bool) -> Step {
         let name = lookup.name;
         let page_at = self.layout.page_at(name.partition, version);
         let (at, len) = match is_whole {
@@ -215,7 +215,12 @@ impl Device {
         Step::Read { at, len }
     }
 
-    fn read_record(&self, lookup: &mut Lookup, location: RecordLocation, id: SegmentId) -> Step {
+    fn read_record(
+        &self,
+        lookup: &mut DeviceLookup,
+        location: RecordLocation,
+        id: SegmentId,
+    ) -> Step {
         let (at, len) = (
             self.layout.segment_at(location.slot) + u64::from(location.offset),
             location.len as usize,

@@ -14,7 +14,7 @@ use tidekv_io::{Buffer, ReadRequest, Result};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::device::flash_device::Device;
-use crate::device::lookup::{Lookup, Step};
+use crate::device::lookup::{DeviceLookup, Step};
 use crate::entry::RecordLocation;
 use crate::fleet::flash::{CopyLocation, Flash};
 use crate::fleet::routing::Routing;
@@ -44,7 +44,7 @@ struct SlotLookup {
     number: usize,
     device: Arc<Device>,
     began_ns: u64,
-    lookup: Lookup,
+    lookup: DeviceLookup,
 }
 
 /// The parts of an object that have been read, and their names.
