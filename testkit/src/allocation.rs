@@ -3,6 +3,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicIsize, Ordering};
 
 thread_local! {
     /// Bytes that this thread has allocated and not freed, and their maximum. Memory passed to
@@ -11,11 +12,17 @@ thread_local! {
     static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
+/// The same for all threads together.
+static LIVE_OF_ALL: AtomicIsize = AtomicIsize::new(0);
+static PEAK_OF_ALL: AtomicIsize = AtomicIsize::new(0);
+
 /// The system's allocator, with counting.
 #[derive(Debug)]
 pub struct Counting;
 
 fn count(bytes: isize) {
+    let live = LIVE_OF_ALL.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    PEAK_OF_ALL.fetch_max(live, Ordering::Relaxed);
     let _ = LIVE.try_with(|live| {
         live.set(live.get() + bytes);
         let _ = PEAK.try_with(|peak| peak.set(peak.get().max(live.get())));
@@ -47,6 +54,16 @@ unsafe impl GlobalAlloc for Counting {
         // SAFETY: as above.
         unsafe { System.dealloc(memory, layout) }
     }
+}
+
+/// Forgets the maximum that all threads together had allocated, so that it is measured anew.
+pub fn reset_peak_of_all() {
+    PEAK_OF_ALL.store(LIVE_OF_ALL.load(Ordering::Relaxed), Ordering::Relaxed);
+}
+
+/// The maximum that all threads together have had allocated, in bytes.
+pub fn peak_of_all() -> usize {
+    PEAK_OF_ALL.load(Ordering::Relaxed).max(0) as usize
 }
 
 /// Runs `decode`, which may hold at most `bytes_max` at any moment.

@@ -22,10 +22,12 @@ pub struct ServerOptions {
     pub idle_timeout: Option<Duration>,
     /// Closes a connection whose client has read no reply for this long. Default 60 s.
     pub write_timeout: Duration,
-    /// Maximum bytes of one request; default 257 MiB, the largest value and room for its command.
+    /// Maximum bytes of one request; default 257 MiB. At most an eighth of the store's memory budget
+    /// in any case. A larger request is discarded and answered with an `OOM` error.
     pub request_bytes_max: usize,
-    /// Maximum bytes of incomplete requests over all connections; default 1 GiB. Requests of up to
-    /// 64 KiB are not counted. At least [`ServerOptions::request_bytes_max`].
+    /// Maximum bytes of requests and replies over all connections, which are a part of the store's
+    /// memory budget: at most a quarter of it, the default. At least
+    /// [`ServerOptions::request_bytes_max`].
     pub buffered_bytes_max: usize,
     /// The filter kind of new tables; `None`: unchanged, Bloom filters in a new store.
     pub filter_kind: Option<FilterKind>,
@@ -54,7 +56,7 @@ impl Default for ServerOptions {
             idle_timeout: None,
             write_timeout: Duration::from_secs(60),
             request_bytes_max: 257 << 20,
-            buffered_bytes_max: 1 << 30,
+            buffered_bytes_max: usize::MAX,
             filter_kind: None,
             durability: Durability::Buffered,
             io_threads: 16,

@@ -283,11 +283,13 @@ fn bounds_of_the_store_are_errors_of_one_command() {
         &format!("HSET h {} v", &long[..65_520]),
         &format!("APPEND {long} v"),
         "SETRANGE a 268435456 x",
+        "SETRANGE a 536870912 x",
         "SET after 1",
     ]);
-    for refused in [1, 2, 5, 7, 8] {
+    for refused in [1, 2, 5, 7, 9] {
         assert!(replies[refused].is_error("ERR "), "{refused}: {:?}", replies[refused]);
     }
+    assert!(replies[8].is_error("OOM command not allowed when used memory > 'maxmemory'."));
     assert_eq!(replies[3], Value::Null);
     assert_eq!(replies[4], 0);
     assert_eq!(replies[6], 1);

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidekv::{Compression, Db, Entry, EntryRef, Environment, Keyspace, KeyspaceOptions, Options};
+use tidekv::{
+    CachePolicy, Compression, Db, Entry, EntryRef, Environment, Keyspace, KeyspaceOptions, Options,
+};
 use tidekv_io::{InlineExecutor, MemoryStorage};
 
 fn value(n: u8, len: usize) -> Vec<u8> {
@@ -139,4 +141,32 @@ fn buffer_has_the_value_of_the_last_key_or_is_empty() {
             db.flush().unwrap();
         }
     }
+}
+
+/// A read of many keys ends where the values would take too much memory, having read no more.
+#[test]
+fn multi_get_up_to_returns_the_first_entries_and_reads_no_more() {
+    let (db, keyspace) = store(10_000, Compression::None);
+    let keys: Vec<[u8; 1]> = (0..60).map(|n| [n]).collect();
+    let all = keyspace.multi_get(&keys).unwrap();
+    let snapshot = db.snapshot();
+    for is_cached in [false, true] {
+        for (bytes_max, count) in [(0, 1), (9_999, 1), (25_000, 2), (55_000, 5), (1 << 20, 60)] {
+            if !is_cached {
+                db.set_cache_policy(CachePolicy::BlockOnly);
+                db.set_reserved_memory_bytes(u64::MAX);
+            }
+            let before = db.statistics().storage().read_bytes;
+            let some = keyspace.multi_get_up_to(&keys, bytes_max).unwrap();
+            let read = db.statistics().storage().read_bytes - before;
+            assert_eq!(some, all[..count], "{bytes_max}");
+            assert_eq!(read == 0, is_cached, "{bytes_max}");
+            assert!(read <= (count * 11_000) as u64 + 20_000, "{bytes_max}: {read} bytes");
+            assert_eq!(snapshot.multi_get_up_to(&keyspace, &keys, bytes_max).unwrap(), some);
+        }
+        db.set_reserved_memory_bytes(0);
+        keyspace.multi_get(&keys).unwrap();
+        keyspace.multi_get(&keys).unwrap();
+    }
+    assert_eq!(keyspace.multi_get_up_to::<&str>(&[], 100).unwrap(), []);
 }

@@ -12,9 +12,14 @@
 //! 1. Replies come in the order of requests.
 //! 2. The event loop never waits for storage, except that the operating system may delay a buffered
 //!    write; see `slow_disk_breaker.rs`.
-//! 3. Unsent replies are bounded: beyond a few replies, requests are not read until the client has
-//!    received them, and a client that receives none within the write timeout is disconnected.
-//! 4. Invalid input and a failing command, a panic included, end at most their own connection.
+//! 3. Unsent replies are bounded: beyond a few replies, requests are not executed until the client
+//!    has received them, and a long reply is produced while it is sent. A client that receives
+//!    nothing within the write timeout is disconnected; within seconds, if others need the memory
+//!    of what it does not read.
+//! 4. What a connection holds of requests and replies is reserved in the budget of all connections
+//!    (`state/memory.rs`), but for a few KiB. A request without room is discarded, and answered with
+//!    an error.
+//! 5. Invalid input and a failing command, a panic included, end at most their own connection.
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,6 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidekv::Watch;
+use tidekv_net::budget::Reservation;
 use tidekv_net::stream::{self, Stream};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -35,8 +41,9 @@ use crate::dispatch::batch::{Outcome, Part};
 use crate::dispatch::group_commit::GroupCommit;
 use crate::dispatch::pipeline::{self, Tried, Way};
 use crate::protocol::input::Input;
-use crate::protocol::reply::{CommandError, Reply, ReplyBuffer};
-use crate::protocol::request::{Arguments, Limits};
+use crate::protocol::reply::{CommandError, Reply, ReplyBuffer, Streamed};
+use crate::protocol::request::{Arguments, Limits, Parsed};
+use crate::state::memory::{FREE_BYTES, OUT_OF_MEMORY};
 use crate::state::server_state::State;
 use crate::state::session::Session;
 
@@ -46,8 +53,9 @@ const REQUESTS_MAX: usize = pipeline::WRITE_CALLS_MAX;
 const REQUEST_BYTES: usize = 1 << 20;
 /// Initial capacity for them.
 const DEFAULT_REQUESTS: usize = 16;
-/// Replies are sent when they reach this size, even if more requests are buffered.
-const REPLY_BYTES: usize = 256 << 10;
+/// Replies are sent when they reach this size, even if more requests are buffered; earlier, if there
+/// is no memory for them.
+const REPLY_BYTES: usize = 128 << 10;
 /// The time to poll until another writer is done, which mostly takes microseconds: about the cost
 /// of passing work to a thread and back on a busy machine.
 const BUSY_NS_MAX: u64 = 200_000;
@@ -57,14 +65,14 @@ const ONE_PIECE: &str = "one piece of work at a time";
 
 const NO_AUTH: CommandError = CommandError::text("NOAUTH Authentication required.");
 const INTERNAL: CommandError = CommandError::text("ERR internal error");
-const OUT_OF_MEMORY: CommandError =
-    CommandError::text("ERR too many bytes of unfinished requests; try again later");
 
 /// A parsed request.
 enum Request {
     Call(Call),
     /// A request that cannot be executed.
     Refused(CommandError),
+    /// A request that was discarded.
+    Discarded,
     /// A protocol error: the stream ends here; earlier requests are still executed.
     End,
 }
@@ -88,6 +96,8 @@ pub(crate) struct Connection {
     session: Option<Box<Session>>,
     input: Input,
     replies: ReplyBuffer,
+    /// The memory of `replies`, and of replies that an I/O thread makes.
+    reply_memory: Reservation,
     queue: Option<Queue>,
     watches: Vec<Watch>,
     /// Whether one of the calls that are measured together writes.
@@ -105,8 +115,9 @@ impl Connection {
             group_commit,
             stream,
             session: Some(Box::new(session)),
-            input: Input::new(state.budget.reservation()),
+            input: Input::new(state.memory.budget().reservation()),
             replies: ReplyBuffer::default(),
+            reply_memory: state.memory.budget().reservation(),
             queue: None,
             watches: Vec::new(),
             has_writes: false,
@@ -186,7 +197,7 @@ impl Connection {
         let mut requests = VecDeque::with_capacity(DEFAULT_REQUESTS);
         let mut bytes = 0;
         let limits = Limits {
-            request_bytes_max: self.state.settings.request_bytes_max,
+            request_bytes_max: self.state.memory.request_bytes_max(),
             authenticated: self.session().is_authenticated,
         };
         // An unauthenticated client's requests are parsed one by one: AUTH changes the limits of
@@ -196,11 +207,12 @@ impl Connection {
         while requests.len() < requests_max && bytes < REQUEST_BYTES {
             match self.input.next(limits) {
                 Ok(None) => break,
-                Ok(Some(words)) if is_http(&words) => {
+                Ok(Some(Parsed::TooLarge)) => requests.push_back(Request::Discarded),
+                Ok(Some(Parsed::Request(words))) if is_http(&words) => {
                     self.session().is_closing = true;
                     break;
                 }
-                Ok(Some(words)) => {
+                Ok(Some(Parsed::Request(words))) => {
                     requests.push_back(match catalogue::resolve(words, last_command) {
                         Ok(call) => {
                             bytes += call.bytes_len();
@@ -230,19 +242,23 @@ impl Connection {
             match request {
                 Request::End => self.session().is_closing = true,
                 Request::Refused(error) => self.refuse(error),
+                Request::Discarded => {
+                    self.state.counters.discarded_requests.add(1);
+                    self.refuse(OUT_OF_MEMORY);
+                }
                 Request::Call(call) => match self.step(call) {
                     Step::Done => {}
                     Step::Enqueue(call) => self.enqueue(call).await,
                     Step::Offload(call) => {
                         requests.push_front(Request::Call(call));
-                        self.offload(&mut requests).await;
+                        self.offload(&mut requests).await?;
                     }
                 },
             }
             if self.session().is_closing {
                 return Ok(());
             }
-            if self.replies.len() >= REPLY_BYTES {
+            if self.must_flush() {
                 self.flush().await?;
             }
         }
@@ -271,8 +287,9 @@ impl Connection {
         }
         match self.on_event_loop(|state, session| pipeline::run_in_memory(state, session, &call)) {
             None => {}
-            Some(Some(reply)) => self.reply(&reply),
-            Some(None) => return Step::Offload(call),
+            // A large reply is made again on an I/O thread, when there is memory for it.
+            Some(Some(reply)) if self.has_memory_for(&reply) => self.reply(&reply),
+            Some(Some(_) | None) => return Step::Offload(call),
         }
         Step::Done
     }
@@ -291,8 +308,8 @@ impl Connection {
     fn step_transaction(&mut self, verb: Verb, call: Call) -> Step {
         let reply = match (verb, self.queue.is_some()) {
             (Verb::Multi, false) => {
-                let reservation = self.state.budget.reservation();
-                let bytes_max = self.state.settings.request_bytes_max;
+                let reservation = self.state.memory.budget().reservation();
+                let bytes_max = self.state.memory.request_bytes_max();
                 self.set_queue(Some(Queue::new(reservation, bytes_max)));
                 Reply::OK
             }
@@ -317,12 +334,12 @@ impl Connection {
 
     /// Executes the first of `requests`, a call, together with the following ones if possible:
     /// writes on the event loop, if they need not wait, and everything else on an I/O thread.
-    async fn offload(&mut self, requests: &mut VecDeque<Request>) {
-        let Some(Request::Call(first)) = requests.pop_front() else { return };
+    async fn offload(&mut self, requests: &mut VecDeque<Request>) -> io::Result<()> {
+        let Some(Request::Call(first)) = requests.pop_front() else { return Ok(()) };
         match (first.command.run, first.command.place) {
             (Run::Transaction(Verb::Exec), _) => self.exec().await,
             (Run::Transaction(_), _) => self.watch(first).await,
-            (_, ExecutionClass::Alone | ExecutionClass::Walk) => self.run_alone(first).await,
+            (_, ExecutionClass::Alone | ExecutionClass::Walk) => self.run_alone(first).await?,
             _ => {
                 let mut calls = vec![first];
                 while let Some(Request::Call(next)) = requests.front()
@@ -331,14 +348,15 @@ impl Connection {
                 {
                     calls.push(next);
                 }
-                let rest = self.run_batch(calls).await;
+                let rest = self.run_batch(calls).await?;
                 rest.into_iter().rev().for_each(|call| requests.push_front(Request::Call(call)));
             }
         }
+        Ok(())
     }
 
     /// Executes calls that read a few keys or write; returns the remaining ones.
-    async fn run_batch(&mut self, mut calls: Vec<Call>) -> Vec<Call> {
+    async fn run_batch(&mut self, mut calls: Vec<Call>) -> io::Result<Vec<Call>> {
         self.has_writes |= calls.iter().any(Call::writes);
         let way = pipeline::way_of(&self.state, &calls);
         let tried = match way {
@@ -347,7 +365,7 @@ impl Connection {
             Way::Thread => Some(Tried::Offload),
         };
         let replies = match tried {
-            None => return Vec::new(),
+            None => return Ok(Vec::new()),
             Some(Tried::Done(replies)) => replies,
             Some(Tried::Busy | Tried::Offload) => Vec::new(),
         };
@@ -356,24 +374,98 @@ impl Connection {
         // Calls that an event loop leaves may suit it as well; calls that a group commit leaves
         // would mostly fail in the next one for the same reason.
         let is_for_loop = way == Way::Loop && !replies.is_empty();
-        if rest.is_empty() || is_for_loop { rest } else { self.run_on_thread(rest).await }
+        if rest.is_empty() || is_for_loop { Ok(rest) } else { self.run_on_thread(rest).await }
     }
 
     /// Executes calls on an I/O thread; returns the remaining ones.
-    async fn run_on_thread(&mut self, mut calls: Vec<Call>) -> Vec<Call> {
+    async fn run_on_thread(&mut self, mut calls: Vec<Call>) -> io::Result<Vec<Call>> {
         let writes = calls.iter().any(|call| call.command.place == ExecutionClass::Write);
-        let run = move |state: &State, session: &mut Session| {
-            let run = if writes { pipeline::run_writes } else { pipeline::run_points };
-            let replies = run(state, session, &calls);
-            (calls, replies)
-        };
-        let replies;
-        (calls, replies) = match self.on_io_thread(run).await {
-            Some(done) => done,
-            None => return Vec::new(),
-        };
-        replies.iter().for_each(|reply| self.reply(reply));
-        calls.split_off(replies.len())
+        let mut bytes = self.state.memory.fetch_bytes_max();
+        loop {
+            self.reserve_reply(bytes).await?;
+            let run = move |state: &State, session: &mut Session| {
+                let run = if writes { pipeline::run_writes } else { pipeline::run_points };
+                let replies = run(state, session, &calls);
+                (calls, replies)
+            };
+            let replies;
+            (calls, replies) = match self.on_io_thread(run).await {
+                Some(done) => done,
+                None => return Ok(Vec::new()),
+            };
+            // Reads whose replies are larger than what was reserved are made again when there is
+            // memory for them. Writes cannot be made again.
+            let needed: usize = replies.iter().map(Reply::bytes_len).sum();
+            let is_reserved = self.reply_memory.try_grow_to(self.replies.len() + needed);
+            if !is_reserved && !writes && needed > bytes {
+                bytes = needed;
+                continue;
+            }
+            let rest = calls.split_off(replies.len());
+            self.reply_all(replies).await?;
+            return Ok(rest);
+        }
+    }
+
+    /// Reserves memory for a reply of `bytes`; sends the replies so far if it must wait for that.
+    async fn reserve_reply(&mut self, bytes: usize) -> io::Result<()> {
+        let wanted = self.replies.len() + bytes;
+        if !self.reply_memory.try_grow_to(wanted) {
+            self.flush().await?;
+            // If there is none in time, the reply is made without: it is one of a few, because
+            // there are only so many I/O threads.
+            let bytes = bytes.min(self.state.memory.budget().bytes_max());
+            self.reply_memory.grow_to(bytes).await;
+        }
+        Ok(())
+    }
+
+    /// Whether a reply is small, or there is memory for it at once.
+    fn has_memory_for(&mut self, reply: &Reply) -> bool {
+        let bytes = reply.bytes_len();
+        bytes <= FREE_BYTES || self.reply_memory.try_grow_to(self.replies.len() + bytes)
+    }
+
+    /// Whether the replies must be sent before more are made.
+    fn must_flush(&mut self) -> bool {
+        let bytes = self.replies.len();
+        bytes >= REPLY_BYTES || (bytes >= FREE_BYTES && !self.reply_memory.try_grow_to(REPLY_BYTES))
+    }
+
+    /// Appends `replies`, and sends those that are produced while they are sent.
+    async fn reply_all(&mut self, replies: Vec<Reply>) -> io::Result<()> {
+        for reply in replies {
+            self.reply(&reply);
+            if let Reply::Streamed(streamed) = reply {
+                self.send_streamed(streamed).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the elements of a reply, whose head is in the replies already, as they are produced.
+    async fn send_streamed(&mut self, streamed: Arc<Streamed>) -> io::Result<()> {
+        loop {
+            let source = Arc::clone(&streamed);
+            let elements = match self.on_io_thread(move |_, _| source.next()).await {
+                Some(Ok(elements)) => elements,
+                // RESP has no way to end a reply early.
+                Some(Err(error)) => {
+                    let error = Reply::from(error);
+                    tracing::error!(
+                        ?error,
+                        "a reply cannot be completed; its connection is closed"
+                    );
+                    return Err(io::ErrorKind::InvalidData.into());
+                }
+                None => return Err(io::ErrorKind::InvalidData.into()),
+            };
+            if elements.is_empty() {
+                return Ok(());
+            }
+            elements.iter().for_each(|element| self.reply(element));
+            self.flush().await?;
+        }
     }
 
     /// Executes writing calls on this event loop, if they need not wait; `None` if one panicked.
@@ -412,7 +504,8 @@ impl Connection {
         }
     }
 
-    async fn run_alone(&mut self, call: Call) {
+    async fn run_alone(&mut self, call: Call) -> io::Result<()> {
+        self.reserve_reply(self.state.memory.fetch_bytes_max()).await?;
         self.has_writes |= call.writes();
         let walks = match call.command.place {
             ExecutionClass::Walk => self.state.walks.clone().acquire_owned().await.ok(),
@@ -423,8 +516,9 @@ impl Connection {
             drop(walks);
             reply
         };
-        if let Some(reply) = self.on_io_thread(run).await {
-            self.reply(&reply);
+        match self.on_io_thread(run).await {
+            Some(reply) => self.reply_all(vec![reply]).await,
+            None => Ok(()),
         }
     }
 
@@ -530,9 +624,19 @@ impl Connection {
     /// Sends all replies.
     async fn flush(&mut self) -> io::Result<()> {
         let patience = self.state.settings.write_timeout;
-        let output_bytes = &self.state.counters.output_bytes;
-        let sent = |count| output_bytes.add(count);
-        stream::send(&mut *self.stream, &mut self.replies, patience, sent).await
+        let counters = &self.state.counters;
+        let sent = |count| counters.output_bytes.add(count);
+        let is_reserved = self.reply_memory.try_grow_to(self.replies.len());
+        let budget = self.state.memory.budget();
+        let is_needed = || !is_reserved || budget.is_exhausted();
+        let (stream, replies) = (&mut *self.stream, &mut *self.replies);
+        let result = stream::send_unless(stream, replies, patience, is_needed, sent).await;
+        if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::OutOfMemory) {
+            counters.output_limit_disconnections.add(1);
+            tracing::warn!("a client that does not read its replies is closed: memory is needed");
+        }
+        self.reply_memory.shrink_to(0);
+        result
     }
 
     /// Closes the stream so that the last replies arrive.

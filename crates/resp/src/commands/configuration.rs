@@ -46,7 +46,7 @@ static PARAMETERS: [Parameter; 11] = [
     Parameter { name: "port", get: |state| state.port.to_string(), set: None },
     Parameter {
         name: "proto-max-bulk-len",
-        get: |state| state.settings.request_bytes_max.to_string(),
+        get: |state| state.memory.request_bytes_max().to_string(),
         set: None,
     },
     // The client has authenticated, but must not learn a password that may be used elsewhere.
@@ -82,7 +82,7 @@ fn set_connections_max(value: &str) -> Result<Apply, String> {
 
 fn set_memory(value: &str) -> Result<Apply, String> {
     let bytes = number(value, 8 << 20, u64::MAX)?;
-    Ok(Box::new(move |state| state.db.set_memory_bytes(bytes)))
+    Ok(Box::new(move |state| state.memory.set_total_bytes(bytes)))
 }
 
 fn set_password(value: &str) -> Result<Apply, String> {

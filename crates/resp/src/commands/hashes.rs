@@ -6,11 +6,13 @@ use bytes::Bytes;
 
 use crate::commands::counters::{NOT_A_FLOAT, NOT_FINITE};
 use crate::commands::errors::{OVERFLOW, integer, wrong_arity};
-use crate::data::execution::{Execution, check_reply_bytes};
-use crate::data::hash::Hash;
+use crate::data::execution::Execution;
+use crate::data::hash::{Hash, field_of};
+use crate::data::long_replies::{self, Source};
 use crate::data::values;
+use crate::data::walk::Walk;
 use crate::protocol::number::{Decimal, integer_text, parse_i64};
-use crate::protocol::reply::{CommandError, CommandResult, Reply};
+use crate::protocol::reply::{CommandError, CommandResult, Reply, SequenceKind};
 
 /// The hash of `key`, or a new one.
 fn find_or_new(execution: &mut Execution<'_>, key: &Bytes) -> Result<Hash, CommandError> {
@@ -99,37 +101,71 @@ pub(crate) fn hmget(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comma
             Some(hash) => hash.get(execution, field)?,
         };
         bytes += value.as_ref().map_or(0, Bytes::len);
-        check_reply_bytes(bytes)?;
+        execution.state.memory.check_reply(bytes)?;
         replies.push(Reply::bulk_or_null(value));
     }
     Ok(Reply::Array(replies))
 }
 
-/// All fields of `key` with their values.
-fn find_fields(
+/// The fields of a hash, as elements of a reply.
+struct Fields {
+    walk: Walk,
+    names: bool,
+    values: bool,
+    /// The value of the field whose name was the last element.
+    value: Option<Bytes>,
+}
+
+impl Source for Fields {
+    fn next(&mut self) -> Option<CommandResult> {
+        if let Some(value) = self.value.take() {
+            return Some(Ok(Reply::Bulk(value)));
+        }
+        let (key, entry) = match self.walk.next()? {
+            Ok(item) => item,
+            Err(error) => return Some(Err(error)),
+        };
+        if !self.names {
+            return Some(Ok(Reply::Bulk(entry.value)));
+        }
+        self.value = self.values.then_some(entry.value);
+        Some(Ok(Reply::Bulk(field_of(&key))))
+    }
+
+    fn rewind(&mut self) {
+        self.walk.rewind();
+        self.value = None;
+    }
+}
+
+/// The names of the fields of `key`, their values, or both.
+fn fields(
     execution: &mut Execution<'_>,
     key: &Bytes,
-) -> Result<Vec<(Bytes, Bytes)>, CommandError> {
+    (names, values): (bool, bool),
+) -> CommandResult {
+    let kind = if names && values { SequenceKind::Map } else { SequenceKind::Array };
     match values::find_hash(execution, key)? {
-        None => Ok(Vec::new()),
-        Some(hash) => hash.fields(execution),
+        None => Ok(kind.reply(Vec::new())),
+        Some(hash) => {
+            let count = hash.len.saturating_mul(u64::from(names) + u64::from(values));
+            let walk = hash.walk(execution)?;
+            let fields = Fields { walk, names, values, value: None };
+            long_replies::reply(execution, kind, Some(count), fields)
+        }
     }
 }
 
 pub(crate) fn hgetall(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
-    let fields = find_fields(execution, &arguments[0])?;
-    let pair = |(field, value)| (Reply::Bulk(field), Reply::Bulk(value));
-    Ok(Reply::Map(fields.into_iter().map(pair).collect()))
+    fields(execution, &arguments[0], (true, true))
 }
 
 pub(crate) fn hkeys(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
-    let fields = find_fields(execution, &arguments[0])?;
-    Ok(Reply::Array(fields.into_iter().map(|(field, _)| Reply::Bulk(field)).collect()))
+    fields(execution, &arguments[0], (true, false))
 }
 
 pub(crate) fn hvals(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
-    let fields = find_fields(execution, &arguments[0])?;
-    Ok(Reply::Array(fields.into_iter().map(|(_, value)| Reply::Bulk(value)).collect()))
+    fields(execution, &arguments[0], (false, true))
 }
 
 pub(crate) fn hlen(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {

@@ -81,7 +81,7 @@ fn clients(state: &State, lines: &mut Lines) {
     lines.add("connected_clients", state.clients.len());
     lines.add("maxclients", state.settings.connections_max());
     lines.add("blocked_clients", 0);
-    lines.add("tidekv_request_buffer_bytes", state.budget.used_bytes());
+    lines.add("tidekv_request_buffer_bytes", state.memory.budget().used_bytes());
 }
 
 fn memory(state: &State, lines: &mut Lines) {

@@ -1,16 +1,19 @@
 //! Commands on strings.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use tidekv::VALUE_BYTES_MAX;
+use tidekv::{KEY_BYTES_MAX, Keyspace, Snapshot};
 
 use crate::commands::deadlines::{Clock, positive_deadline};
 use crate::commands::errors::{SYNTAX, integer, is_word, operand, wrong_arity};
-use crate::data::execution::{Execution, check_reply_bytes};
+use crate::data::execution::Execution;
+use crate::data::long_replies::{self, Source};
 use crate::data::values::{self, Value};
-use crate::protocol::reply::{CommandError, CommandResult, Reply};
+use crate::protocol::reply::{CommandError, CommandResult, Reply, SequenceKind};
 use crate::state::keyspaces::Space;
+use crate::state::server_state::Counters;
 
 pub(crate) fn get(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
     let entry = values::find_string(execution, &arguments[0])?;
@@ -161,14 +164,53 @@ pub(crate) fn getex(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comma
     Ok(Reply::Bulk(entry.value))
 }
 
+/// The strings of keys at a snapshot, as elements of a reply.
+struct Strings {
+    snapshot: Snapshot,
+    keyspace: Keyspace,
+    counters: Arc<Counters>,
+    keys: Vec<Bytes>,
+    at: usize,
+}
+
+impl Source for Strings {
+    fn next(&mut self) -> Option<CommandResult> {
+        let key = self.keys.get(self.at)?;
+        self.at += 1;
+        if key.is_empty() || key.len() > KEY_BYTES_MAX {
+            return Some(Ok(Reply::Null));
+        }
+        let value = self.snapshot.get(&self.keyspace, key).map_err(CommandError::from);
+        Some(value.map(|value| {
+            self.counters.count_lookup(value.is_some());
+            Reply::bulk_or_null(value)
+        }))
+    }
+
+    fn rewind(&mut self) {
+        self.at = 0;
+    }
+}
+
 pub(crate) fn mget(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
+    if let Some(snapshot) = execution.snapshot() {
+        let strings = Strings {
+            snapshot: snapshot.clone(),
+            keyspace: execution.state.keyspaces.get(Space::Strings).clone(),
+            counters: Arc::clone(&execution.state.counters),
+            keys: arguments.to_vec(),
+            at: 0,
+        };
+        let count = Some(arguments.len() as u64);
+        return long_replies::reply(execution, SequenceKind::Array, count, strings);
+    }
     let mut replies = Vec::with_capacity(arguments.len());
     let mut bytes = 0;
     for key in arguments {
         // A hash gives null, not an error, so it need not be read.
         let entry = execution.get(Space::Strings, key)?;
         bytes += entry.as_ref().map_or(0, |entry| entry.value.len());
-        check_reply_bytes(bytes)?;
+        execution.state.memory.check_reply(bytes)?;
         replies.push(Reply::bulk_or_null(entry.map(|entry| entry.value)));
     }
     Ok(Reply::Array(replies))
@@ -201,8 +243,15 @@ pub(crate) fn msetnx(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comm
     Ok(Reply::Integer(1))
 }
 
-fn too_large() -> CommandError {
-    CommandError::from(format!("ERR string exceeds maximum allowed size ({VALUE_BYTES_MAX} bytes)"))
+/// Maximum length of a string in Redis.
+const STRING_BYTES_MAX: usize = 512 << 20;
+
+const TOO_LONG: CommandError =
+    CommandError::text("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
+
+/// Fails if a string of `bytes` is too long, or too large for the memory budget: before it is made.
+fn check_length(execution: &Execution<'_>, bytes: usize) -> Result<(), CommandError> {
+    if bytes > STRING_BYTES_MAX { Err(TOO_LONG) } else { execution.check_value(bytes) }
 }
 
 pub(crate) fn append(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
@@ -210,9 +259,7 @@ pub(crate) fn append(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comm
     let old = values::find_string(execution, key)?;
     let (old, deadline) =
         old.map_or((Bytes::new(), None), |entry| (entry.value, entry.expires_at_ms));
-    if old.len() + more.len() > VALUE_BYTES_MAX {
-        return Err(too_large());
-    }
+    check_length(execution, old.len() + more.len())?;
     let mut value = BytesMut::with_capacity(old.len() + more.len());
     value.extend_from_slice(&old);
     value.extend_from_slice(more);
@@ -252,9 +299,7 @@ pub(crate) fn setrange(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Co
         return Ok(Reply::count(old.len()));
     }
     let end = offset.saturating_add(patch.len());
-    if end > VALUE_BYTES_MAX {
-        return Err(too_large());
-    }
+    check_length(execution, end)?;
     let mut value = BytesMut::from(&old[..]);
     value.resize(end.max(old.len()), 0);
     value[offset..end].copy_from_slice(patch);

@@ -4,18 +4,19 @@
 //! exact and slow. `RANDOMKEY` seeks to a uniformly random position between the first and the last
 //! key: a key after a wide gap is returned more often than one after a narrow gap.
 
-use std::iter::Peekable;
 use std::ops::Bound;
 
 use bytes::Bytes;
 use tidekv_io::Random;
 
 use crate::commands::errors::{SYNTAX, integer, is_word, operand};
-use crate::data::execution::{Execution, KeyBounds, Walk, check_reply_bytes, prefix_end};
+use crate::data::execution::{Execution, KeyBounds, prefix_end};
+use crate::data::long_replies::{self, Source};
 use crate::data::values;
+use crate::data::walk::Walk;
 use crate::protocol::glob;
 use crate::protocol::number::parse_u64;
-use crate::protocol::reply::{CommandError, CommandResult, Reply};
+use crate::protocol::reply::{CommandError, CommandResult, Reply, SequenceKind};
 use crate::state::cursors::Scope;
 use crate::state::keyspaces::Space;
 
@@ -25,27 +26,62 @@ const COUNT_DEFAULT: usize = 10;
 /// The memory of an element of a reply in addition to its bytes.
 const ELEMENT_BYTES: usize = size_of::<Reply>();
 
+/// A step of `SCAN` or `HSCAN` ends after about this many bytes, whatever its `COUNT`.
+const SCAN_BYTES_MAX: usize = 256 << 10;
+/// A step of `SCAN` visits at most this many keys, whatever its `COUNT`.
+const SCAN_KEYS_MAX: usize = 100_000;
+
 const EVERYTHING: KeyBounds = (Bound::Unbounded, Bound::Unbounded);
+
+/// A walk whose next entry can be looked at.
+struct Peekable {
+    walk: Walk,
+    peeked: Option<Option<<Walk as Iterator>::Item>>,
+}
+
+impl Peekable {
+    fn new(walk: Walk) -> Self {
+        Self { walk, peeked: None }
+    }
+
+    fn peek(&mut self) -> Option<&<Walk as Iterator>::Item> {
+        self.peeked.get_or_insert_with(|| self.walk.next()).as_ref()
+    }
+
+    fn next(&mut self) -> Option<<Walk as Iterator>::Item> {
+        self.peeked.take().unwrap_or_else(|| self.walk.next())
+    }
+
+    fn rewind(&mut self) {
+        self.peeked = None;
+        self.walk.rewind();
+    }
+}
 
 /// All keys of a range in ascending order, each once, with whether it is a hash.
 struct KeyWalk {
-    strings: Peekable<Walk>,
-    hashes: Peekable<Walk>,
+    strings: Peekable,
+    hashes: Peekable,
 }
 
 impl KeyWalk {
     fn new(execution: &mut Execution<'_>, bounds: KeyBounds) -> Result<Self, CommandError> {
         let mut walk = |space| execution.range(space, bounds.clone(), true);
         Ok(Self {
-            strings: walk(Space::Strings)?.peekable(),
-            hashes: walk(Space::Hashes)?.peekable(),
+            strings: Peekable::new(walk(Space::Strings)?),
+            hashes: Peekable::new(walk(Space::Hashes)?),
         })
     }
 
-    /// The greatest key of the range.
+    fn rewind(&mut self) {
+        self.strings.rewind();
+        self.hashes.rewind();
+    }
+
+    /// The greatest key of the range, if none was returned yet.
     fn greatest(&mut self) -> Result<Option<Bytes>, CommandError> {
-        let strings = self.strings.next_back().transpose()?;
-        let hashes = self.hashes.next_back().transpose()?;
+        let strings = self.strings.walk.next_back().transpose()?;
+        let hashes = self.hashes.walk.next_back().transpose()?;
         Ok(strings.map(|(key, _)| key).max(hashes.map(|(key, _)| key)))
     }
 }
@@ -83,19 +119,32 @@ fn bounds_of(pattern: Option<&[u8]>, last: Option<Bytes>) -> KeyBounds {
     (start, end)
 }
 
-pub(crate) fn keys(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
-    let pattern = &arguments[0];
-    let mut replies = Vec::new();
-    let mut bytes = 0;
-    for item in KeyWalk::new(execution, bounds_of(Some(pattern), None))? {
-        let (key, _) = item?;
-        if glob::matches(pattern, &key) {
-            bytes += key.len() + ELEMENT_BYTES;
-            check_reply_bytes(bytes)?;
-            replies.push(Reply::Bulk(key));
-        }
+/// The keys that match a pattern, as elements of a reply.
+struct MatchingKeys {
+    walk: KeyWalk,
+    pattern: Bytes,
+}
+
+impl Source for MatchingKeys {
+    fn next(&mut self) -> Option<CommandResult> {
+        let found = self.walk.find(|item| match item {
+            Ok((key, _)) => glob::matches(&self.pattern, key),
+            Err(_) => true,
+        });
+        Some(found?.map(|(key, _)| Reply::Bulk(key)))
     }
-    Ok(Reply::Array(replies))
+
+    fn rewind(&mut self) {
+        self.walk.rewind();
+    }
+}
+
+pub(crate) fn keys(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
+    // A copy: the argument is a part of the request.
+    let pattern = Bytes::copy_from_slice(&arguments[0]);
+    let walk = KeyWalk::new(execution, bounds_of(Some(&pattern), None))?;
+    let keys = MatchingKeys { walk, pattern };
+    long_replies::reply(execution, SequenceKind::Array, None, keys)
 }
 
 pub(crate) fn dbsize(execution: &mut Execution<'_>, _: &[Bytes]) -> CommandResult {
@@ -190,14 +239,16 @@ pub(crate) fn scan(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comman
     let mut replies = Vec::new();
     let mut bytes = 0;
     let mut last = Bytes::new();
-    for _ in 0..options.count {
+    for _ in 0..options.count.min(SCAN_KEYS_MAX) {
+        if bytes > SCAN_BYTES_MAX {
+            break;
+        }
         let Some(item) = walk.next() else { break };
         let (key, is_hash) = item?;
         last = key.clone();
         let kind = if is_hash { "hash" } else { "string" };
         if options.kind.is_none_or(|wanted| is_word(wanted, kind)) && options.matches(&key) {
             bytes += key.len() + ELEMENT_BYTES;
-            check_reply_bytes(bytes)?;
             replies.push(Reply::Bulk(key));
         }
     }
@@ -218,7 +269,8 @@ pub(crate) fn hscan(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comma
     };
     let scope = xxhash_rust::xxh3::xxh3_64(&hash.identity);
     let last = execution.state.cursors.position(scope, options.cursor);
-    let (fields, more) = hash.fields_behind(execution, last.as_deref(), options.count)?;
+    let (fields, more) =
+        hash.fields_behind(execution, last.as_deref(), (options.count, SCAN_BYTES_MAX))?;
     let cursor = match fields.last() {
         Some((last, _)) if more => execution.state.cursors.remember(scope, last),
         _ => 0,
@@ -260,20 +312,43 @@ pub(crate) fn tide_range(execution: &mut Execution<'_>, arguments: &[Bytes]) -> 
         return Ok(Reply::Array(Vec::new()));
     }
     let walk = execution.range(Space::Strings, bounds, keys_only)?;
-    let walk: Box<dyn Iterator<Item = _>> =
-        if is_reverse { Box::new(walk.rev()) } else { Box::new(walk) };
-    let mut replies = Vec::new();
-    let mut bytes = 0;
-    for item in walk.take(limit) {
-        let (key, entry) = item?;
-        bytes += key.len() + entry.value.len() + 2 * ELEMENT_BYTES;
-        check_reply_bytes(bytes)?;
-        replies.push(Reply::Bulk(key));
-        if !keys_only {
-            replies.push(Reply::Bulk(entry.value));
+    let range = Range { walk, is_reverse, keys_only, limit, left: limit, value: None };
+    long_replies::reply(execution, SequenceKind::Array, None, range)
+}
+
+/// The keys of a range, with their values unless `keys_only`, as elements of a reply.
+struct Range {
+    walk: Walk,
+    is_reverse: bool,
+    keys_only: bool,
+    limit: usize,
+    /// How many more entries are wanted.
+    left: usize,
+    /// The value of the key that was the last element.
+    value: Option<Bytes>,
+}
+
+impl Source for Range {
+    fn next(&mut self) -> Option<CommandResult> {
+        if let Some(value) = self.value.take() {
+            return Some(Ok(Reply::Bulk(value)));
+        }
+        self.left = self.left.checked_sub(1)?;
+        let item = if self.is_reverse { self.walk.next_back() } else { self.walk.next() };
+        match item? {
+            Ok((key, entry)) => {
+                self.value = (!self.keys_only).then_some(entry.value);
+                Some(Ok(Reply::Bulk(key)))
+            }
+            Err(error) => Some(Err(error)),
         }
     }
-    Ok(Reply::Array(replies))
+
+    fn rewind(&mut self) {
+        self.walk.rewind();
+        self.left = self.limit;
+        self.value = None;
+    }
 }
 
 #[cfg(test)]

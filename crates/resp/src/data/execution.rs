@@ -14,32 +14,22 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 use tidekv::{
-    Attempt, BATCH_BYTES_MAX, Cached, Commit, Durability, Entry, KEY_BYTES_MAX, Snapshot,
-    Transaction, VALUE_BYTES_MAX, WriteBatch,
+    Attempt, Cached, Commit, Durability, Entry, KEY_BYTES_MAX, Snapshot, Transaction, WriteBatch,
 };
 
+use crate::data::walk::Walk;
 use crate::protocol::reply::CommandError;
 use crate::state::forecast::{self, Read};
 use crate::state::keyspaces::{SPACES, Space};
+use crate::state::memory::OUT_OF_MEMORY;
 use crate::state::server_state::State;
 use crate::state::session::Session;
-
-/// Maximum bytes of a reply. Otherwise a walk over all keys could use as much memory as there is
-/// data.
-pub(crate) const REPLY_BYTES_MAX: usize = 512 << 20;
-
-/// Maximum bytes written by the commands of one execution: below the store's limit of a batch, with
-/// room for the encoding.
-const WRITTEN_BYTES_MAX: usize = BATCH_BYTES_MAX - (64 << 20);
 
 /// Upper bound of the overhead of each write.
 const WRITE_OVERHEAD_BYTES: usize = 32;
 
 /// A range of keys.
 pub(crate) type KeyBounds = (Bound<Bytes>, Bound<Bytes>);
-
-/// A double-ended iterator over entries.
-pub(crate) type Walk = Box<dyn DoubleEndedIterator<Item = Result<(Bytes, Entry), CommandError>>>;
 
 /// The source of reads and the target of writes.
 #[derive(Debug)]
@@ -80,6 +70,7 @@ pub(crate) struct Execution<'a> {
     pub(crate) state: &'a State,
     pub(crate) session: &'a mut Session,
     backing: Backing,
+    may_stream: bool,
     /// Writes of the current command.
     writes: Vec<Write>,
     /// Reads of the current command, if curves are on.
@@ -97,6 +88,7 @@ impl<'a> Execution<'a> {
             state,
             session,
             backing,
+            may_stream: true,
             writes: Vec::new(),
             reads: Vec::new(),
             settled_bytes: 0,
@@ -130,8 +122,7 @@ impl<'a> Execution<'a> {
             self.reads.push(forecast::read(space, key, entry));
         }
         if space == Space::Strings {
-            let counters = &self.state.counters;
-            if entry.is_some() { &counters.hits } else { &counters.misses }.add(1);
+            self.state.counters.count_lookup(entry.is_some());
         }
         Ok(entry)
     }
@@ -143,10 +134,9 @@ impl<'a> Execution<'a> {
             Backing::Memory | Backing::Fetched(_) | Backing::TransactionInMemory(_) => {
                 Err(CommandError::WouldBlock)
             }
-            Backing::Snapshot(snapshot) => Ok(walk_of(snapshot.prefix(keyspace, prefix))),
+            Backing::Snapshot(snapshot) => Ok(Walk::of(snapshot.prefix(keyspace, prefix))),
             Backing::Transaction(transaction) => {
-                let entries = transaction.prefix(keyspace, prefix)?;
-                Ok(Box::new(entries.into_iter().map(Ok)))
+                Ok(Walk::over(transaction.prefix(keyspace, prefix)?))
             }
         }
     }
@@ -161,7 +151,7 @@ impl<'a> Execution<'a> {
         use std::ops::RangeBounds;
 
         if is_crossed(&bounds) {
-            return Ok(Box::new(std::iter::empty()));
+            return Ok(Walk::over(Vec::new()));
         }
         let keyspace = self.state.keyspaces.get(space);
         match &mut self.backing {
@@ -170,19 +160,45 @@ impl<'a> Execution<'a> {
             }
             Backing::Snapshot(snapshot) => {
                 let walk = snapshot.range::<Bytes>(keyspace, bounds);
-                Ok(walk_of(if keys_only { walk.keys_only() } else { walk }))
+                Ok(Walk::of(if keys_only { walk.keys_only() } else { walk }))
             }
             // The store includes a transaction's own writes in prefix walks only, and collects the
             // entries, up to a bound.
             Backing::Transaction(transaction) => {
-                let entries = transaction.prefix(keyspace, common_prefix(&bounds))?;
-                let inside = move |(key, _): &(Bytes, Entry)| bounds.contains(key);
-                Ok(Box::new(entries.into_iter().filter(inside).map(Ok)))
+                let mut entries = transaction.prefix(keyspace, common_prefix(&bounds))?;
+                entries.retain(|(key, _)| bounds.contains(key));
+                Ok(Walk::over(entries))
             }
         }
     }
 
+    /// Whether a reply may be produced while it is sent: its source reads from a snapshot, and the
+    /// reply is not a part of another one.
+    pub(crate) fn may_stream(&self) -> bool {
+        self.may_stream && matches!(self.backing, Backing::Snapshot(_))
+    }
+
+    /// The snapshot that is read, if [`Execution::may_stream`].
+    pub(crate) fn snapshot(&self) -> Option<&Snapshot> {
+        match &self.backing {
+            Backing::Snapshot(snapshot) if self.may_stream => Some(snapshot),
+            _ => None,
+        }
+    }
+
+    /// The same execution for commands whose replies become parts of one reply.
+    #[must_use]
+    pub(crate) fn without_streams(mut self) -> Self {
+        self.may_stream = false;
+        self
+    }
+
     // ---- Writes ----
+
+    /// Fails if a string or field of `bytes` is too large: before it is made.
+    pub(crate) fn check_value(&self, bytes: usize) -> Result<(), CommandError> {
+        if bytes > self.state.memory.value_bytes_max() { Err(OUT_OF_MEMORY) } else { Ok(()) }
+    }
 
     /// Sets `key` to `value`, until `expires_at_ms` if that is given.
     pub(crate) fn put(
@@ -198,11 +214,7 @@ impl<'a> Execution<'a> {
                 key.len()
             )));
         }
-        if value.len() > VALUE_BYTES_MAX {
-            return Err(CommandError::from(format!(
-                "ERR string exceeds maximum allowed size ({VALUE_BYTES_MAX} bytes)"
-            )));
-        }
+        self.check_value(value.len())?;
         self.gather(key.len() + value.len(), Write::Put { space, key, value, expires_at_ms })
     }
 
@@ -221,10 +233,8 @@ impl<'a> Execution<'a> {
 
     fn gather(&mut self, bytes: usize, write: Write) -> Result<(), CommandError> {
         self.gathered_bytes += bytes + WRITE_OVERHEAD_BYTES;
-        if self.settled_bytes + self.gathered_bytes > WRITTEN_BYTES_MAX {
-            return Err(CommandError::from(format!(
-                "ERR a command or transaction writes at most {WRITTEN_BYTES_MAX} bytes"
-            )));
+        if self.gathered_bytes > self.state.memory.request_bytes_max() {
+            return Err(OUT_OF_MEMORY);
         }
         self.writes.push(write);
         Ok(())
@@ -344,10 +354,6 @@ fn ready<T>(cached: Cached<T>) -> Result<T, CommandError> {
 /// The end of a range of all keys: one byte longer than the longest.
 static BEHIND_ALL_KEYS: [u8; KEY_BYTES_MAX + 1] = [0xff; KEY_BYTES_MAX + 1];
 
-fn walk_of(iter: tidekv::Iter) -> Walk {
-    Box::new(iter.map(|item| item.map_err(CommandError::from)))
-}
-
 /// Whether the bounds contain no key.
 fn is_crossed(bounds: &KeyBounds) -> bool {
     use Bound::{Excluded, Included, Unbounded};
@@ -380,16 +386,6 @@ pub(crate) fn prefix_end(prefix: &[u8]) -> Bound<Bytes> {
         end[last] += 1;
         Bound::Excluded(Bytes::from(end))
     })
-}
-
-/// Returns an error if a reply has become too large.
-pub(crate) fn check_reply_bytes(bytes: usize) -> Result<(), CommandError> {
-    match bytes > REPLY_BYTES_MAX {
-        true => Err(CommandError::from(format!(
-            "ERR the reply is larger than {REPLY_BYTES_MAX} bytes; ask for less at a time"
-        ))),
-        false => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -28,7 +28,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use tidekv::{Entry, KEY_BYTES_MAX};
 use tidekv_io::Random;
 
-use crate::data::execution::{Execution, check_reply_bytes, prefix_end};
+use crate::data::execution::{Execution, prefix_end};
+use crate::data::walk::Walk;
 use crate::protocol::reply::CommandError;
 use crate::state::keyspaces::Space;
 
@@ -127,18 +128,24 @@ impl Hash {
         for item in execution.prefix(Space::Fields, &self.identity)? {
             let (key, entry) = item?;
             bytes += key.len() + entry.value.len();
-            check_reply_bytes(bytes)?;
+            execution.state.memory.check_reply(bytes)?;
             fields.push((key.slice(IDENTITY_BYTES..), entry.value));
         }
         Ok(fields)
     }
 
-    /// Fields after `last` (or from the first), at most `count`, and whether more follow.
+    /// A walk over all fields, in the order of their names, for [`field_of`].
+    pub(crate) fn walk(&self, execution: &mut Execution<'_>) -> Result<Walk, CommandError> {
+        execution.prefix(Space::Fields, &self.identity)
+    }
+
+    /// Fields after `last` (or from the first), at most `count` and about `bytes_max` bytes, and
+    /// whether more follow.
     pub(crate) fn fields_behind(
         &self,
         execution: &mut Execution<'_>,
         last: Option<&[u8]>,
-        count: usize,
+        (count, bytes_max): (usize, usize),
     ) -> Result<(Vec<(Bytes, Bytes)>, bool), CommandError> {
         use std::ops::Bound;
 
@@ -150,11 +157,10 @@ impl Hash {
         let mut bytes = 0;
         for item in execution.range(Space::Fields, bounds, false)? {
             let (key, entry) = item?;
-            if fields.len() == count {
+            if fields.len() == count || bytes > bytes_max {
                 return Ok((fields, true));
             }
             bytes += key.len() + entry.value.len();
-            check_reply_bytes(bytes)?;
             fields.push((key.slice(IDENTITY_BYTES..), entry.value));
         }
         Ok((fields, false))
@@ -268,6 +274,11 @@ impl Hash {
             }
         }
     }
+}
+
+/// The name of the field that [`Hash::walk`] has found under `key`.
+pub(crate) fn field_of(key: &Bytes) -> Bytes {
+    key.slice(IDENTITY_BYTES..)
 }
 
 /// The hash of `key`, whether or not it also has a string.

@@ -1,6 +1,8 @@
 //! Data of commands: strings and hashes over the keyspaces of a store.
 
+pub(crate) mod walk;
 pub(crate) mod execution;
+pub(crate) mod long_replies;
 pub(crate) mod hash;
 pub(crate) mod values;
 pub(crate) mod sweep;

@@ -14,16 +14,17 @@
 //! Functions that take several calls may answer only the first of them, to bound replies and
 //! writes; the caller calls again with the rest.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use tidekv::{Attempt, Commit, Durability, Entry, KEY_BYTES_MAX, Keyspace, Watch};
 
 use crate::commands::catalogue::COMMANDS;
 use crate::commands::command::{Call, ExecutionClass, Flag, Group, Run, Verb};
-use crate::data::execution::{Backing, Execution, check_reply_bytes};
+use crate::data::execution::{Backing, Execution};
 use crate::protocol::reply::{CommandError, CommandResult, Reply};
 use crate::state::keyspaces::Space;
+use crate::state::memory::OUT_OF_MEMORY;
 use crate::state::server_state::State;
 use crate::state::session::Session;
 use crate::state::stripes::KeySet;
@@ -43,13 +44,6 @@ const SMALL_BYTES_MAX: usize = 64 << 10;
 /// Maximum calls of a batch that only reads: all their values are in memory before the first reply
 /// is made.
 const POINT_CALLS_MAX: usize = 64;
-
-/// Maximum bytes of values that are fetched together: beyond this, calls read one key after
-/// another, and their replies are counted as they grow.
-const FETCHED_BYTES_MAX: usize = 16 << 20;
-/// Keys of the first step of a fetch, and of later ones.
-const FIRST_FETCH_KEYS: usize = 8;
-const FETCH_KEYS: usize = 64;
 
 /// Executes one call; a failed call has written nothing.
 fn run(execution: &mut Execution<'_>, call: &Call) -> CommandResult {
@@ -121,14 +115,17 @@ pub(crate) fn run_in_memory(state: &State, session: &mut Session, call: &Call) -
 /// snapshot.
 pub(crate) fn run_points(state: &State, session: &mut Session, calls: &[Call]) -> Vec<Reply> {
     let calls = &calls[..calls.len().min(POINT_CALLS_MAX)];
-    let backing = match fetch_present(state, calls) {
-        Some(entries) => Backing::Fetched(entries),
+    let (calls, backing) = match fetch_present(state, calls) {
+        Some((calls, entries)) => (calls, Backing::Fetched(entries)),
         None => {
             let snapshot = state.db.snapshot();
-            let read = |keyspace: &Keyspace, keys: &[&Bytes]| snapshot.multi_get(keyspace, keys);
+            let bytes_max = state.memory.fetch_bytes_max();
+            let read = |keyspace: &Keyspace, keys: &[&Bytes]| {
+                snapshot.multi_get_up_to(keyspace, keys, bytes_max)
+            };
             match fetch(state, calls, read) {
-                Some(entries) => Backing::Fetched(entries),
-                None => Backing::Snapshot(snapshot),
+                Some((calls, entries)) => (calls, Backing::Fetched(entries)),
+                None => (calls, Backing::Snapshot(snapshot)),
             }
         }
     };
@@ -141,61 +138,60 @@ type Entries = HashMap<(Space, Bytes), Entry>;
 
 /// Like [`fetch`], from the current state; also `None` if a writer has committed on the keys
 /// meanwhile, so that the entries may be from different moments.
-fn fetch_present(state: &State, calls: &[Call]) -> Option<Entries> {
+fn fetch_present<'a>(state: &State, calls: &'a [Call]) -> Option<(&'a [Call], Entries)> {
     let mut keys = KeySet::default();
     calls.iter().for_each(|call| call.collect_keys(&mut keys));
     let mark = state.stripes.begin_read(&keys)?;
-    let entries = fetch(state, calls, |keyspace, keys| keyspace.multi_get(keys))?;
-    state.stripes.is_unchanged(&mark).then_some(entries)
+    let bytes_max = state.memory.fetch_bytes_max();
+    let read = |keyspace: &Keyspace, keys: &[&Bytes]| keyspace.multi_get_up_to(keys, bytes_max);
+    let fetched = fetch(state, calls, read)?;
+    state.stripes.is_unchanged(&mark).then_some(fetched)
 }
 
-/// Reads all keys of `calls` together, to wait for the disk once; `None` if the calls will read
-/// other keys too, or if the values are too large.
-fn fetch(
+/// Reads the keys of `calls` together, to wait for the disk once. Returns the first calls, all of
+/// whose keys were read: fewer than given if their values take too much memory. `None` if that is
+/// less than one call, which then reads one key after another, or if the calls read other keys too.
+fn fetch<'a>(
     state: &State,
-    calls: &[Call],
+    calls: &'a [Call],
     read: impl Fn(&Keyspace, &[&Bytes]) -> tidekv::Result<Vec<Option<Entry>>>,
-) -> Option<Entries> {
+) -> Option<(&'a [Call], Entries)> {
     if calls.iter().any(|call| call.command.group == Group::Hash) {
         return None;
     }
-    let keys: BTreeSet<&Bytes> = calls
-        .iter()
-        .flat_map(|call| call.command.keys(&call.words))
-        .filter(|key| (1..=KEY_BYTES_MAX).contains(&key.len()))
-        .collect();
-    let mut keys: Vec<&Bytes> = keys.into_iter().collect();
+    let keys_of = |call: &'a Call| {
+        let keys = call.command.keys(&call.words);
+        keys.filter(|key| (1..=KEY_BYTES_MAX).contains(&key.len()))
+    };
+    // In the order of the calls, each once.
+    let mut seen = HashSet::new();
+    let keys: Vec<&Bytes> =
+        calls.iter().flat_map(keys_of).filter(|key| seen.insert(&key[..])).collect();
     let mut entries = HashMap::with_capacity(keys.len());
-    let mut bytes = 0;
-    for space in [Space::Strings, Space::Hashes] {
-        if space == Space::Hashes && !state.keyspaces.hashes().exist() {
-            break;
+    // The call that an error belongs to will meet it again.
+    let strings = read(state.keyspaces.get(Space::Strings), &keys).ok()?;
+    let mut count = strings.len();
+    let mut missing = Vec::new();
+    for (key, entry) in keys.iter().zip(strings) {
+        match entry {
+            Some(entry) => drop(entries.insert((Space::Strings, Bytes::clone(key)), entry)),
+            None => missing.push(*key),
         }
-        let mut missing = Vec::new();
-        let mut rest = &keys[..];
-        // Few at first, because the sizes of the values are unknown.
-        let mut count = FIRST_FETCH_KEYS;
-        while !rest.is_empty() {
-            let (some, later) = rest.split_at(count.min(rest.len()));
-            // The call that an error belongs to will meet it again.
-            let found = read(state.keyspaces.get(space), some).ok()?;
-            for (key, entry) in some.iter().zip(found) {
-                match entry {
-                    Some(entry) => {
-                        bytes += entry.value.len();
-                        entries.insert((space, Bytes::clone(key)), entry);
-                    }
-                    None => missing.push(*key),
-                }
-            }
-            if bytes > FETCHED_BYTES_MAX {
-                return None;
-            }
-            (rest, count) = (later, FETCH_KEYS);
-        }
-        keys = missing;
     }
-    Some(entries)
+    if state.keyspaces.hashes().exist() && !missing.is_empty() {
+        let hashes = read(state.keyspaces.get(Space::Hashes), &missing).ok()?;
+        if hashes.len() < missing.len() {
+            let first_unread = missing[hashes.len()];
+            count = keys.iter().position(|key| *key == first_unread)?;
+        }
+        for (key, entry) in missing.iter().zip(hashes) {
+            entries.extend(entry.map(|entry| ((Space::Hashes, Bytes::clone(key)), entry)));
+        }
+    }
+    let unread: HashSet<&[u8]> = keys[count..].iter().map(|key| &key[..]).collect();
+    let is_read = |call: &'a Call| keys_of(call).all(|key| !unread.contains(&key[..]));
+    let covered = calls.iter().take_while(|call| is_read(call)).count();
+    (covered > 0).then_some((&calls[..covered], entries))
 }
 
 /// The dispatch of calls that an event loop does not answer one by one.
@@ -346,7 +342,10 @@ pub(crate) fn run_queue(
         for call in calls {
             let reply = Reply::from(run(execution, call));
             bytes += reply.bytes_len();
-            check_reply_bytes(bytes)?;
+            state.memory.check_reply(bytes)?;
+            if execution.written_bytes() > state.memory.request_bytes_max() {
+                return Err(OUT_OF_MEMORY);
+            }
             replies.push(reply);
         }
         Ok(replies)
@@ -355,7 +354,8 @@ pub(crate) fn run_queue(
         transact(state, session, calls, watches, run_all)
     } else {
         let backing = Backing::Snapshot(state.db.snapshot());
-        let replies = run_all(&mut Execution::new(state, session, backing));
+        let execution = Execution::new(state, session, backing);
+        let replies = run_all(&mut execution.without_streams());
         // If the keys are unchanged now, they were unchanged when the snapshot was taken.
         replies.and_then(|replies| Ok((!have_changed(state, watches)?).then_some(replies)))
     };

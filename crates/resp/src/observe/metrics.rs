@@ -10,7 +10,7 @@ use tidekv_observe::metric::{JOB_SECONDS, Metric, metric};
 
 /// All metrics, in the order in which they are written.
 #[rustfmt::skip]
-pub(crate) static METRICS: [Metric; 75] = [
+pub(crate) static METRICS: [Metric; 77] = [
     // The server.
     Metric { divisor: 1e3, ..metric(Gauge, "tidekv_start_time_seconds", "Start time of the server, in seconds since the Unix epoch.", "", &[("", "server.started_ms")]) },
     metric(Counter, "tidekv_commands_total", "Commands received from clients.", "", &[("", "server.commands")]),
@@ -21,14 +21,16 @@ pub(crate) static METRICS: [Metric; 75] = [
     metric(Counter, "tidekv_connections_rejected_total", "Client connections rejected: connection limit.", "", &[("", "server.rejected_connections")]),
     metric(Gauge, "tidekv_connected_clients", "Client connections open now.", "", &[("", "server.connected_clients")]),
     metric(Counter, "tidekv_network_bytes_total", "Bytes received from clients (in) and sent to them (out).", "direction", &[("in", "server.input_bytes"), ("out", "server.output_bytes")]),
-    metric(Gauge, "tidekv_request_buffer_bytes", "Memory of incomplete requests.", "", &[("", "server.request_buffer_bytes")]),
+    metric(Gauge, "tidekv_request_buffer_bytes", "Memory of requests and replies of all connections.", "", &[("", "server.request_buffer_bytes")]),
     metric(Counter, "tidekv_keyspace_hits_total", "Keys that commands looked up and found.", "", &[("", "server.hits")]),
     metric(Counter, "tidekv_keyspace_misses_total", "Keys that commands looked up and did not find.", "", &[("", "server.misses")]),
+    metric(Counter, "tidekv_discarded_requests_total", "Requests that were discarded because they were too large or there was no memory for them.", "", &[("", "server.discarded_requests")]),
+    metric(Counter, "tidekv_output_limit_disconnections_total", "Clients closed because they did not read replies whose memory was needed.", "", &[("", "server.output_limit_disconnections")]),
     metric(Counter, "tidekv_transaction_retries_total", "Commands and transactions retried after a conflict with another writer.", "", &[("", "server.conflicts")]),
     metric(Counter, "tidekv_panics_total", "Commands that hit a bug and closed their connection.", "", &[("", "server.panics")]),
     // Memory and the three caches.
     metric(Gauge, "tidekv_memory_budget_bytes", "Memory budget of the store.", "", &[("", "memory.budget_bytes")]),
-    metric(Gauge, "tidekv_memory_bytes", "Memory of the store in use, by part.", "part", &[("memtables", "memory.memtable_bytes"), ("metadata", "memory.metadata_bytes"), ("caches", "memory.cache_bytes")]),
+    metric(Gauge, "tidekv_memory_bytes", "Memory of the store in use, by part.", "part", &[("memtables", "memory.memtable_bytes"), ("metadata", "memory.metadata_bytes"), ("reserved", "memory.reserved_bytes"), ("caches", "memory.cache_bytes")]),
     metric(Gauge, "tidekv_caches_budget_bytes", "Memory budget of all caches together.", "", &[("", "cache.bytes_max")]),
     metric(Gauge, "tidekv_caches_target_bytes", "Memory target of each cache: values (kv), pointers (kp) and blocks. Adaptive policies move it.", "cache", &[("kv", "cache.kv.bytes_max"), ("kp", "cache.kp.bytes_max"), ("block", "cache.block.bytes_max")]),
     metric(Gauge, "tidekv_caches_bytes", "Memory of each cache in use.", "cache", &[("kv", "cache.kv.bytes"), ("kp", "cache.kp.bytes"), ("block", "cache.block.bytes")]),

@@ -8,10 +8,16 @@
 //! large value is not copied.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tidekv_net::outgoing::Outgoing;
+
+/// The elements of a [`Streamed`] reply that are in memory at a time, about.
+pub(crate) const STREAMED_BYTES: usize = 64 << 10;
 
 /// The protocol version of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -76,6 +82,92 @@ pub(crate) enum Reply {
     Set(Vec<Reply>),
     /// Keys and values.
     Map(Vec<(Reply, Reply)>),
+    /// A sequence that is produced while it is sent; only as a whole reply.
+    Streamed(Arc<Streamed>),
+}
+
+/// The type of a sequence of replies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SequenceKind {
+    Array,
+    /// Its elements are keys and values in turn.
+    Map,
+}
+
+impl SequenceKind {
+    /// The reply with `elements`.
+    pub(crate) fn reply(self, elements: Vec<Reply>) -> Reply {
+        match self {
+            Self::Array => Reply::Array(elements),
+            Self::Map => {
+                let mut elements = elements.into_iter();
+                let pairs = std::iter::from_fn(|| Some((elements.next()?, elements.next()?)));
+                Reply::Map(pairs.collect())
+            }
+        }
+    }
+}
+
+/// A sequence of known length whose elements are produced while they are sent.
+pub(crate) struct Streamed {
+    kind: SequenceKind,
+    elements: Mutex<Elements>,
+}
+
+/// What is left of a sequence.
+struct Elements {
+    source: Box<dyn Iterator<Item = CommandResult> + Send>,
+    /// Number of elements still to be sent.
+    left: u64,
+}
+
+impl fmt::Debug for Streamed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Streamed").field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+/// No two are equal.
+impl PartialEq for Streamed {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Streamed {
+    /// A reply with the first `count` elements of `source`.
+    pub(crate) fn reply(
+        kind: SequenceKind,
+        count: u64,
+        source: impl Iterator<Item = CommandResult> + Send + 'static,
+    ) -> Reply {
+        let elements = Mutex::new(Elements { source: Box::new(source), left: count });
+        Reply::Streamed(Arc::new(Self { kind, elements }))
+    }
+
+    /// The next elements, of about [`STREAMED_BYTES`]; none at the end. May wait for storage.
+    ///
+    /// # Errors
+    ///
+    /// If an element cannot be read, or there are fewer or more than were announced. The reply
+    /// cannot be completed then.
+    pub(crate) fn next(&self) -> Result<Vec<Reply>, CommandError> {
+        const WRONG_COUNT: CommandError =
+            CommandError::text("ERR the number of elements has changed while they were sent");
+        let mut elements = self.elements.lock();
+        let mut next = Vec::new();
+        let mut produced = 0;
+        while elements.left > 0 && produced < STREAMED_BYTES {
+            let element = elements.source.next().ok_or(WRONG_COUNT)??;
+            produced += element.bytes_len();
+            next.push(element);
+            elements.left -= 1;
+        }
+        if next.is_empty() && elements.source.next().is_some() {
+            return Err(WRONG_COUNT);
+        }
+        Ok(next)
+    }
 }
 
 impl Reply {
@@ -116,6 +208,7 @@ impl Reply {
                 Self::Error(text) => text.len(),
                 Self::Array(replies) | Self::Set(replies) => of_all(replies),
                 Self::Map(pairs) => pairs.iter().map(|(k, v)| k.bytes_len() + v.bytes_len()).sum(),
+                Self::Streamed(_) => STREAMED_BYTES,
                 _ => 0,
             }
     }
@@ -182,6 +275,14 @@ impl ReplyBuffer {
             Reply::Null => self.0.put(b"$-1\r\n"),
             Reply::NullArray => self.0.put(b"*-1\r\n"),
             Reply::Array(replies) => self.sequence(b'*', replies, protocol),
+            // The connection sends the elements.
+            Reply::Streamed(streamed) => {
+                let count = streamed.elements.lock().left as usize;
+                match streamed.kind {
+                    SequenceKind::Map if resp3 => self.header(b'%', count / 2),
+                    SequenceKind::Map | SequenceKind::Array => self.header(b'*', count),
+                }
+            }
             Reply::Set(replies) => {
                 self.sequence(if resp3 { b'~' } else { b'*' }, replies, protocol);
             }

@@ -3,8 +3,9 @@
 //!
 //! Guarantees, for any bytes:
 //! 1. The division of the stream into pieces does not change the result.
-//! 2. Memory is allocated as bytes arrive, never by an announced length; a length beyond the limits
-//!    is rejected at once.
+//! 2. Memory is allocated as bytes arrive, never by an announced length. Of a request that is larger
+//!    than its limit ([`Parsed::TooLarge`]), or for which there is no room ([`Parser::discard`]), no
+//!    bytes are kept, and the stream continues behind it.
 //! 3. The state of an incomplete request is kept, so a value in a thousand pieces costs no more
 //!    than in one. (Only the headers of a short request are parsed at most twice.)
 //! 4. Arguments are slices of the buffer, not copies.
@@ -23,6 +24,10 @@ const ARGUMENTS_MAX: usize = 1 << 20;
 const LINE_BYTES_MAX: usize = 64 << 10;
 /// Maximum words of a request parsed in one pass.
 const SHORT_WORDS_MAX: usize = 4;
+/// Maximum length of an argument: the default of `proto-max-bulk-len` in Redis.
+const BULK_BYTES_MAX: usize = 512 << 20;
+/// The memory of an argument in addition to its bytes: as a range, and then as a word.
+const ARGUMENT_OVERHEAD_BYTES: usize = size_of::<(usize, usize)>() + size_of::<Bytes>();
 /// Limits of unauthenticated clients.
 const UNAUTHENTICATED_ARGUMENTS_MAX: usize = 10;
 const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 << 10;
@@ -30,7 +35,7 @@ const UNAUTHENTICATED_BULK_BYTES_MAX: usize = 16 << 10;
 /// Limits of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Maximum bytes of one request, overhead included.
+    /// Maximum bytes of one request in memory; a larger one is discarded.
     pub(crate) request_bytes_max: usize,
     /// Whether the client may send more than `AUTH` needs.
     pub(crate) authenticated: bool,
@@ -50,6 +55,15 @@ impl ProtocolError {
 /// The arguments of a command, its name first; never empty.
 pub(crate) type Arguments = Vec<Bytes>;
 
+/// A complete request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Parsed {
+    /// Its arguments.
+    Request(Arguments),
+    /// It was discarded: it is larger than the limit, or there was no room for it.
+    TooLarge,
+}
+
 /// The state of the request at the front of the buffer. Positions count from its first byte.
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
@@ -59,6 +73,8 @@ pub(crate) struct Parser {
     bulk: Option<usize>,
     /// The range of each complete argument.
     found: Vec<(usize, usize)>,
+    /// The request is being discarded; `bulk` is what is left of its current argument.
+    is_discarding: bool,
     /// Everything before this position has been parsed.
     at: usize,
     /// There is no line end between `at` and this position.
@@ -72,14 +88,14 @@ impl Parser {
         &mut self,
         buffer: &mut BytesMut,
         limits: Limits,
-    ) -> Result<Option<Arguments>, ProtocolError> {
+    ) -> Result<Option<Parsed>, ProtocolError> {
         loop {
             match (self.missing, buffer.first()) {
                 (None, None) => return Ok(None),
                 (None, Some(b'*')) => {
                     if let Some(arguments) = whole_short_request(buffer, limits) {
                         self.reset();
-                        return Ok(Some(arguments));
+                        return Ok(Some(Parsed::Request(arguments)));
                     }
                     if !self.array_header(buffer, limits)? {
                         return Ok(None);
@@ -88,9 +104,18 @@ impl Parser {
                 (None, Some(_)) => match self.inline(buffer)? {
                     None => return Ok(None),
                     Some(arguments) if arguments.is_empty() => {}
-                    Some(arguments) => return Ok(Some(arguments)),
+                    Some(arguments) => return Ok(Some(Parsed::Request(arguments))),
                 },
-                (Some(0), _) => return Ok(Some(self.take(buffer))),
+                (Some(0), _) if self.is_discarding => {
+                    self.skip(buffer);
+                    return Ok(Some(Parsed::TooLarge));
+                }
+                (Some(0), _) => return Ok(Some(Parsed::Request(self.take(buffer)))),
+                (Some(_), _) if self.is_discarding => {
+                    if !self.discard_bulk(buffer, limits)? {
+                        return Ok(None);
+                    }
+                }
                 (Some(_), _) => {
                     if !self.bulk(buffer, limits)? {
                         return Ok(None);
@@ -100,9 +125,54 @@ impl Parser {
         }
     }
 
-    /// The number of bytes that the current argument still needs at least, if known; otherwise 0.
+    /// The number of bytes that the current argument still needs at least, if known and if they are
+    /// kept; otherwise 0.
     pub(crate) fn wanted_bytes(&self, buffered: usize) -> usize {
-        self.bulk.map_or(0, |bulk| (self.at + bulk + 2).saturating_sub(buffered))
+        let bulk = self.bulk.filter(|_| !self.is_discarding);
+        bulk.map_or(0, |bulk| (self.at + bulk + 2).saturating_sub(buffered))
+    }
+
+    /// The memory of the current request in addition to its bytes.
+    pub(crate) fn overhead_bytes(&self) -> usize {
+        self.found.len() * ARGUMENT_OVERHEAD_BYTES
+    }
+
+    /// Discards the incomplete request at the front of `buffer`, what has arrived of it and what
+    /// will; false for an inline command, whose end is unknown.
+    pub(crate) fn discard(&mut self, buffer: &mut BytesMut) -> bool {
+        if self.missing.is_none() {
+            return false;
+        }
+        if !self.is_discarding {
+            self.is_discarding = true;
+            self.found = Vec::new();
+            // What remains is a part of the current argument, or of the line before it. In a buffer
+            // of its own, so that the memory is released.
+            *buffer = BytesMut::from(&buffer[self.at..]);
+            self.searched = self.searched.saturating_sub(self.at);
+            self.at = 0;
+        }
+        true
+    }
+
+    /// Discards an argument of a request that is too large, or its length; false if more bytes are
+    /// needed.
+    fn discard_bulk(
+        &mut self,
+        buffer: &mut BytesMut,
+        limits: Limits,
+    ) -> Result<bool, ProtocolError> {
+        let Some(left) = self.bulk else {
+            return self.bulk_header(buffer, limits);
+        };
+        let arrived = left.min(buffer.len() - self.at);
+        let _ = buffer.split_to(self.at + arrived);
+        (self.at, self.searched) = (0, 0);
+        self.bulk = Some(left - arrived);
+        if left > arrived {
+            return Ok(false);
+        }
+        self.bulk(buffer, limits)
     }
 
     fn array_header(
@@ -128,7 +198,7 @@ impl Parser {
     }
 
     /// Parses the length of an argument, or its bytes; false if more bytes are needed.
-    fn bulk(&mut self, buffer: &BytesMut, limits: Limits) -> Result<bool, ProtocolError> {
+    fn bulk(&mut self, buffer: &mut BytesMut, limits: Limits) -> Result<bool, ProtocolError> {
         let Some(length) = self.bulk else {
             return self.bulk_header(buffer, limits);
         };
@@ -136,7 +206,9 @@ impl Parser {
         match buffer.get(end..end + 2) {
             None => Ok(false),
             Some(b"\r\n") => {
-                self.found.push((self.at, end));
+                if !self.is_discarding {
+                    self.found.push((self.at, end));
+                }
                 self.missing = self.missing.map(|missing| missing - 1);
                 self.bulk = None;
                 self.at = end + 2;
@@ -147,7 +219,11 @@ impl Parser {
         }
     }
 
-    fn bulk_header(&mut self, buffer: &BytesMut, limits: Limits) -> Result<bool, ProtocolError> {
+    fn bulk_header(
+        &mut self,
+        buffer: &mut BytesMut,
+        limits: Limits,
+    ) -> Result<bool, ProtocolError> {
         if let Some(&kind) = buffer.get(self.at)
             && kind != b'$'
         {
@@ -159,12 +235,16 @@ impl Parser {
         };
         let length = parse_i64(&buffer[line.0 + 1..line.1])
             .and_then(|length| usize::try_from(length).ok())
-            .filter(|&length| self.at.saturating_add(length) <= limits.request_bytes_max)
+            .filter(|&length| length <= BULK_BYTES_MAX)
             .ok_or_else(|| ProtocolError::new("invalid bulk length"))?;
         if length > UNAUTHENTICATED_BULK_BYTES_MAX && !limits.authenticated {
             return Err(ProtocolError::new("unauthenticated bulk length"));
         }
         self.bulk = Some(length);
+        let bytes = self.at + length + self.overhead_bytes() + ARGUMENT_OVERHEAD_BYTES;
+        if bytes > limits.request_bytes_max {
+            self.discard(buffer);
+        }
         Ok(true)
     }
 
@@ -231,6 +311,7 @@ impl Parser {
         // The memory for a command of a million arguments must not stay with an idle client.
         self.found.shrink_to(64);
         (self.missing, self.bulk, self.at, self.searched) = (None, None, 0, 0);
+        self.is_discarding = false;
     }
 }
 
@@ -246,7 +327,8 @@ fn whole_short_request(buffer: &mut BytesMut, limits: Limits) -> Option<Argument
     for span in &mut *spans {
         let (length, start) = short_header(buffer, at, b'$')?;
         let end = start + length;
-        if end > limits.request_bytes_max || buffer.get(end..end + 2)? != b"\r\n" {
+        let bytes = end + count * ARGUMENT_OVERHEAD_BYTES;
+        if bytes > limits.request_bytes_max || buffer.get(end..end + 2)? != b"\r\n" {
             return None;
         }
         *span = (start, end);

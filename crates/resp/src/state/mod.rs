@@ -1,5 +1,6 @@
 //! The state shared by all connections of a server, and the state of each connection.
 
+pub(crate) mod memory;
 pub(crate) mod settings;
 pub(crate) mod stripes;
 pub(crate) mod cursors;

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidekv::{Db, Histogram};
 use tidekv_io::{Clock, Random, SeededRandom, SystemClock, SystemRandom};
-use tidekv_net::budget::Budget;
 use tidekv_net::clients::Clients;
 use tidekv_net::error::{Error, Result};
 use tidekv_observe::curves::Curves;
@@ -15,6 +14,7 @@ use tokio::sync::Semaphore;
 use crate::options::ServerOptions;
 use crate::state::cursors::Cursors;
 use crate::state::keyspaces::{Keyspaces, SPACES};
+use crate::state::memory::Memory;
 use crate::state::settings::Settings;
 use crate::state::slow_disk_breaker::SlowDiskBreaker;
 use crate::state::stripes::Stripes;
@@ -26,14 +26,14 @@ pub(crate) struct State {
     pub(crate) keyspaces: Keyspaces,
     pub(crate) settings: Settings,
     pub(crate) clients: Arc<Clients>,
-    pub(crate) budget: Budget,
+    pub(crate) memory: Memory,
     pub(crate) cursors: Cursors,
     pub(crate) stripes: Stripes,
     pub(crate) slow_disk_breaker: SlowDiskBreaker,
     clock: SystemClock,
     /// Permits of walks over many keys: one I/O thread always remains free for other work.
     pub(crate) walks: Arc<Semaphore>,
-    pub(crate) counters: Counters,
+    pub(crate) counters: Arc<Counters>,
     /// Miss-ratio curves, if they are on.
     pub(crate) curves: Option<Arc<Curves>>,
     /// For random choices and identities, not for secrets.
@@ -49,14 +49,17 @@ impl State {
         Ok(Self {
             keyspaces: Keyspaces::open(&db, options.filter_kind).map_err(Error::store)?,
             clients: Arc::default(),
-            // A request within its own limit must fit.
-            budget: Budget::new(options.buffered_bytes_max.max(options.request_bytes_max)),
+            memory: Memory::new(
+                db.clone(),
+                options.request_bytes_max,
+                options.buffered_bytes_max.max(options.request_bytes_max),
+            ),
             cursors: Cursors::new(SystemRandom::new().next_u64()),
             stripes: Stripes::new(),
             slow_disk_breaker: SlowDiskBreaker::default(),
             clock: SystemClock::new(),
             walks: Arc::new(Semaphore::new(settings.io_threads.saturating_sub(1).max(1))),
-            counters: Counters::default(),
+            counters: Arc::default(),
             curves: options
                 .profile_window
                 .map(|window| Arc::new(Curves::new(SPACES.len(), window))),
@@ -95,10 +98,21 @@ pub(crate) struct Counters {
     /// Transactions retried after a conflict with another writer.
     pub(crate) conflicts: Counter,
     pub(crate) panics: Counter,
+    /// Connections closed because their clients did not read replies whose memory was needed.
+    pub(crate) output_limit_disconnections: Counter,
+    /// Requests discarded because they were too large or there was no room for them.
+    pub(crate) discarded_requests: Counter,
     /// Time from complete requests to their replies. Requests received together are measured
     /// together: as writes if one of them writes, or is the `EXEC` of a write.
     pub(crate) read_ns: Histogram,
     pub(crate) write_ns: Histogram,
+}
+
+impl Counters {
+    /// Counts a lookup of a key.
+    pub(crate) fn count_lookup(&self, is_found: bool) {
+        if is_found { &self.hits } else { &self.misses }.add(1);
+    }
 }
 
 /// A number that only grows.

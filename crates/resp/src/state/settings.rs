@@ -20,7 +20,6 @@ pub(crate) struct Settings {
     idle_timeout_ms: AtomicU64,
     is_synced: AtomicBool,
     pub(crate) write_timeout: Duration,
-    pub(crate) request_bytes_max: usize,
     pub(crate) io_threads: usize,
 }
 
@@ -32,7 +31,6 @@ impl Settings {
             idle_timeout_ms: AtomicU64::new(0),
             is_synced: AtomicBool::new(options.durability == Durability::Sync),
             write_timeout: options.write_timeout,
-            request_bytes_max: options.request_bytes_max,
             io_threads: options.io_threads.max(1),
         };
         settings.set_idle_timeout(options.idle_timeout);

@@ -81,6 +81,12 @@ impl PartialEq<i64> for Value {
     }
 }
 
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
 impl Value {
     /// Whether it is an error that begins with `words`.
     pub fn is_error(&self, words: &str) -> bool {
@@ -172,6 +178,11 @@ impl Client {
         let value = parse(&mut rest);
         assert!(rest.is_empty());
         value
+    }
+
+    /// The next bytes, as many as fit.
+    pub fn read_exact(&mut self, bytes: &mut [u8]) {
+        self.wire.read_exact(bytes).unwrap();
     }
 
     /// The bytes of one reply.

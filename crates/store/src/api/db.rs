@@ -400,6 +400,24 @@ impl Db {
         self.engine().set_memory_bytes(bytes);
     }
 
+    /// Sets how many bytes of the memory budget the program uses itself, for example for requests
+    /// and replies. Caches shrink at once to leave room for them, and grow when they are released;
+    /// memtables do not. Initially 0.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// db.set_memory_bytes(64 << 20);
+    /// db.set_reserved_memory_bytes(16 << 20);
+    /// assert!(db.statistics().memory().cache_bytes_max < 48 << 20);
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
+    pub fn set_reserved_memory_bytes(&self, bytes: u64) {
+        let engine = self.engine();
+        engine.memory.follow_reserved(&engine.trees, bytes);
+    }
+
     /// The policy that divides the memory of the caches.
     pub fn cache_policy(&self) -> CachePolicy {
         CachePolicy::public(self.engine().memory.caches().policy()).unwrap_or_default()

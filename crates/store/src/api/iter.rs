@@ -186,6 +186,28 @@ impl Iter {
         self
     }
 
+    /// Starts again: the iterator returns the same entries as it did at first, whatever was written
+    /// or has expired since.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// keyspace.put("a", "1")?;
+    /// let mut iter = keyspace.iter();
+    /// assert_eq!(iter.by_ref().count(), 1);
+    /// keyspace.put("b", "2")?;
+    /// iter.rewind();
+    /// assert_eq!(iter.count(), 1);
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
+    pub fn rewind(&mut self) {
+        self.front = None;
+        self.back = None;
+        self.is_done = false;
+    }
+
     fn cursor(&self) -> VisibleCursor {
         let blocks = &self.handle.0.engine().reads.blocks;
         VisibleCursor::new(&self.view, blocks, self.range.clone(), self.sequence, self.now_ms)

@@ -336,13 +336,25 @@ impl Keyspace {
     /// # Ok::<(), tidekv::Error>(())
     /// ```
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Entry>>> {
-        self.read_many(keys, None)
+        self.read_many(keys, usize::MAX, None)
     }
 
-    /// The entries of many keys at the snapshot `at`, or now.
+    /// Like [`Keyspace::multi_get`], but returns only the entries of the first keys, at least of
+    /// one, if all of them would take more than about `bytes_max` bytes. No more than that is read
+    /// from storage either, but for the first key.
+    pub fn multi_get_up_to<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        bytes_max: usize,
+    ) -> Result<Vec<Option<Entry>>> {
+        self.read_many(keys, bytes_max, None)
+    }
+
+    /// The entries of many keys at the snapshot `at`, or now, up to about `bytes_max` bytes.
     pub(crate) fn read_many<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
+        bytes_max: usize,
         at: Option<Sequence>,
     ) -> Result<Vec<Option<Entry>>> {
         keys.iter().try_for_each(|key| check_key(key.as_ref()))?;
@@ -357,7 +369,7 @@ impl Keyspace {
             begun.keys.iter().zip(lots).map(|(&key, lot)| {
                 PointRead::new(begun.lookup(key), key.epoch).with_sample_id(lot)
             });
-        let resolved = point_read::read_many(reads, &engine.reads)?;
+        let resolved = point_read::read_up_to(reads, bytes_max, &engine.reads)?;
         engine.schedule_filter_repair();
         Ok(resolved.into_iter().map(|resolved| entry_of(resolved, engine)).collect())
     }

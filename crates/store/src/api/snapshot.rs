@@ -83,7 +83,19 @@ impl Snapshot {
         keyspace: &Keyspace,
         keys: &[K],
     ) -> Result<Vec<Option<Entry>>> {
-        keyspace.read_many(keys, Some(self.moment.sequence))
+        keyspace.read_many(keys, usize::MAX, Some(self.moment.sequence))
+    }
+
+    /// Like [`Snapshot::multi_get`], but returns only the entries of the first keys, at least of
+    /// one, if all of them would take more than about `bytes_max` bytes. See
+    /// [`Keyspace::multi_get_up_to`].
+    pub fn multi_get_up_to<K: AsRef<[u8]>>(
+        &self,
+        keyspace: &Keyspace,
+        keys: &[K],
+        bytes_max: usize,
+    ) -> Result<Vec<Option<Entry>>> {
+        keyspace.read_many(keys, bytes_max, Some(self.moment.sequence))
     }
 
     /// Returns an iterator over all entries at the moment of the snapshot.

@@ -4,7 +4,8 @@
 //! ```text
 //! total = memtables (their size, at most a quarter)
 //!       + reads and compactions in flight (a sixteenth)
-//!       + metadata of open tables (its size) + block cache (the rest)
+//!       + metadata of open tables (its size) + what the program reserves
+//!       + caches (the rest)
 //! ```
 //!
 //! Metadata of open tables (the top of each index, range tombstones) cannot be freed while the
@@ -38,12 +39,13 @@ pub(crate) struct Shares {
     pub(crate) cache_bytes: u64,
 }
 
-/// Divides `total` bytes while memtables take `memtables` bytes and open tables `metadata` bytes.
+/// Divides `total` bytes while memtables take `memtables` bytes, and open tables and the program
+/// `fixed` bytes.
 pub(crate) fn shares(
     total: u64,
     memtable_bytes: Option<u64>,
     memtables: u64,
-    metadata: u64,
+    fixed: u64,
 ) -> Shares {
     let memtables_bytes_max = total / 4;
     let memtables_bytes_kept = kept(memtables_bytes_max, memtables);
@@ -53,7 +55,7 @@ pub(crate) fn shares(
         memtable_bytes: memtable_bytes.min(memtables_bytes_max / 2),
         memtables_bytes_max,
         memtables_bytes_kept,
-        cache_bytes: total.saturating_sub(memtables_bytes_kept + in_flight + metadata),
+        cache_bytes: total.saturating_sub(memtables_bytes_kept + in_flight).saturating_sub(fixed),
     }
 }
 

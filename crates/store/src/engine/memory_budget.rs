@@ -35,6 +35,8 @@ pub(crate) struct MemoryBudget {
     metadata_bytes: AtomicUsize,
     /// The memory of the rest of the hot list.
     hot_list_bytes: AtomicUsize,
+    /// The memory that the program uses itself.
+    reserved_bytes: AtomicU64,
     caches: Arc<Caches<BlockRef>>,
     /// The memory that KV lends to blocks while there is a hot list.
     borrowed: Arc<BorrowedBudget>,
@@ -69,6 +71,7 @@ impl MemoryBudget {
             balance: Mutex::new(()),
             metadata_bytes: AtomicUsize::new(0),
             hot_list_bytes: AtomicUsize::new(0),
+            reserved_bytes: AtomicU64::new(0),
             borrowed: Arc::new(BorrowedBudget::new(&caches)),
             caches,
             level0_runs: AtomicUsize::new(0),
@@ -152,15 +155,27 @@ impl MemoryBudget {
         self.share_out(trees);
     }
 
-    /// Gives the cache the part of the budget that memtables, open tables and the hot list leave.
+    /// Called when the program uses `bytes` itself.
+    pub(crate) fn follow_reserved(&self, trees: &TreeSet, bytes: u64) {
+        self.reserved_bytes.store(bytes, Ordering::Relaxed);
+        self.share_out(trees);
+    }
+
+    /// The memory that the program uses itself.
+    pub(crate) fn reserved_bytes(&self) -> u64 {
+        self.reserved_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Gives the cache the part of the budget that memtables, open tables, the hot list and the
+    /// program leave.
     fn share_out(&self, trees: &TreeSet) {
         // Of two callers the later one has seen the changes of the earlier one.
         let _balance = self.balance.lock();
         let list = self.hot_list_bytes.load(Ordering::Relaxed);
         let metadata = (self.metadata_bytes() + list) as u64;
+        let fixed = metadata.saturating_add(self.reserved_bytes());
         let memtables = trees.memtables_bytes();
-        let mut shares =
-            budget::shares(self.total_bytes(), self.memtable_bytes, memtables, metadata);
+        let mut shares = budget::shares(self.total_bytes(), self.memtable_bytes, memtables, fixed);
         shares.cache_bytes = shares.cache_bytes.min(self.cache_bytes_max.load(Ordering::Relaxed));
         self.shares.store(Arc::new(shares));
         self.caches.set_budget(usize::try_from(shares.cache_bytes).unwrap_or(usize::MAX));

@@ -53,6 +53,7 @@ impl Engine {
             ("memory.budget_bytes", self.memory.total_bytes()),
             ("memory.memtable_bytes", self.trees.memtables_bytes()),
             ("memory.metadata_bytes", self.memory.metadata_bytes() as u64),
+            ("memory.reserved_bytes", self.memory.reserved_bytes()),
             ("memory.cache_bytes", self.memory.caches().charged_bytes() as u64),
             ("memory.cache_bytes_max", self.memory.caches().budget() as u64),
         ];

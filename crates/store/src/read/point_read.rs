@@ -26,10 +26,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use smallvec::SmallVec;
-use tidekv_cache::Epoch;
 use tidekv_cache::KvEntry;
 use tidekv_cache::LookupResult;
 use tidekv_cache::should_sample_hit;
+use tidekv_cache::{BlockKind, Epoch};
 use tidekv_cache::{KpEntry, Pointer};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -480,20 +480,58 @@ pub(crate) fn read_many<'a>(
     reads: impl Iterator<Item = PointRead<'a>>,
     context: &ReadContext,
 ) -> Result<Vec<Option<Resolved>>> {
+    read_up_to(reads, usize::MAX, context)
+}
+
+/// Like [`read_many`], but returns only the first results, at least one, if all of them would take
+/// more than about `bytes_max` bytes. No more than that is read from storage either, but for the
+/// first.
+pub(crate) fn read_up_to<'a>(
+    reads: impl Iterator<Item = PointRead<'a>>,
+    bytes_max: usize,
+    context: &ReadContext,
+) -> Result<Vec<Option<Resolved>>> {
     let mut reads: Vec<(usize, PointRead<'_>)> = reads.enumerate().collect();
     let mut results: Vec<Option<Resolved>> = vec![None; reads.len()];
+    // Data blocks that are read, and payloads found in memory.
+    let mut bytes = 0_usize;
+    let mut count = reads.len();
     let mut supplied: Vec<Option<BlockRef>> = vec![None; reads.len()];
     while !reads.is_empty() {
         let mut waiting = Vec::new();
         let mut wanted = Vec::new();
         for ((index, mut read), block) in reads.into_iter().zip(supplied) {
+            if index >= count {
+                break;
+            }
+            let was_read = block.as_ref().is_some_and(|block| block.kind() == BlockKind::Data);
+            let before = bytes;
             match read.step(context, block)? {
                 ReadStep::Need(address) => {
+                    if address.kind == BlockKind::Data {
+                        bytes = bytes.saturating_add(address.handle.len as usize);
+                    }
                     wanted.push(address);
                     waiting.push((index, read));
                 }
                 // Copied if small, so that it does not keep its whole block in memory.
-                ReadStep::Done(resolved) => results[index] = resolved.map(Resolved::kept),
+                ReadStep::Done(resolved) => {
+                    let resolved = resolved.map(Resolved::kept);
+                    let payload =
+                        resolved.as_ref().map_or(0, |found| found.payload.as_slice().len());
+                    bytes = bytes.saturating_add(if was_read { 0 } else { payload });
+                    results[index] = resolved;
+                }
+            }
+            if bytes > bytes_max {
+                count = index.max(1);
+                if index > 0 {
+                    // The last result is the one before, and this block is not read.
+                    bytes = before;
+                    waiting.retain(|(waiting, _)| *waiting < count);
+                    wanted.truncate(waiting.len());
+                }
+                break;
             }
         }
         let read = match wanted.len() {
@@ -508,5 +546,6 @@ pub(crate) fn read_many<'a>(
             .collect::<Result<_>>()?;
         reads = waiting;
     }
+    results.truncate(count);
     Ok(results)
 }

@@ -121,6 +121,8 @@ groups! {
         memtable_bytes = "memory.memtable_bytes",
         /// Memory of the metadata of open tables, and of filter repairs.
         metadata_bytes = "memory.metadata_bytes",
+        /// Memory that the program uses itself (`Db::set_reserved_memory_bytes`).
+        reserved_bytes = "memory.reserved_bytes",
         /// Memory of all caches.
         cache_bytes = "memory.cache_bytes",
         /// Memory that the caches may use now.

@@ -6,8 +6,17 @@ use super::*;
 
 const LIMITS: Limits = Limits { request_bytes_max: 1 << 20, authenticated: true };
 
-/// All requests of `pieces`, and the final error.
+/// All requests of `pieces`, none of which is too large, and the final error.
 fn read_all(pieces: &[&[u8]], limits: Limits) -> (Vec<Arguments>, Option<String>) {
+    let (requests, error) = read_with_too_large(pieces, limits);
+    (requests.into_iter().map(|request| request.expect("it is too large")).collect(), error)
+}
+
+/// All requests of `pieces`, `None` for those that are too large, and the final error.
+fn read_with_too_large(
+    pieces: &[&[u8]],
+    limits: Limits,
+) -> (Vec<Option<Arguments>>, Option<String>) {
     crate::fuzzing::read_all(pieces.iter().copied(), limits)
 }
 
@@ -71,7 +80,7 @@ fn invalid_streams_get_the_errors_of_redis() {
     let long_line = vec![b'1'; LINE_BYTES_MAX + 2];
     let long_count = [b"*", &long_line[..]].concat();
     let long_bulk = [b"*1\r\n$", &long_line[..]].concat();
-    let cases: [(&[u8], &str); 14] = [
+    let cases: [(&[u8], &str); 13] = [
         (b"*x\r\n", "invalid multibulk length"),
         (b"*1048577\r\n", "invalid multibulk length"),
         (b"*99999999999999999999\r\n", "invalid multibulk length"),
@@ -79,8 +88,7 @@ fn invalid_streams_get_the_errors_of_redis() {
         (b"*1\r\n\x01", "expected '$', got '?'"),
         (b"*1\r\n$-1\r\n", "invalid bulk length"),
         (b"*1\r\n$x\r\n", "invalid bulk length"),
-        (b"*1\r\n$536870912\r\n", "invalid bulk length"),
-        (b"*1\r\n$1048576\r\n", "invalid bulk length"),
+        (b"*1\r\n$536870913\r\n", "invalid bulk length"),
         (b"*1\r\n$1\r\nabc", "expected '\\r\\n' after a bulk string"),
         (b"*1\rx", "expected '\\n' after '\\r'"),
         (&long_line, "too big inline request"),
@@ -103,6 +111,65 @@ fn unauthenticated_clients_have_lower_limits() {
     ] {
         assert_eq!(read_all(&[stream.as_bytes()], limits).1.unwrap(), expected);
         assert_eq!(read_all(&[stream.as_bytes()], LIMITS).1, None);
+    }
+}
+
+/// The stream continues behind a request that is too large, which takes no memory.
+#[test]
+fn a_request_that_is_too_large_is_discarded() {
+    let limits = Limits { request_bytes_max: 1000, authenticated: true };
+    let value = vec![b'$'; 5000];
+    let many: Vec<Vec<u8>> = vec![Vec::new(); 40];
+    for large in [
+        encode(&[b"SET".to_vec(), value.clone(), b"x".to_vec()]),
+        encode(&[b"SET".to_vec(), b"k".to_vec(), value.clone(), value.clone(), b"*1".to_vec()]),
+        encode(&[value[..600].to_vec(), value[..600].to_vec()]),
+        encode(&[b"SET".to_vec(), b"k".to_vec(), value[..1000].to_vec()]),
+        // Arguments without bytes take memory as well.
+        encode(&many),
+    ] {
+        let stream = [&large[..], b"*1\r\n$4\r\nPING\r\n", &large[..], b"PING\r\n"].concat();
+        let expected = [None, Some(words(&["PING"])), None, Some(words(&["PING"]))];
+        for piece in [1, 7, 100, stream.len()] {
+            let pieces: Vec<&[u8]> = stream.chunks(piece).collect();
+            let (requests, error) = read_with_too_large(&pieces, limits);
+            assert_eq!(error, None);
+            assert_eq!(requests, expected);
+        }
+    }
+    let (mut parser, mut buffer) = (Parser::default(), BytesMut::new());
+    buffer.extend_from_slice(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$400000000\r\n");
+    assert_eq!(parser.next(&mut buffer, limits), Ok(None));
+    for _ in 0..1000 {
+        buffer.extend_from_slice(&value);
+        assert_eq!(parser.next(&mut buffer, limits), Ok(None));
+        assert_eq!((buffer.len(), parser.wanted_bytes(0)), (0, 0));
+    }
+    let broken = [&b"*2\r\n$5000\r\n"[..], &value, b"x\r\n"].concat();
+    let (requests, error) = read_with_too_large(&[&broken], limits);
+    assert!(requests.is_empty());
+    assert_eq!(error.unwrap(), "Protocol error: expected '\\r\\n' after a bulk string");
+}
+
+#[test]
+fn a_request_without_room_is_discarded_wherever_it_is_cut() {
+    let stream = encode(&[b"SET".to_vec(), b"key".to_vec(), vec![b'x'; 300], b"NX".to_vec()]);
+    let next = b"*1\r\n$4\r\nPING\r\n";
+    for cut in 0..stream.len() {
+        let (mut parser, mut buffer) = (Parser::default(), BytesMut::from(&stream[..cut]));
+        assert_eq!(parser.next(&mut buffer, LIMITS), Ok(None));
+        let is_discarded = parser.discard(&mut buffer);
+        assert_eq!(is_discarded, cut >= 4, "the header of the array is known: {cut}");
+        assert!(!is_discarded || buffer.len() < 310);
+        buffer.extend_from_slice(&stream[cut..]);
+        buffer.extend_from_slice(next);
+        let first = if is_discarded {
+            Parsed::TooLarge
+        } else {
+            Parsed::Request(vec!["SET".into(), "key".into(), vec![b'x'; 300].into(), "NX".into()])
+        };
+        assert_eq!(parser.next(&mut buffer, LIMITS), Ok(Some(first)));
+        assert_eq!(parser.next(&mut buffer, LIMITS), Ok(Some(Parsed::Request(words(&["PING"])))));
     }
 }
 

@@ -1,0 +1,99 @@
+//! The part of the store's memory budget that the server uses itself: for requests, for the writes
+//! made of them, and for replies.
+//!
+//! ```text
+//! requests and replies of all connections    a quarter of the budget
+//!   one request                              an eighth: its writes exist twice for a while
+//!   one string or field                      a sixteenth
+//!   one reply in memory                      an eighth; longer replies are streamed, or refused
+//! values that one thread reads together      one part in 128
+//! ```
+//!
+//! Guarantees: the store's caches shrink before connections use memory
+//! ([`Db::set_reserved_memory_bytes`]), so that both together stay within the budget. What does not
+//! fit waits, or is refused with `OOM`, the error that Redis uses.
+//!
+//! Connections have some memory that is not counted: [`FREE_BYTES`] each, and what an idle
+//! connection takes.
+
+use tidekv::{Db, VALUE_BYTES_MAX};
+use tidekv_net::budget::Budget;
+
+use crate::protocol::reply::CommandError;
+
+/// Bytes that each connection may buffer without a reservation: common requests and replies are
+/// shorter.
+pub(crate) const FREE_BYTES: usize = 4 << 10;
+
+/// The error of a request, a write or a reply that does not fit, with the words of Redis.
+pub(crate) const OUT_OF_MEMORY: CommandError =
+    CommandError::text("OOM command not allowed when used memory > 'maxmemory'.");
+
+/// Values that one thread reads together are at least this large.
+const FETCH_BYTES_MIN: usize = 64 << 10;
+
+/// The memory of the server.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    db: Db,
+    /// Limits given with the options.
+    request_bytes_max: usize,
+    buffered_bytes_max: usize,
+    budget: Budget,
+}
+
+impl Memory {
+    pub(crate) fn new(db: Db, request_bytes_max: usize, buffered_bytes_max: usize) -> Self {
+        let store = db.clone();
+        let budget = Budget::with_free_bytes(0, FREE_BYTES)
+            .observed_by(move |bytes| store.set_reserved_memory_bytes(bytes as u64));
+        let memory = Self { db, request_bytes_max, buffered_bytes_max, budget };
+        memory.follow();
+        memory
+    }
+
+    /// The budget of requests and replies.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Changes the store's budget.
+    pub(crate) fn set_total_bytes(&self, bytes: u64) {
+        self.db.set_memory_bytes(bytes);
+        self.follow();
+    }
+
+    fn follow(&self) {
+        self.budget.set_bytes_max(self.share(4).min(self.buffered_bytes_max));
+    }
+
+    /// Maximum bytes of one request, or of the writes of one command or transaction.
+    pub(crate) fn request_bytes_max(&self) -> usize {
+        self.share(8).min(self.request_bytes_max).min(self.buffered_bytes_max)
+    }
+
+    /// Maximum bytes of a string or a field.
+    pub(crate) fn value_bytes_max(&self) -> usize {
+        self.share(16).min(VALUE_BYTES_MAX)
+    }
+
+    /// Maximum bytes of a reply that is in memory as a whole.
+    pub(crate) fn reply_bytes_max(&self) -> usize {
+        self.share(8)
+    }
+
+    /// Maximum bytes of values that one thread reads before it makes replies of them.
+    pub(crate) fn fetch_bytes_max(&self) -> usize {
+        self.share(128).clamp(FETCH_BYTES_MIN, 16 << 20)
+    }
+
+    /// One part in `parts` of the budget.
+    fn share(&self, parts: u64) -> usize {
+        usize::try_from(self.db.memory_bytes() / parts).unwrap_or(usize::MAX)
+    }
+
+    /// Fails if a reply of `bytes` is too large.
+    pub(crate) fn check_reply(&self, bytes: usize) -> Result<(), CommandError> {
+        if bytes > self.reply_bytes_max() { Err(OUT_OF_MEMORY) } else { Ok(()) }
+    }
+}
