@@ -4,3 +4,4 @@ pub(crate) mod execution;
 pub(crate) mod hash;
 pub(crate) mod values;
 pub(crate) mod sweep;
+pub(crate) mod watched_key;

@@ -17,11 +17,13 @@
 use std::collections::{BTreeSet, HashMap};
 
 use bytes::Bytes;
-use tidekv::{Attempt, Commit, Durability, Entry, KEY_BYTES_MAX, Keyspace, Watch};
+use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
+use tidekv::{Attempt, Commit, Durability, Entry, KEY_BYTES_MAX, Keyspace};
 
 use crate::commands::catalogue::COMMANDS;
 use crate::commands::command::{Call, ExecutionClass, Flag, Group, Run, Verb};
 use crate::data::execution::{Backing, Execution, check_reply_bytes};
+use crate::data::watched_key::WatchedKey;
 use crate::protocol::reply::{CommandError, CommandResult, Reply};
 use crate::state::keyspaces::Space;
 use crate::state::server_state::State;
@@ -30,8 +32,8 @@ use crate::state::stripes::KeySet;
 
 /// A batch ends after this many bytes of replies or writes.
 pub(crate) const BATCH_BYTES: usize = 1 << 20;
-/// Maximum watches of a connection, two for each key.
-const WATCHES_MAX: usize = 4096;
+/// Maximum watched keys of a connection.
+const WATCHED_KEYS_MAX: usize = 2048;
 /// Maximum calls of a writing batch.
 pub(crate) const WRITE_CALLS_MAX: usize = 1024;
 /// Maximum calls of a writing batch on the event loop: about a tenth of a millisecond, during which
@@ -94,14 +96,13 @@ pub(crate) fn run_batch(
 
 /// Executes a call on the event loop; `None` if that would block.
 pub(crate) fn run_in_memory(state: &State, session: &mut Session, call: &Call) -> Option<Reply> {
-    let mut execution = Execution::new(state, session, Backing::Memory);
     let result = if call.command.place == ExecutionClass::Loop {
-        run(&mut execution, call)
+        run(&mut Execution::new(state, session, Backing::Memory), call)
     } else {
         let mut keys = KeySet::default();
         call.collect_keys(&mut keys);
         let mark = state.stripes.begin_read(&keys)?;
-        let result = run(&mut execution, call);
+        let result = run(&mut Execution::new(state, session, Backing::Memory), call);
         if !state.stripes.is_unchanged(&mark) {
             return None;
         }
@@ -121,31 +122,27 @@ pub(crate) fn run_in_memory(state: &State, session: &mut Session, call: &Call) -
 /// snapshot.
 pub(crate) fn run_points(state: &State, session: &mut Session, calls: &[Call]) -> Vec<Reply> {
     let calls = &calls[..calls.len().min(POINT_CALLS_MAX)];
-    let backing = match fetch_present(state, calls) {
-        Some(entries) => Backing::Fetched(entries),
-        None => {
-            let snapshot = state.db.snapshot();
-            let read = |keyspace: &Keyspace, keys: &[&Bytes]| snapshot.multi_get(keyspace, keys);
-            match fetch(state, calls, read) {
-                Some(entries) => Backing::Fetched(entries),
-                None => Backing::Snapshot(snapshot),
-            }
-        }
+    let mut execution = match fetch_present(state, session.database(), calls) {
+        Some(entries) => Execution::new(state, session, Backing::Fetched(entries)),
+        None => Execution::over_snapshot(state, session),
     };
-    run_batch(&mut Execution::new(state, session, backing), calls, BATCH_BYTES)
-        .unwrap_or_else(|error| vec![Reply::from(error)])
+    execution.fetch(|snapshot, slot| {
+        fetch(state, slot, calls, |keyspace, keys| snapshot.multi_get(keyspace, keys))
+    });
+    run_batch(&mut execution, calls, BATCH_BYTES).unwrap_or_else(|error| vec![Reply::from(error)])
 }
 
-/// The entries read, by keyspace and key.
+/// The entries read, by kind and key.
 type Entries = HashMap<(Space, Bytes), Entry>;
 
 /// Like [`fetch`], from the current state; also `None` if a writer has committed on the keys
 /// meanwhile, so that the entries may be from different moments.
-fn fetch_present(state: &State, calls: &[Call]) -> Option<Entries> {
+fn fetch_present(state: &State, database: usize, calls: &[Call]) -> Option<Entries> {
     let mut keys = KeySet::default();
     calls.iter().for_each(|call| call.collect_keys(&mut keys));
     let mark = state.stripes.begin_read(&keys)?;
-    let entries = fetch(state, calls, |keyspace, keys| keyspace.multi_get(keys))?;
+    let slot = state.keyspaces.slot_map().slot(database);
+    let entries = fetch(state, slot, calls, |keyspace, keys| keyspace.multi_get(keys))?;
     state.stripes.is_unchanged(&mark).then_some(entries)
 }
 
@@ -153,6 +150,7 @@ fn fetch_present(state: &State, calls: &[Call]) -> Option<Entries> {
 /// other keys too, or if the values are too large.
 fn fetch(
     state: &State,
+    slot: usize,
     calls: &[Call],
     read: impl Fn(&Keyspace, &[&Bytes]) -> tidekv::Result<Vec<Option<Entry>>>,
 ) -> Option<Entries> {
@@ -171,6 +169,7 @@ fn fetch(
         if space == Space::Hashes && !state.keyspaces.hashes().exist() {
             break;
         }
+        let Some(keyspace) = state.keyspaces.get(slot, space) else { break };
         let mut missing = Vec::new();
         let mut rest = &keys[..];
         // Few at first, because the sizes of the values are unknown.
@@ -178,7 +177,7 @@ fn fetch(
         while !rest.is_empty() {
             let (some, later) = rest.split_at(count.min(rest.len()));
             // The call that an error belongs to will meet it again.
-            let found = read(state.keyspaces.get(space), some).ok()?;
+            let found = read(keyspace, some).ok()?;
             for (key, entry) in some.iter().zip(found) {
                 match entry {
                     Some(entry) => {
@@ -294,7 +293,12 @@ pub(crate) fn run_writes(state: &State, session: &mut Session, calls: &[Call]) -
 
 /// Executes one call alone, reading from one snapshot.
 pub(crate) fn run_alone(state: &State, session: &mut Session, call: &Call) -> Reply {
-    let mut execution = Execution::new(state, session, Backing::Snapshot(state.db.snapshot()));
+    if call.excludes_others() {
+        let run_it = |execution: &mut Execution<'_>| run(execution, call);
+        let outcome = transact(state, session, std::slice::from_ref(call), &[], run_it);
+        return Reply::from(outcome.map(|reply| reply.expect("nothing is watched")));
+    }
+    let mut execution = Execution::over_snapshot(state, session);
     let result = run(&mut execution, call);
     let mut keys = KeySet::default();
     if call.command.has(Flag::Write) {
@@ -312,25 +316,21 @@ pub(crate) fn run_alone(state: &State, session: &mut Session, call: &Call) -> Re
 /// snapshot, so their number is bounded.
 pub(crate) fn watch(
     state: &State,
+    database: usize,
     call: &Call,
-    mut watches: Vec<Watch>,
-) -> Result<Vec<Watch>, CommandError> {
+    mut watched: Vec<WatchedKey>,
+) -> Result<Vec<WatchedKey>, CommandError> {
+    let _gate = state.keyspaces.hashes().enter();
     for key in call.command.keys(&call.words) {
-        if !(1..=KEY_BYTES_MAX).contains(&key.len()) {
+        if watched.iter().any(|watched| watched.is(database, key)) {
             continue;
         }
-        for space in [Space::Strings, Space::Hashes] {
-            let keyspace = state.keyspaces.get(space);
-            if watches.iter().any(|watch| watch.is_of(keyspace, key)) {
-                continue;
-            }
-            if watches.len() == WATCHES_MAX {
-                return Err(CommandError::text("ERR too many watched keys"));
-            }
-            watches.push(state.db.watch(keyspace, key)?);
+        if watched.len() == WATCHED_KEYS_MAX {
+            return Err(CommandError::text("ERR too many watched keys"));
         }
+        watched.extend(WatchedKey::new(state, database, key)?);
     }
-    Ok(watches)
+    Ok(watched)
 }
 
 /// Executes the calls of a `MULTI` atomically; null if a watched key has changed.
@@ -338,7 +338,7 @@ pub(crate) fn run_queue(
     state: &State,
     session: &mut Session,
     calls: &[Call],
-    watches: &[Watch],
+    watches: &[WatchedKey],
 ) -> Reply {
     let run_all = |execution: &mut Execution<'_>| {
         let mut replies = Vec::with_capacity(calls.len());
@@ -354,8 +354,7 @@ pub(crate) fn run_queue(
     let outcome = if calls.iter().any(|call| call.command.has(Flag::Write)) {
         transact(state, session, calls, watches, run_all)
     } else {
-        let backing = Backing::Snapshot(state.db.snapshot());
-        let replies = run_all(&mut Execution::new(state, session, backing));
+        let replies = run_all(&mut Execution::over_snapshot(state, session));
         // If the keys are unchanged now, they were unchanged when the snapshot was taken.
         replies.and_then(|replies| Ok((!have_changed(state, watches)?).then_some(replies)))
     };
@@ -366,13 +365,22 @@ pub(crate) fn run_queue(
     }
 }
 
-fn have_changed(state: &State, watches: &[Watch]) -> Result<bool, CommandError> {
+fn have_changed(state: &State, watches: &[WatchedKey]) -> Result<bool, CommandError> {
     if watches.is_empty() {
         return Ok(false);
     }
+    let _gate = state.keyspaces.hashes().enter();
+    if are_gone(state, watches)? {
+        return Ok(true);
+    }
     let mut transaction = state.db.transaction();
-    watches.iter().for_each(|watch| transaction.require_unchanged(watch));
+    watches.iter().for_each(|watch| watch.guard(&mut transaction));
     Ok(transaction.commit(Durability::Buffered)? == Commit::Conflict)
+}
+
+/// Whether a watched key has expired or its database was swapped.
+fn are_gone(state: &State, watches: &[WatchedKey]) -> Result<bool, CommandError> {
+    watches.iter().try_fold(false, |gone, watch| Ok(gone || watch.is_gone(state)?))
 }
 
 /// Whether the call may create a hash.
@@ -386,7 +394,7 @@ fn transact<T>(
     state: &State,
     session: &mut Session,
     calls: &[Call],
-    watches: &[Watch],
+    watches: &[WatchedKey],
     body: impl Fn(&mut Execution<'_>) -> Result<T, CommandError>,
 ) -> Result<Option<T>, CommandError> {
     let mut keys = KeySet::default();
@@ -395,12 +403,23 @@ fn transact<T>(
     if calls.iter().any(makes_hash) {
         hashes.announce();
     }
+    let excludes_others = calls.iter().any(Call::excludes_others);
     let mut turns = Vec::new();
+    let database = session.database();
     loop {
-        let gate = hashes.enter();
+        let gate = if excludes_others {
+            Gate::Alone(hashes.exclude())
+        } else {
+            Gate::Shared(hashes.enter())
+        };
+        if are_gone(state, watches)? {
+            return Ok(None);
+        }
         let mut transaction = state.db.transaction();
-        watches.iter().for_each(|watch| transaction.require_unchanged(watch));
+        watches.iter().for_each(|watch| watch.guard(&mut transaction));
         let backing = Backing::Transaction(Box::new(transaction));
+        // An attempt that met a conflict may have selected another one.
+        session.select(database);
         let mut execution = Execution::new(state, session, backing);
         let value = body(&mut execution)?;
         let mark = state.stripes.begin_commit(&keys);
@@ -412,10 +431,18 @@ fn transact<T>(
         }
         state.counters.conflicts.add(1);
         if have_changed(state, watches)? {
+            session.select(database);
             return Ok(None);
         }
         if turns.is_empty() {
             turns = state.stripes.take_turn(&keys);
         }
     }
+}
+
+/// The gate as a transaction holds it.
+#[expect(dead_code, reason = "held until it is dropped")]
+enum Gate<'a> {
+    Shared(RwLockReadGuard<'a, ()>),
+    Alone(RwLockWriteGuard<'a, ()>),
 }

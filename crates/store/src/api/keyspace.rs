@@ -642,8 +642,12 @@ impl Keyspace {
             if !writes {
                 return Ok(outcome);
             }
-            let condition =
-                Condition { tree: Arc::clone(&self.tree), key: key.into(), unchanged_since: seen };
+            let condition = Condition {
+                tree: Arc::clone(&self.tree),
+                key: key.into(),
+                unchanged_since: seen,
+                ignores_range_deletions: false,
+            };
             if engine.write(batch, engine.options.durability, vec![condition])? == Written::Done {
                 return Ok(outcome);
             }
