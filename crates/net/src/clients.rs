@@ -28,6 +28,8 @@ pub struct Client {
     pub watched: AtomicUsize,
     /// The protocol version.
     pub protocol: AtomicU64,
+    /// The selected database.
+    pub database: AtomicUsize,
     said: Mutex<Said>,
 }
 
@@ -76,7 +78,7 @@ impl Client {
         let mut line = String::new();
         let _ = write!(
             line,
-            "id={} addr={} laddr={} name={} age={} idle={} flags={flags} db=0 sub=0 psub=0 ssub=0 \
+            "id={} addr={} laddr={} name={} age={} idle={} flags={flags} db={} sub=0 psub=0 ssub=0 \
              multi={queued} watch={} cmd={} user=default lib-name={} lib-ver={} resp={}",
             self.id,
             self.address,
@@ -84,6 +86,7 @@ impl Client {
             text(&said.name),
             seconds_since(self.connected_ms),
             seconds_since(self.active_ms.load(Ordering::Relaxed)),
+            self.database.load(Ordering::Relaxed),
             self.watched.load(Ordering::Relaxed),
             if said.last_command.is_empty() { "NULL" } else { said.last_command },
             text(&said.library),
@@ -128,6 +131,7 @@ impl Clients {
             queued: AtomicI64::new(-1),
             watched: AtomicUsize::new(0),
             protocol: AtomicU64::new(2),
+            database: AtomicUsize::new(0),
             said: Mutex::default(),
         });
         self.connected.lock().insert(client.id, client.clone());

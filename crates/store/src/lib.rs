@@ -154,6 +154,7 @@ mod tools;
 pub use api::db::Db;
 pub use api::iter::{Entry, EntryRef, Iter};
 pub use api::keyspace::{Cached, Keyspace};
+pub use api::sampling::Draw;
 pub use api::snapshot::Snapshot;
 pub use api::transaction::{Commit, TRANSACTION_SCAN_BYTES_MAX, Transaction, Watch};
 pub use batch::{BATCH_BYTES_MAX, KeyspaceRef, WriteBatch};

@@ -27,6 +27,7 @@ use crate::engine::{Attempt, Condition, Engine, Request, Written};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::key::{Kind, Sequence, Trailer};
 use crate::format::range_tombstones::RangeTombstone;
+use crate::memtable::Memtable;
 use crate::options::Durability;
 use crate::version::tree::Tree;
 use crate::wal::LogPosition;
@@ -280,9 +281,10 @@ impl Engine {
             let holds = request.conditions.iter().all(|condition| {
                 let (id, key) = (condition.tree.id, &*condition.key);
                 !written.contains(&(id, key))
-                    && !ranges
-                        .iter()
-                        .any(|&(tree, start, end)| tree == id && start <= key && key < end)
+                    && (condition.ignores_range_deletions
+                        || !ranges
+                            .iter()
+                            .any(|&(tree, start, end)| tree == id && start <= key && key < end))
                     && is_unchanged(condition)
             });
             if !holds {
@@ -486,7 +488,11 @@ impl Engine {
 /// taken before `flushed`: a flush raises `flushed` before its memtables leave the view.
 fn is_unchanged(condition: &Condition) -> bool {
     let view = condition.tree.view();
-    let newest = view.memtables().map(|memtable| memtable.newest_write(&condition.key)).max();
+    let newest_in = |memtable: &Arc<Memtable>| match condition.ignores_range_deletions {
+        true => memtable.newest_entry(&condition.key),
+        false => memtable.newest_write(&condition.key),
+    };
+    let newest = view.memtables().map(newest_in).max();
     newest.unwrap_or(0) <= condition.unchanged_since
         && !condition.tree.is_dropped()
         && condition.tree.flushed() <= condition.unchanged_since

@@ -28,7 +28,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidekv::Watch;
 use tidekv_net::budget::Reservation;
 use tidekv_net::stream::{self, Stream};
 use tokio::sync::watch;
@@ -37,6 +36,7 @@ use tokio::time::timeout;
 use crate::clients::queue::Queue;
 use crate::commands::catalogue;
 use crate::commands::command::{Call, Command, ExecutionClass, Flag, Run, Verb};
+use crate::data::watched_key::WatchedKey;
 use crate::dispatch::batch::{Outcome, Part};
 use crate::dispatch::group_commit::GroupCommit;
 use crate::dispatch::pipeline::{self, Tried, Way};
@@ -99,7 +99,7 @@ pub(crate) struct Connection {
     /// The memory of `replies`, and of replies that an I/O thread makes.
     reply_memory: Reservation,
     queue: Option<Queue>,
-    watches: Vec<Watch>,
+    watches: Vec<WatchedKey>,
     /// Whether one of the calls that are measured together writes.
     has_writes: bool,
 }
@@ -542,8 +542,11 @@ impl Connection {
 
     async fn watch(&mut self, call: Call) {
         let watches = self.watches.clone();
-        let watched =
-            self.on_io_thread(move |state, _| pipeline::watch(state, &call, watches)).await;
+        let watched = self
+            .on_io_thread(move |state, session| {
+                pipeline::watch(state, session.database(), &call, watches)
+            })
+            .await;
         match watched {
             None => {}
             Some(Err(error)) => self.refuse(error),
@@ -590,10 +593,8 @@ impl Connection {
         self.queue = queue;
     }
 
-    fn set_watches(&mut self, watches: Vec<Watch>) {
-        // Each key is watched in two keyspaces.
-        let keys = watches.len() / 2;
-        self.session().client.watched.store(keys, Ordering::Relaxed);
+    fn set_watches(&mut self, watches: Vec<WatchedKey>) {
+        self.session().client.watched.store(watches.len(), Ordering::Relaxed);
         self.watches = watches;
     }
 

@@ -85,8 +85,8 @@ pub(crate) static COMMANDS: &[Command] = catalogue! {
             "Returns the length of the string of a key in bytes." Data(strings::strlen);
     }
     Generic {
-        "copy" -3 Write [Write DenyOom] TWO "6.2.0" "source destination [DB 0] [REPLACE]"
-            "Copies the value of a key to another key." Data(keys::copy);
+        "copy" -3 Write [Write DenyOom] TWO "6.2.0" "source destination [DB database] [REPLACE]"
+            "Copies the value of a key to another key, in the same or another database." Data(keys::copy);
         "del" -2 Write [Write] ALL "1.0.0" "key [key ...]"
             "Removes keys and returns the number removed." Data(keys::del);
         "exists" -2 Point [ReadOnly Fast] ALL "1.0.0" "key [key ...]"
@@ -100,6 +100,8 @@ pub(crate) static COMMANDS: &[Command] = catalogue! {
             Data(deadlines::expiretime);
         "keys" 2 Walk [ReadOnly] NONE "1.0.0" "pattern"
             "Returns all keys that match a pattern, in order." Data(walks::keys);
+        "move" 3 Write [Write Fast] ONE "1.0.0" "key database"
+            "Moves a key to another database, unless that has the key." Data(keys::move_key);
         "persist" 2 Write [Write Fast] ONE "2.2.0" "key"
             "Removes the expiry of a key." Data(deadlines::persist);
         "pexpire" -3 Write [Write Fast] ONE "2.6.0" "key milliseconds [NX | XX | GT | LT]"
@@ -206,8 +208,8 @@ pub(crate) static COMMANDS: &[Command] = catalogue! {
             Data(session::ping);
         "quit" -1 Loop [NoScript Loading Stale Fast NoAuth AllowBusy] NONE "1.0.0" ""
             "Closes the connection." Data(session::quit);
-        "select" 2 Loop [Loading Stale Fast] NONE "1.0.0" "0"
-            "Selects the database; only 0 exists." Data(session::select);
+        "select" 2 Loop [Loading Stale Fast] NONE "1.0.0" "database"
+            "Selects the database of the connection: 0 to 15." Data(session::select);
     }
     Server {
         "command" -1 Loop [Loading Stale] NONE "2.8.13" ""
@@ -229,12 +231,15 @@ pub(crate) static COMMANDS: &[Command] = catalogue! {
             Data(configuration::set);
         "dbsize" 1 Walk [ReadOnly Fast] NONE "1.0.0" ""
             "Returns the exact number of keys; scans all of them." Data(walks::dbsize);
-        "flushall" -1 Alone [Write] NONE "1.0.0" "[ASYNC | SYNC]" "Removes all keys."
-            Data(keys::flushall);
-        "flushdb" -1 Alone [Write] NONE "1.0.0" "[ASYNC | SYNC]" "Removes all keys."
-            Data(keys::flushdb);
+        "flushall" -1 Alone [Write] NONE "1.0.0" "[ASYNC | SYNC]"
+            "Removes all keys of all databases." Data(keys::flushall);
+        "flushdb" -1 Alone [Write] NONE "1.0.0" "[ASYNC | SYNC]"
+            "Removes all keys of the database." Data(keys::flushdb);
         "info" -1 Alone [Loading Stale] NONE "1.0.0" "[section ...]"
             "Returns statistics and information about the server." Data(information::info);
+        "swapdb" 3 Alone [Write Fast] NONE "4.0.0" "database database"
+            "Exchanges the contents of two databases at once; connections see the other content."
+            Data(keys::swapdb);
     }
 };
 

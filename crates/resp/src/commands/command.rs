@@ -180,6 +180,12 @@ impl Call {
         self.command.has(Flag::Write)
     }
 
+    /// Whether no transaction may overlap it: it changes which data is which database, or removes
+    /// hashes of one database by what it finds in others.
+    pub(crate) fn excludes_others(&self) -> bool {
+        matches!(self.command.name, "flushdb" | "swapdb")
+    }
+
     /// Total bytes of its words.
     pub(crate) fn bytes_len(&self) -> usize {
         self.words.iter().map(|word| word.len() + size_of::<Bytes>()).sum()

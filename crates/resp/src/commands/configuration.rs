@@ -11,6 +11,7 @@ use crate::commands::errors::{is_word, wrong_arity};
 use crate::data::execution::Execution;
 use crate::protocol::glob;
 use crate::protocol::reply::{CommandError, CommandResult, Reply};
+use crate::state::keyspaces::DATABASES;
 use crate::state::server_state::State;
 
 /// Applies a checked value to the settings.
@@ -27,11 +28,11 @@ struct Parameter {
 }
 
 /// The parameters in the order of the output. `save`, `appendonly` and `databases` express fixed
-/// properties in Redis's terms: no dumps, always a log, one database.
+/// properties in Redis's terms: no dumps, always a log, a number of databases.
 static PARAMETERS: [Parameter; 11] = [
     Parameter { name: "appendfsync", get: |state| sync_word(state).into(), set: Some(set_sync) },
     Parameter { name: "appendonly", get: |_| "yes".into(), set: None },
-    Parameter { name: "databases", get: |_| "1".into(), set: None },
+    Parameter { name: "databases", get: |_| DATABASES.to_string(), set: None },
     Parameter { name: "io-threads", get: |state| state.settings.io_threads.to_string(), set: None },
     Parameter {
         name: "maxclients",

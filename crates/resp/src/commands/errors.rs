@@ -5,6 +5,7 @@ use bytes::Bytes;
 
 use crate::protocol::number::parse_i64;
 use crate::protocol::reply::CommandError;
+use crate::state::keyspaces::DATABASES;
 
 pub(crate) const SYNTAX: CommandError = CommandError::text("ERR syntax error");
 pub(crate) const NOT_AN_INTEGER: CommandError =
@@ -22,6 +23,12 @@ pub(crate) fn wrong_arity(command: &str) -> CommandError {
 /// Parses an integer argument.
 pub(crate) fn integer(argument: &[u8]) -> Result<i64, CommandError> {
     parse_i64(argument).ok_or(NOT_AN_INTEGER)
+}
+
+/// Parses the number of a database.
+pub(crate) fn database_number(argument: &[u8]) -> Result<usize, CommandError> {
+    let number = i32::try_from(integer(argument)?).map_err(|_| NOT_AN_INTEGER)?;
+    usize::try_from(number).ok().filter(|&number| number < DATABASES).ok_or(DB_OUT_OF_RANGE)
 }
 
 /// Whether an argument is `word`, in any case.

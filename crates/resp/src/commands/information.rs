@@ -11,7 +11,7 @@ use crate::commands::session::REDIS_VERSION;
 use crate::data::execution::Execution;
 use crate::protocol::reply::{CommandResult, Reply};
 use crate::state::forecast;
-use crate::state::keyspaces::Space;
+use crate::state::keyspaces::{DATABASES, Space};
 use crate::state::server_state::State;
 
 /// A section: its name and the function that writes its lines.
@@ -128,10 +128,16 @@ fn replication(_: &State, lines: &mut Lines) {
 /// The number of keys is the store's estimate: overwritten and deleted entries
 /// count until they are compacted. `DBSIZE` is exact.
 fn keyspace(state: &State, lines: &mut Lines) {
-    let len = |space| state.keyspaces.get(space).approximate_len();
-    let keys = len(Space::Strings) + len(Space::Hashes);
-    if keys > 0 {
-        lines.add("db0", format_args!("keys={keys},expires=0,avg_ttl=0"));
+    let map = state.keyspaces.slot_map();
+    for database in 0..DATABASES {
+        let len = |space| {
+            let keyspace = state.keyspaces.get(map.slot(database), space);
+            keyspace.map_or(0, tidekv::Keyspace::approximate_len)
+        };
+        let keys = len(Space::Strings) + len(Space::Hashes);
+        if keys > 0 {
+            lines.add(&format!("db{database}"), format_args!("keys={keys},expires=0,avg_ttl=0"));
+        }
     }
 }
 

@@ -4,11 +4,18 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
-use crate::commands::errors::{DB_OUT_OF_RANGE, NO_SUCH_KEY, SYNTAX, integer, is_word, operand};
+use crate::commands::errors::{
+    DB_OUT_OF_RANGE, NO_SUCH_KEY, SYNTAX, database_number, is_word, operand,
+};
 use crate::data::execution::Execution;
+use crate::data::hash;
 use crate::data::values::{self, Value};
+use crate::protocol::number::parse_i64;
 use crate::protocol::reply::{CommandError, CommandResult, Reply};
-use crate::state::keyspaces::Space;
+use crate::state::keyspaces::{DATABASES, Space};
+
+const SAME_OBJECT: CommandError =
+    CommandError::text("ERR source and destination objects are the same");
 
 pub(crate) fn del(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
     let mut removed = 0;
@@ -72,52 +79,96 @@ pub(crate) fn renamenx(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Co
 
 pub(crate) fn copy(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
     let (from, to) = (&arguments[0], &arguments[1]);
-    let mut replaces = false;
+    let (mut replaces, mut database) = (false, execution.database());
     let mut options = arguments[2..].iter();
     while let Some(option) = options.next() {
         if is_word(option, "REPLACE") {
             replaces = true;
         } else if is_word(option, "DB") {
-            if integer(operand(&mut options)?)? != 0 {
-                return Err(DB_OUT_OF_RANGE);
-            }
+            database = database_number(operand(&mut options)?)?;
         } else {
             return Err(SYNTAX);
         }
     }
-    if from == to {
-        return Err(CommandError::text("ERR source and destination objects are the same"));
+    if from == to && database == execution.database() {
+        return Err(SAME_OBJECT);
     }
     let Some(value) = values::find(execution, from)? else {
         return Ok(Reply::Integer(0));
     };
-    if !replaces && values::find(execution, to)?.is_some() {
+    if !replaces && execution.within(database, |execution| values::find(execution, to))?.is_some() {
         return Ok(Reply::Integer(0));
     }
-    values::remove(execution, to)?;
+    execution.within(database, |execution| values::remove(execution, to))?;
     match value {
-        Value::String(entry) => {
-            execution.put(Space::Strings, to.clone(), entry.value, entry.expires_at_ms)?;
-        }
-        Value::Hash(hash) => hash.copy(execution, to)?,
+        Value::String(entry) => execution.within(database, |execution| {
+            execution.put(Space::Strings, to.clone(), entry.value, entry.expires_at_ms)
+        })?,
+        Value::Hash(hash) => hash.copy(execution, to, database)?,
     }
     Ok(Reply::Integer(1))
 }
 
-fn flush(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
-    match arguments {
-        [] => {}
-        [mode] if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => {}
-        _ => return Err(SYNTAX),
+pub(crate) fn move_key(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
+    let key = &arguments[0];
+    let database = database_number(&arguments[1])?;
+    if database == execution.database() {
+        return Err(SAME_OBJECT);
     }
-    execution.delete_all()?;
+    let Some(value) = values::find(execution, key)? else {
+        return Ok(Reply::Integer(0));
+    };
+    if execution.within(database, |execution| values::find(execution, key))?.is_some() {
+        return Ok(Reply::Integer(0));
+    }
+    match value {
+        Value::String(entry) => {
+            execution.delete(Space::Strings, key.clone())?;
+            execution.within(database, |execution| {
+                execution.put(Space::Strings, key.clone(), entry.value, entry.expires_at_ms)
+            })?;
+        }
+        Value::Hash(hash) => hash.move_to(execution, key, database)?,
+    }
+    Ok(Reply::Integer(1))
+}
+
+pub(crate) fn swapdb(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
+    let invalid = [
+        CommandError::text("ERR invalid first DB index"),
+        CommandError::text("ERR invalid second DB index"),
+    ];
+    let numbers = arguments.iter().zip(invalid).map(|(argument, error)| {
+        parse_i64(argument).filter(|number| i32::try_from(*number).is_ok()).ok_or(error)
+    });
+    let numbers = numbers.collect::<Result<Vec<i64>, _>>()?;
+    let database = |number| usize::try_from(number).ok().filter(|number| *number < DATABASES);
+    let (a, b) = (numbers[0], numbers[1]);
+    let (a, b) = (database(a).ok_or(DB_OUT_OF_RANGE)?, database(b).ok_or(DB_OUT_OF_RANGE)?);
+    if a != b {
+        execution.swap_databases(a, b)?;
+    }
     Ok(Reply::OK)
 }
 
+/// Checks the options of `FLUSHDB` and `FLUSHALL`.
+fn check_flush(arguments: &[Bytes]) -> Result<(), CommandError> {
+    match arguments {
+        [] => Ok(()),
+        [mode] if is_word(mode, "SYNC") || is_word(mode, "ASYNC") => Ok(()),
+        _ => Err(SYNTAX),
+    }
+}
+
 pub(crate) fn flushdb(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
-    flush(execution, arguments)
+    check_flush(arguments)?;
+    execution.delete_space(Space::Strings)?;
+    hash::remove_all(execution)?;
+    Ok(Reply::OK)
 }
 
 pub(crate) fn flushall(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
-    flush(execution, arguments)
+    check_flush(arguments)?;
+    execution.delete_all()?;
+    Ok(Reply::OK)
 }

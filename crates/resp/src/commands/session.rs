@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::commands::errors::{DB_OUT_OF_RANGE, SYNTAX, integer, is_word, operand, wrong_arity};
+use crate::commands::errors::{SYNTAX, database_number, integer, is_word, operand, wrong_arity};
 use crate::data::execution::Execution;
 use crate::protocol::number::parse_i64;
 use crate::protocol::reply::{CommandError, CommandResult, Protocol, Reply};
@@ -30,12 +30,10 @@ pub(crate) fn quit(execution: &mut Execution<'_>, _: &[Bytes]) -> CommandResult 
     Ok(Reply::OK)
 }
 
-pub(crate) fn select(_: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
-    match parse_i64(&arguments[0]) {
-        Some(0) => Ok(Reply::OK),
-        Some(_) => Err(DB_OUT_OF_RANGE),
-        None => Err(CommandError::text("ERR value is not an integer or out of range")),
-    }
+pub(crate) fn select(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
+    let database = database_number(&arguments[0])?;
+    execution.select(database);
+    Ok(Reply::OK)
 }
 
 /// Authenticates the client by its password.

@@ -193,10 +193,10 @@ impl Source for Strings {
 }
 
 pub(crate) fn mget(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
-    if let Some(snapshot) = execution.snapshot() {
+    if let Some((snapshot, keyspace)) = execution.snapshot_of(Space::Strings) {
         let strings = Strings {
-            snapshot: snapshot.clone(),
-            keyspace: execution.state.keyspaces.get(Space::Strings).clone(),
+            snapshot,
+            keyspace,
             counters: Arc::clone(&execution.state.counters),
             keys: arguments.to_vec(),
             at: 0,

@@ -228,12 +228,15 @@ fn scan_reply(cursor: u64, elements: Vec<Reply>) -> Reply {
     Reply::Array(vec![Reply::text(cursor.to_string()), Reply::Array(elements)])
 }
 
-/// The scope of cursors over all keys; that of a hash comes from its identity.
-const ALL_KEYS: Scope = 0;
+/// The scope of cursors over all keys of a database; that of a hash comes from its identity.
+fn all_keys(execution: &Execution<'_>) -> Scope {
+    execution.database() as Scope
+}
 
 pub(crate) fn scan(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
     let options = ScanOptions::parse(arguments, true)?;
-    let last = execution.state.cursors.position(ALL_KEYS, options.cursor);
+    let scope = all_keys(execution);
+    let last = execution.state.cursors.position(scope, options.cursor);
     let bounds = bounds_of(options.pattern.map(|pattern| &pattern[..]), last);
     let mut walk = KeyWalk::new(execution, bounds)?;
     let mut replies = Vec::new();
@@ -256,7 +259,7 @@ pub(crate) fn scan(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comman
         None => 0,
         Some(more) => {
             more?;
-            execution.state.cursors.remember(ALL_KEYS, &last)
+            execution.state.cursors.remember(scope, &last)
         }
     };
     Ok(scan_reply(cursor, replies))

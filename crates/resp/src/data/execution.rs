@@ -6,7 +6,11 @@
 //! 1. A command that fails writes nothing: its writes are buffered and accepted only after it has
 //!    succeeded ([`Execution::settle`]).
 //! 2. Over a transaction, a command sees the writes of earlier commands, but not its own.
-//! 3. Every write is within the bounds of the store, so that one invalid command cannot fail the
+//! 3. Every command finds the databases in the slots that they had when the execution began, or
+//!    that an earlier command of the execution gave them. The caller makes sure that these are those
+//!    of the data: it holds the gate, or takes the snapshot under it
+//!    ([`Execution::over_snapshot`]), or compares stripes.
+//! 4. Every write is within the bounds of the store, so that one invalid command cannot fail the
 //!    commit of others. A key outside the bounds reads as absent.
 
 use std::collections::HashMap;
@@ -14,13 +18,14 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 use tidekv::{
-    Attempt, Cached, Commit, Durability, Entry, KEY_BYTES_MAX, Snapshot, Transaction, WriteBatch,
+    Attempt, Cached, Commit, Durability, Entry, KEY_BYTES_MAX, Keyspace, Snapshot, Transaction,
+    WriteBatch,
 };
 
 use crate::data::walk::Walk;
 use crate::protocol::reply::CommandError;
 use crate::state::forecast::{self, Read};
-use crate::state::keyspaces::{SPACES, Space};
+use crate::state::keyspaces::{SlotMap, Space, index_of};
 use crate::state::memory::OUT_OF_MEMORY;
 use crate::state::server_state::State;
 use crate::state::session::Session;
@@ -59,9 +64,22 @@ impl Backing {
 
 #[derive(Debug)]
 enum Write {
-    Put { space: Space, key: Bytes, value: Bytes, expires_at_ms: Option<u64> },
-    Delete { space: Space, key: Bytes },
-    DeleteAll,
+    Put {
+        slot: usize,
+        space: Space,
+        key: Bytes,
+        value: Bytes,
+        expires_at_ms: Option<u64>,
+    },
+    Delete {
+        slot: usize,
+        space: Space,
+        key: Bytes,
+    },
+    /// Removes all entries of the keyspace.
+    DeleteKeyspace(Keyspace),
+    /// Gives the databases these slots.
+    Map(SlotMap),
 }
 
 /// Executes commands over a backing.
@@ -71,6 +89,11 @@ pub(crate) struct Execution<'a> {
     pub(crate) session: &'a mut Session,
     backing: Backing,
     may_stream: bool,
+    /// The database that is read and written.
+    database: usize,
+    map: SlotMap,
+    /// Whether a settled command has changed the map.
+    is_map_changed: bool,
     /// Writes of the current command.
     writes: Vec<Write>,
     /// Reads of the current command, if curves are on.
@@ -85,6 +108,9 @@ pub(crate) struct Execution<'a> {
 impl<'a> Execution<'a> {
     pub(crate) fn new(state: &'a State, session: &'a mut Session, backing: Backing) -> Self {
         Self {
+            database: session.database(),
+            map: state.keyspaces.slot_map(),
+            is_map_changed: false,
             state,
             session,
             backing,
@@ -97,6 +123,69 @@ impl<'a> Execution<'a> {
         }
     }
 
+    /// An execution over a snapshot of the present.
+    pub(crate) fn over_snapshot(state: &'a State, session: &'a mut Session) -> Self {
+        let _gate = state.keyspaces.hashes().enter();
+        let snapshot = state.db.snapshot();
+        Self::new(state, session, Backing::Snapshot(snapshot))
+    }
+
+    /// Over a snapshot: reads the entries that `fetch` finds in it, for the slot of the database,
+    /// instead of one key after another.
+    pub(crate) fn fetch(
+        &mut self,
+        fetch: impl FnOnce(&Snapshot, usize) -> Option<HashMap<(Space, Bytes), Entry>>,
+    ) {
+        if let Backing::Snapshot(snapshot) = &self.backing
+            && let Some(entries) = fetch(snapshot, self.slot())
+        {
+            self.backing = Backing::Fetched(entries);
+        }
+    }
+
+    // ---- Databases ----
+
+    /// The database of the connection, which commands read and write.
+    pub(crate) fn database(&self) -> usize {
+        self.database
+    }
+
+    /// Selects the database of the connection.
+    pub(crate) fn select(&mut self, database: usize) {
+        self.database = database;
+        self.session.select(database);
+    }
+
+    /// Calls `work` with `database` in place of that of the connection.
+    pub(crate) fn within<T>(&mut self, database: usize, work: impl FnOnce(&mut Self) -> T) -> T {
+        let ours = std::mem::replace(&mut self.database, database);
+        let result = work(self);
+        self.database = ours;
+        result
+    }
+
+    /// The slot of the database.
+    pub(crate) fn slot(&self) -> usize {
+        self.map.slot(self.database)
+    }
+
+    /// Exchanges the contents of two databases. The caller has the gate to itself.
+    pub(crate) fn swap_databases(&mut self, a: usize, b: usize) -> Result<(), CommandError> {
+        self.gather(KEY_BYTES_MAX, Write::Map(self.map.swapped(a, b)))
+    }
+
+    /// The keyspace of `space`; `None` if it does not exist and the command only reads. A
+    /// transaction creates it, so that its commit meets a conflict if another one writes there.
+    fn keyspace(&self, space: Space) -> Result<Option<&'a Keyspace>, CommandError> {
+        let (keyspaces, slot) = (&self.state.keyspaces, self.slot());
+        match (keyspaces.get(slot, space), &self.backing) {
+            (Some(keyspace), _) => Ok(Some(keyspace)),
+            (None, Backing::Transaction(_)) => Ok(Some(keyspaces.get_or_create(slot, space)?)),
+            (None, Backing::TransactionInMemory(_)) => Err(CommandError::WouldBlock),
+            (None, Backing::Memory | Backing::Fetched(_) | Backing::Snapshot(_)) => Ok(None),
+        }
+    }
+
     // ---- Reads ----
 
     /// The entry of `key`.
@@ -104,22 +193,24 @@ impl<'a> Execution<'a> {
         if key.is_empty() || key.len() > KEY_BYTES_MAX {
             return Ok(None);
         }
-        let keyspace = self.state.keyspaces.get(space);
-        let entry = match &mut self.backing {
-            Backing::Memory => ready(keyspace.try_get_cached(key)?)?,
-            Backing::Fetched(entries) => {
+        let entry = match (self.keyspace(space)?, &mut self.backing) {
+            (None, _) => None,
+            (Some(keyspace), Backing::Memory) => ready(keyspace.try_get_cached(key)?)?,
+            (Some(_), Backing::Fetched(entries)) => {
                 entries.get(&(space, Bytes::copy_from_slice(key))).cloned()
             }
-            Backing::Snapshot(snapshot) => snapshot.get_entry(keyspace, key)?,
-            Backing::Transaction(transaction) => transaction.get(keyspace, key)?,
-            Backing::TransactionInMemory(transaction) => {
+            (Some(keyspace), Backing::Snapshot(snapshot)) => snapshot.get_entry(keyspace, key)?,
+            (Some(keyspace), Backing::Transaction(transaction)) => {
+                transaction.get(keyspace, key)?
+            }
+            (Some(keyspace), Backing::TransactionInMemory(transaction)) => {
                 ready(transaction.try_get_cached(keyspace, key)?)?
             }
         };
         if let Some(entry) = &entry
             && self.state.curves.is_some()
         {
-            self.reads.push(forecast::read(space, key, entry));
+            self.reads.push(forecast::read(index_of(self.slot(), space), key, entry));
         }
         if space == Space::Strings {
             self.state.counters.count_lookup(entry.is_some());
@@ -129,7 +220,9 @@ impl<'a> Execution<'a> {
 
     /// All entries whose keys begin with `prefix`, in order.
     pub(crate) fn prefix(&mut self, space: Space, prefix: &[u8]) -> Result<Walk, CommandError> {
-        let keyspace = self.state.keyspaces.get(space);
+        let Some(keyspace) = self.keyspace(space)? else {
+            return Ok(Walk::over(Vec::new()));
+        };
         match &mut self.backing {
             Backing::Memory | Backing::Fetched(_) | Backing::TransactionInMemory(_) => {
                 Err(CommandError::WouldBlock)
@@ -153,7 +246,9 @@ impl<'a> Execution<'a> {
         if is_crossed(&bounds) {
             return Ok(Walk::over(Vec::new()));
         }
-        let keyspace = self.state.keyspaces.get(space);
+        let Some(keyspace) = self.keyspace(space)? else {
+            return Ok(Walk::over(Vec::new()));
+        };
         match &mut self.backing {
             Backing::Memory | Backing::Fetched(_) | Backing::TransactionInMemory(_) => {
                 Err(CommandError::WouldBlock)
@@ -178,10 +273,13 @@ impl<'a> Execution<'a> {
         self.may_stream && matches!(self.backing, Backing::Snapshot(_))
     }
 
-    /// The snapshot that is read, if [`Execution::may_stream`].
-    pub(crate) fn snapshot(&self) -> Option<&Snapshot> {
+    /// The snapshot and the keyspace that are read, if [`Execution::may_stream`].
+    pub(crate) fn snapshot_of(&self, space: Space) -> Option<(Snapshot, Keyspace)> {
         match &self.backing {
-            Backing::Snapshot(snapshot) if self.may_stream => Some(snapshot),
+            Backing::Snapshot(snapshot) if self.may_stream => {
+                let keyspace = self.state.keyspaces.get(self.slot(), space)?;
+                Some((snapshot.clone(), keyspace.clone()))
+            }
             _ => None,
         }
     }
@@ -215,7 +313,13 @@ impl<'a> Execution<'a> {
             )));
         }
         self.check_value(value.len())?;
-        self.gather(key.len() + value.len(), Write::Put { space, key, value, expires_at_ms })
+        let slot = self.slot();
+        if self.keyspace(space)?.is_none() {
+            // Over a snapshot: writes are not conditional.
+            self.state.keyspaces.get_or_create(slot, space)?;
+        }
+        let bytes = key.len() + value.len();
+        self.gather(bytes, Write::Put { slot, space, key, value, expires_at_ms })
     }
 
     /// Removes `key`.
@@ -223,12 +327,23 @@ impl<'a> Execution<'a> {
         if key.is_empty() || key.len() > KEY_BYTES_MAX {
             return Ok(());
         }
-        self.gather(key.len(), Write::Delete { space, key })
+        let slot = self.slot();
+        self.gather(key.len(), Write::Delete { slot, space, key })
     }
 
-    /// Removes everything, in all keyspaces of the server.
+    /// Removes everything, in all databases.
     pub(crate) fn delete_all(&mut self) -> Result<(), CommandError> {
-        self.gather(SPACES.len() * KEY_BYTES_MAX, Write::DeleteAll)
+        let state = self.state;
+        let delete = |keyspace: &Keyspace| Write::DeleteKeyspace(keyspace.clone());
+        state.keyspaces.all().try_for_each(|keyspace| self.gather(KEY_BYTES_MAX, delete(keyspace)))
+    }
+
+    /// Removes all entries of `space` in the database.
+    pub(crate) fn delete_space(&mut self, space: Space) -> Result<(), CommandError> {
+        match self.state.keyspaces.get(self.slot(), space) {
+            None => Ok(()),
+            Some(keyspace) => self.gather(KEY_BYTES_MAX, Write::DeleteKeyspace(keyspace.clone())),
+        }
     }
 
     fn gather(&mut self, bytes: usize, write: Write) -> Result<(), CommandError> {
@@ -260,42 +375,44 @@ impl<'a> Execution<'a> {
         debug_assert!(!matches!(self.backing, Backing::Memory), "a read writes nothing");
         self.record_write(&write);
         let keyspaces = &self.state.keyspaces;
+        let keyspace = |slot, space| keyspaces.get(slot, space).expect("its write was gathered");
         match (self.backing.transaction(), write) {
-            (Some(transaction), Write::Put { space, key, value, expires_at_ms }) => {
-                transaction.put_until(keyspaces.get(space), &key, &value, expires_at_ms);
+            (Some(transaction), Write::Put { slot, space, key, value, expires_at_ms }) => {
+                transaction.put_until(keyspace(slot, space), &key, &value, expires_at_ms);
             }
-            (Some(transaction), Write::Delete { space, key }) => {
-                transaction.delete(keyspaces.get(space), &key);
+            (Some(transaction), Write::Delete { slot, space, key }) => {
+                transaction.delete(keyspace(slot, space), &key);
             }
-            (Some(transaction), Write::DeleteAll) => {
-                for (space, _) in SPACES {
-                    transaction.delete_range(keyspaces.get(space), b"", BEHIND_ALL_KEYS);
-                }
+            (Some(transaction), Write::DeleteKeyspace(keyspace)) => {
+                transaction.delete_range(&keyspace, b"", BEHIND_ALL_KEYS);
             }
-            (None, Write::Put { space, key, value, expires_at_ms: Some(deadline) }) => {
-                self.batch.put_until(keyspaces.get(space), &key, &value, deadline);
+            (None, Write::Put { slot, space, key, value, expires_at_ms: Some(deadline) }) => {
+                self.batch.put_until(keyspace(slot, space), &key, &value, deadline);
             }
-            (None, Write::Put { space, key, value, expires_at_ms: None }) => {
-                self.batch.put(keyspaces.get(space), &key, &value);
+            (None, Write::Put { slot, space, key, value, expires_at_ms: None }) => {
+                self.batch.put(keyspace(slot, space), &key, &value);
             }
-            (None, Write::Delete { space, key }) => self.batch.delete(keyspaces.get(space), &key),
-            (None, Write::DeleteAll) => {
-                for (space, _) in SPACES {
-                    self.batch.delete_range(keyspaces.get(space), b"", BEHIND_ALL_KEYS);
-                }
+            (None, Write::Delete { slot, space, key }) => {
+                self.batch.delete(keyspace(slot, space), &key);
             }
+            (None, Write::DeleteKeyspace(keyspace)) => {
+                self.batch.delete_range(&keyspace, b"", BEHIND_ALL_KEYS);
+            }
+            (_, Write::Map(map)) => (self.map, self.is_map_changed) = (map, true),
         }
     }
 
     /// Records a write for the curves, except for the removal of everything.
     fn record_write(&self, write: &Write) {
         match write {
-            Write::Put { space, key, value, expires_at_ms } => {
-                self.state.record_write(*space, key, value, *expires_at_ms);
+            Write::Put { slot, space, key, value, expires_at_ms } => {
+                self.state.record_write(index_of(*slot, *space), key, value, *expires_at_ms);
             }
-            Write::Delete { space, key } => self.state.record_removal(*space, key),
+            Write::Delete { slot, space, key } => {
+                self.state.record_removal(index_of(*slot, *space), key);
+            }
             // For one window, curves assume that the old entries still exist.
-            Write::DeleteAll => {}
+            Write::DeleteKeyspace(_) | Write::Map(_) => {}
         }
     }
 
@@ -317,18 +434,30 @@ impl<'a> Execution<'a> {
     }
 
     /// Commits the settled writes.
-    pub(crate) fn commit(self, durability: Durability) -> Result<Commit, CommandError> {
+    pub(crate) fn commit(mut self, durability: Durability) -> Result<Commit, CommandError> {
         debug_assert!(self.writes.is_empty(), "every command has been settled");
-        match self.backing {
-            Backing::Transaction(transaction) | Backing::TransactionInMemory(transaction) => {
-                Ok(transaction.commit(durability)?)
-            }
-            _ if self.batch.is_empty() => Ok(Commit::Done),
-            _ => {
-                self.state.db.write_with(self.batch, durability)?;
-                Ok(Commit::Done)
+        let keyspaces = &self.state.keyspaces;
+        if self.is_map_changed {
+            let (keyspace, key, value) = keyspaces.slots_entry(self.map)?;
+            match self.backing.transaction() {
+                Some(transaction) => transaction.put_until(keyspace, key, &value, None),
+                None => self.batch.put(keyspace, key, &value),
             }
         }
+        let commit = match self.backing {
+            Backing::Transaction(transaction) | Backing::TransactionInMemory(transaction) => {
+                transaction.commit(durability)?
+            }
+            _ if self.batch.is_empty() => Commit::Done,
+            _ => {
+                self.state.db.write_with(self.batch, durability)?;
+                Commit::Done
+            }
+        };
+        if self.is_map_changed && commit == Commit::Done {
+            keyspaces.set_slot_map(self.map);
+        }
+        Ok(commit)
     }
 
     /// Commits the settled writes without a sync, if that need not wait. Only over a transaction.

@@ -10,8 +10,9 @@
 //!
 //! Field, in `hash.fields`: the key is the identity and then the field's name, the value is the
 //! field's value. Garbage, in `hash.garbage`: the key is a time (8 bytes, big-endian milliseconds
-//! since 1970; 0: now) and an identity; the value is the key of the hash. Values on disk: do not
-//! change.
+//! since 1970; 0: now), an identity, and one byte for the slot of the head's database
+//! ([`keyspaces`](crate::state::keyspaces)), which is left out for slot 0; the value is the key of
+//! the hash. Values on disk: do not change.
 //!
 //! A hash is deleted with its head, by a deletion or its deadline, even if fields remain: a new
 //! hash of that key has a new identity. So deleting a hash of any size costs one write, renaming it
@@ -31,11 +32,11 @@ use tidekv_io::Random;
 use crate::data::execution::{Execution, prefix_end};
 use crate::data::walk::Walk;
 use crate::protocol::reply::CommandError;
-use crate::state::keyspaces::Space;
+use crate::state::keyspaces::{DATABASES, Space};
 
 const IDENTITY_BYTES: usize = 16;
 const HEAD_BYTES: usize = IDENTITY_BYTES + 8;
-const NOTE_BYTES: usize = 8 + IDENTITY_BYTES;
+const NOTE_BYTES: usize = 8 + IDENTITY_BYTES + 1;
 
 /// Maximum length of a field's name.
 pub(crate) const FIELD_BYTES_MAX: usize = KEY_BYTES_MAX - IDENTITY_BYTES;
@@ -56,6 +57,8 @@ pub(crate) struct Hash {
 pub(crate) struct Note {
     pub(crate) due_ms: u64,
     pub(crate) identity: Identity,
+    /// The slot of the hash's database.
+    pub(crate) slot: usize,
 }
 
 impl Note {
@@ -63,13 +66,22 @@ impl Note {
         let mut key = BytesMut::with_capacity(NOTE_BYTES);
         key.put_u64(self.due_ms);
         key.put_slice(&self.identity);
+        if self.slot > 0 {
+            key.put_u8(self.slot as u8);
+        }
         key.freeze()
     }
 
     /// `None` if `key` is not the key of a note.
     pub(crate) fn decode(key: &[u8]) -> Option<Self> {
-        let (due, identity) = key.split_first_chunk::<8>()?;
-        Some(Self { due_ms: u64::from_be_bytes(*due), identity: identity.try_into().ok()? })
+        let (due, rest) = key.split_first_chunk::<8>()?;
+        let (identity, rest) = rest.split_first_chunk::<IDENTITY_BYTES>()?;
+        let slot = match rest {
+            [] => 0,
+            &[slot] if (1..DATABASES).contains(&usize::from(slot)) => usize::from(slot),
+            _ => return None,
+        };
+        Some(Self { due_ms: u64::from_be_bytes(*due), identity: *identity, slot })
     }
 }
 
@@ -211,7 +223,17 @@ impl Hash {
     ) -> Result<(), CommandError> {
         execution.delete(Space::Hashes, key.clone())?;
         self.forget_deadline(execution)?;
-        let note = Note { due_ms: 0, identity: self.identity };
+        self.note(execution, key, 0)
+    }
+
+    /// Writes a note that is due at `due_ms`.
+    fn note(
+        &self,
+        execution: &mut Execution<'_>,
+        key: &Bytes,
+        due_ms: u64,
+    ) -> Result<(), CommandError> {
+        let note = Note { due_ms, identity: self.identity, slot: execution.slot() };
         execution.put(Space::Garbage, note.key(), key.clone(), None)
     }
 
@@ -226,6 +248,18 @@ impl Hash {
         Self { expires_at_ms, ..self.clone() }.save_with_note(execution, key)
     }
 
+    /// Moves the hash to the same key of `database`, which must not have it.
+    pub(crate) fn move_to(
+        &self,
+        execution: &mut Execution<'_>,
+        key: &Bytes,
+        database: usize,
+    ) -> Result<(), CommandError> {
+        execution.delete(Space::Hashes, key.clone())?;
+        self.forget_deadline(execution)?;
+        execution.within(database, |execution| self.save_with_note(execution, key))
+    }
+
     /// Moves the hash from one key to another, which must not exist.
     pub(crate) fn rename(
         &self,
@@ -237,17 +271,18 @@ impl Hash {
         self.save_with_note(execution, to)
     }
 
-    /// Writes a copy of the hash, with a new identity, under `to`.
+    /// Writes a copy of the hash, with a new identity, under `to` of `database`.
     pub(crate) fn copy(
         &self,
         execution: &mut Execution<'_>,
         to: &Bytes,
+        database: usize,
     ) -> Result<(), CommandError> {
         let copy = Self { identity: Self::new(execution).identity, ..self.clone() };
         for (field, value) in self.fields(execution)? {
             copy.put(execution, &field, value)?;
         }
-        copy.save_with_note(execution, to)
+        execution.within(database, |execution| copy.save_with_note(execution, to))
     }
 
     fn save_with_note(
@@ -258,10 +293,7 @@ impl Hash {
         self.save(execution, key)?;
         match self.expires_at_ms {
             None => Ok(()),
-            Some(due_ms) => {
-                let note = Note { due_ms, identity: self.identity };
-                execution.put(Space::Garbage, note.key(), key.clone(), None)
-            }
+            Some(due_ms) => self.note(execution, key, due_ms),
         }
     }
 
@@ -269,7 +301,7 @@ impl Hash {
         match self.expires_at_ms {
             None => Ok(()),
             Some(due_ms) => {
-                let note = Note { due_ms, identity: self.identity };
+                let note = Note { due_ms, identity: self.identity, slot: execution.slot() };
                 execution.delete(Space::Garbage, note.key())
             }
         }
@@ -279,6 +311,25 @@ impl Hash {
 /// The name of the field that [`Hash::walk`] has found under `key`.
 pub(crate) fn field_of(key: &Bytes) -> Bytes {
     key.slice(IDENTITY_BYTES..)
+}
+
+/// Removes all hashes of the database. The caller has the gate to itself, so that no transaction
+/// writes hashes meanwhile.
+pub(crate) fn remove_all(execution: &mut Execution<'_>) -> Result<(), CommandError> {
+    if execution.state.keyspaces.has_hashes_beside(execution.slot())? {
+        // Other databases have fields too: those of this one are removed by notes.
+        let everything = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+        for item in execution.range(Space::Hashes, everything, false)? {
+            let (key, entry) = item?;
+            let hash = Hash::decode(&entry)?;
+            hash.forget_deadline(execution)?;
+            hash.note(execution, &key, 0)?;
+        }
+    } else {
+        execution.delete_space(Space::Fields)?;
+        execution.delete_space(Space::Garbage)?;
+    }
+    execution.delete_space(Space::Hashes)
 }
 
 /// The hash of `key`, whether or not it also has a string.
@@ -309,17 +360,23 @@ mod tests {
             let entry = Entry { value: head.slice(..len), expires_at_ms: None };
             assert!(Hash::decode(&entry).is_err());
         }
-        let note = Note { due_ms: 0x0102, identity: [9; 16] };
+        let note = Note { due_ms: 0x0102, identity: [9; 16], slot: 0 };
         assert_eq!(&note.key()[..8], [0, 0, 0, 0, 0, 0, 1, 2]);
         assert_eq!(Note::decode(&note.key()), Some(note));
+        let other = Note { slot: 15, ..note };
+        assert_eq!(other.key(), [&note.key()[..], &[15]].concat());
+        assert_eq!(Note::decode(&other.key()), Some(other));
         assert_eq!(Note::decode(b"short"), None);
+        for slot in [0, 16] {
+            assert_eq!(Note::decode(&[&note.key()[..], &[slot]].concat()), None);
+        }
     }
 
     #[test]
     fn records_have_the_released_bytes_and_they_are_still_read() {
         let identity = *b"time..randomness";
         let hash = Hash { identity, len: 2, expires_at_ms: Some(1_800_000_000_000) };
-        let note = Note { due_ms: 1_800_000_000_000, identity };
+        let note = Note { due_ms: 1_800_000_000_000, identity, slot: 0 };
         let mut dump = Dump::new(
             "The records of a hash with a deadline, fields apart. See crates/resp/src/data/hash.rs.",
         );

@@ -6,3 +6,4 @@ pub(crate) mod long_replies;
 pub(crate) mod hash;
 pub(crate) mod values;
 pub(crate) mod sweep;
+pub(crate) mod watched_key;

@@ -30,8 +30,8 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Processes the notes that are due and returns their number; if it is [`NOTES_MAX`], there may be
 /// more.
 pub(crate) fn sweep(state: &State) -> Result<usize, CommandError> {
-    let garbage = state.keyspaces.get(Space::Garbage);
-    let end = Note { due_ms: state.now_ms(), identity: [0; 16] }.key();
+    let garbage = state.keyspaces.garbage();
+    let end = Note { due_ms: state.now_ms(), identity: [0; 16], slot: 0 }.key();
     let mut batch = WriteBatch::new();
     let mut swept = 0;
     for item in garbage.range(..end).take(NOTES_MAX) {
@@ -72,9 +72,11 @@ enum Fate {
 
 /// Determines the state of the note at `note_key`, which had the value `key` when it was read.
 fn fate_of(state: &State, note: &Note, note_key: &[u8], key: &[u8]) -> Result<Fate, CommandError> {
-    let hashes = state.keyspaces.get(Space::Hashes);
+    let Some(hashes) = state.keyspaces.get(note.slot, Space::Hashes) else {
+        return Ok(Fate::Dead);
+    };
     let mut transaction = state.db.transaction();
-    let current = transaction.get(state.keyspaces.get(Space::Garbage), note_key)?;
+    let current = transaction.get(state.keyspaces.garbage(), note_key)?;
     if current.is_none_or(|current| current.value != key) {
         return Ok(Fate::Moved);
     }
@@ -99,7 +101,7 @@ fn fate_of(state: &State, note: &Note, note_key: &[u8], key: &[u8]) -> Result<Fa
 }
 
 fn delete_fields(state: &State, note: &Note, batch: &mut WriteBatch) -> Result<(), CommandError> {
-    let fields = state.keyspaces.get(Space::Fields);
+    let fields = state.keyspaces.fields();
     let first: Vec<_> = fields
         .prefix(note.identity)
         .keys_only()

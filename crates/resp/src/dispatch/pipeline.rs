@@ -17,11 +17,13 @@
 use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
-use tidekv::{Attempt, Commit, Durability, Entry, KEY_BYTES_MAX, Keyspace, Watch};
+use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
+use tidekv::{Attempt, Commit, Durability, Entry, KEY_BYTES_MAX, Keyspace};
 
 use crate::commands::catalogue::COMMANDS;
 use crate::commands::command::{Call, ExecutionClass, Flag, Group, Run, Verb};
 use crate::data::execution::{Backing, Execution};
+use crate::data::watched_key::WatchedKey;
 use crate::protocol::reply::{CommandError, CommandResult, Reply};
 use crate::state::keyspaces::Space;
 use crate::state::memory::OUT_OF_MEMORY;
@@ -31,8 +33,8 @@ use crate::state::stripes::KeySet;
 
 /// A batch ends after this many bytes of replies or writes.
 pub(crate) const BATCH_BYTES: usize = 1 << 20;
-/// Maximum watches of a connection, two for each key.
-const WATCHES_MAX: usize = 4096;
+/// Maximum watched keys of a connection.
+const WATCHED_KEYS_MAX: usize = 2048;
 /// Maximum calls of a writing batch.
 pub(crate) const WRITE_CALLS_MAX: usize = 1024;
 /// Maximum calls of a writing batch on the event loop: about a tenth of a millisecond, during which
@@ -88,14 +90,13 @@ pub(crate) fn run_batch(
 
 /// Executes a call on the event loop; `None` if that would block.
 pub(crate) fn run_in_memory(state: &State, session: &mut Session, call: &Call) -> Option<Reply> {
-    let mut execution = Execution::new(state, session, Backing::Memory);
     let result = if call.command.place == ExecutionClass::Loop {
-        run(&mut execution, call)
+        run(&mut Execution::new(state, session, Backing::Memory), call)
     } else {
         let mut keys = KeySet::default();
         call.collect_keys(&mut keys);
         let mark = state.stripes.begin_read(&keys)?;
-        let result = run(&mut execution, call);
+        let result = run(&mut Execution::new(state, session, Backing::Memory), call);
         if !state.stripes.is_unchanged(&mark) {
             return None;
         }
@@ -115,36 +116,43 @@ pub(crate) fn run_in_memory(state: &State, session: &mut Session, call: &Call) -
 /// snapshot.
 pub(crate) fn run_points(state: &State, session: &mut Session, calls: &[Call]) -> Vec<Reply> {
     let calls = &calls[..calls.len().min(POINT_CALLS_MAX)];
-    let (calls, backing) = match fetch_present(state, calls) {
-        Some((calls, entries)) => (calls, Backing::Fetched(entries)),
-        None => {
-            let snapshot = state.db.snapshot();
-            let bytes_max = state.memory.fetch_bytes_max();
-            let read = |keyspace: &Keyspace, keys: &[&Bytes]| {
-                snapshot.multi_get_up_to(keyspace, keys, bytes_max)
-            };
-            match fetch(state, calls, read) {
-                Some((calls, entries)) => (calls, Backing::Fetched(entries)),
-                None => (calls, Backing::Snapshot(snapshot)),
-            }
+    let (mut execution, calls) = match fetch_present(state, session.database(), calls) {
+        Some((calls, entries)) => {
+            (Execution::new(state, session, Backing::Fetched(entries)), calls)
         }
+        None => (Execution::over_snapshot(state, session), calls),
     };
-    run_batch(&mut Execution::new(state, session, backing), calls, BATCH_BYTES)
-        .unwrap_or_else(|error| vec![Reply::from(error)])
+    let mut count = calls.len();
+    execution.fetch(|snapshot, slot| {
+        let bytes_max = state.memory.fetch_bytes_max();
+        let read = |keyspace: &Keyspace, keys: &[&Bytes]| {
+            snapshot.multi_get_up_to(keyspace, keys, bytes_max)
+        };
+        let (calls, entries) = fetch(state, slot, calls, read)?;
+        count = calls.len();
+        Some(entries)
+    });
+    let calls = &calls[..count];
+    run_batch(&mut execution, calls, BATCH_BYTES).unwrap_or_else(|error| vec![Reply::from(error)])
 }
 
-/// The entries read, by keyspace and key.
+/// The entries read, by kind and key.
 type Entries = HashMap<(Space, Bytes), Entry>;
 
 /// Like [`fetch`], from the current state; also `None` if a writer has committed on the keys
 /// meanwhile, so that the entries may be from different moments.
-fn fetch_present<'a>(state: &State, calls: &'a [Call]) -> Option<(&'a [Call], Entries)> {
+fn fetch_present<'a>(
+    state: &State,
+    database: usize,
+    calls: &'a [Call],
+) -> Option<(&'a [Call], Entries)> {
     let mut keys = KeySet::default();
     calls.iter().for_each(|call| call.collect_keys(&mut keys));
     let mark = state.stripes.begin_read(&keys)?;
+    let slot = state.keyspaces.slot_map().slot(database);
     let bytes_max = state.memory.fetch_bytes_max();
     let read = |keyspace: &Keyspace, keys: &[&Bytes]| keyspace.multi_get_up_to(keys, bytes_max);
-    let fetched = fetch(state, calls, read)?;
+    let fetched = fetch(state, slot, calls, read)?;
     state.stripes.is_unchanged(&mark).then_some(fetched)
 }
 
@@ -153,6 +161,7 @@ fn fetch_present<'a>(state: &State, calls: &'a [Call]) -> Option<(&'a [Call], En
 /// less than one call, which then reads one key after another, or if the calls read other keys too.
 fn fetch<'a>(
     state: &State,
+    slot: usize,
     calls: &'a [Call],
     read: impl Fn(&Keyspace, &[&Bytes]) -> tidekv::Result<Vec<Option<Entry>>>,
 ) -> Option<(&'a [Call], Entries)> {
@@ -169,24 +178,26 @@ fn fetch<'a>(
         calls.iter().flat_map(keys_of).filter(|key| seen.insert(&key[..])).collect();
     let mut entries = HashMap::with_capacity(keys.len());
     // The call that an error belongs to will meet it again.
-    let strings = read(state.keyspaces.get(Space::Strings), &keys).ok()?;
-    let mut count = strings.len();
-    let mut missing = Vec::new();
-    for (key, entry) in keys.iter().zip(strings) {
-        match entry {
-            Some(entry) => drop(entries.insert((Space::Strings, Bytes::clone(key)), entry)),
-            None => missing.push(*key),
+    let mut count = keys.len();
+    let mut missing = keys.clone();
+    for space in [Space::Strings, Space::Hashes] {
+        if space == Space::Hashes && (!state.keyspaces.hashes().exist() || missing.is_empty()) {
+            break;
         }
-    }
-    if state.keyspaces.hashes().exist() && !missing.is_empty() {
-        let hashes = read(state.keyspaces.get(Space::Hashes), &missing).ok()?;
-        if hashes.len() < missing.len() {
-            let first_unread = missing[hashes.len()];
-            count = keys.iter().position(|key| *key == first_unread)?;
+        let Some(keyspace) = state.keyspaces.get(slot, space) else { break };
+        let found = read(keyspace, &missing).ok()?;
+        if found.len() < missing.len() {
+            let first_unread = missing[found.len()];
+            count = count.min(keys.iter().position(|key| *key == first_unread)?);
         }
-        for (key, entry) in missing.iter().zip(hashes) {
-            entries.extend(entry.map(|entry| ((Space::Hashes, Bytes::clone(key)), entry)));
+        let mut still_missing = Vec::new();
+        for (key, entry) in missing.iter().zip(found) {
+            match entry {
+                Some(entry) => drop(entries.insert((space, Bytes::clone(key)), entry)),
+                None => still_missing.push(*key),
+            }
         }
+        missing = still_missing;
     }
     let unread: HashSet<&[u8]> = keys[count..].iter().map(|key| &key[..]).collect();
     let is_read = |call: &'a Call| keys_of(call).all(|key| !unread.contains(&key[..]));
@@ -290,7 +301,12 @@ pub(crate) fn run_writes(state: &State, session: &mut Session, calls: &[Call]) -
 
 /// Executes one call alone, reading from one snapshot.
 pub(crate) fn run_alone(state: &State, session: &mut Session, call: &Call) -> Reply {
-    let mut execution = Execution::new(state, session, Backing::Snapshot(state.db.snapshot()));
+    if call.excludes_others() {
+        let run_it = |execution: &mut Execution<'_>| run(execution, call);
+        let outcome = transact(state, session, std::slice::from_ref(call), &[], run_it);
+        return Reply::from(outcome.map(|reply| reply.expect("nothing is watched")));
+    }
+    let mut execution = Execution::over_snapshot(state, session);
     let result = run(&mut execution, call);
     let mut keys = KeySet::default();
     if call.command.has(Flag::Write) {
@@ -308,25 +324,21 @@ pub(crate) fn run_alone(state: &State, session: &mut Session, call: &Call) -> Re
 /// snapshot, so their number is bounded.
 pub(crate) fn watch(
     state: &State,
+    database: usize,
     call: &Call,
-    mut watches: Vec<Watch>,
-) -> Result<Vec<Watch>, CommandError> {
+    mut watched: Vec<WatchedKey>,
+) -> Result<Vec<WatchedKey>, CommandError> {
+    let _gate = state.keyspaces.hashes().enter();
     for key in call.command.keys(&call.words) {
-        if !(1..=KEY_BYTES_MAX).contains(&key.len()) {
+        if watched.iter().any(|watched| watched.is(database, key)) {
             continue;
         }
-        for space in [Space::Strings, Space::Hashes] {
-            let keyspace = state.keyspaces.get(space);
-            if watches.iter().any(|watch| watch.is_of(keyspace, key)) {
-                continue;
-            }
-            if watches.len() == WATCHES_MAX {
-                return Err(CommandError::text("ERR too many watched keys"));
-            }
-            watches.push(state.db.watch(keyspace, key)?);
+        if watched.len() == WATCHED_KEYS_MAX {
+            return Err(CommandError::text("ERR too many watched keys"));
         }
+        watched.extend(WatchedKey::new(state, database, key)?);
     }
-    Ok(watches)
+    Ok(watched)
 }
 
 /// Executes the calls of a `MULTI` atomically; null if a watched key has changed.
@@ -334,7 +346,7 @@ pub(crate) fn run_queue(
     state: &State,
     session: &mut Session,
     calls: &[Call],
-    watches: &[Watch],
+    watches: &[WatchedKey],
 ) -> Reply {
     let run_all = |execution: &mut Execution<'_>| {
         let mut replies = Vec::with_capacity(calls.len());
@@ -353,9 +365,7 @@ pub(crate) fn run_queue(
     let outcome = if calls.iter().any(|call| call.command.has(Flag::Write)) {
         transact(state, session, calls, watches, run_all)
     } else {
-        let backing = Backing::Snapshot(state.db.snapshot());
-        let execution = Execution::new(state, session, backing);
-        let replies = run_all(&mut execution.without_streams());
+        let replies = run_all(&mut Execution::over_snapshot(state, session).without_streams());
         // If the keys are unchanged now, they were unchanged when the snapshot was taken.
         replies.and_then(|replies| Ok((!have_changed(state, watches)?).then_some(replies)))
     };
@@ -366,13 +376,22 @@ pub(crate) fn run_queue(
     }
 }
 
-fn have_changed(state: &State, watches: &[Watch]) -> Result<bool, CommandError> {
+fn have_changed(state: &State, watches: &[WatchedKey]) -> Result<bool, CommandError> {
     if watches.is_empty() {
         return Ok(false);
     }
+    let _gate = state.keyspaces.hashes().enter();
+    if are_gone(state, watches)? {
+        return Ok(true);
+    }
     let mut transaction = state.db.transaction();
-    watches.iter().for_each(|watch| transaction.require_unchanged(watch));
+    watches.iter().for_each(|watch| watch.guard(&mut transaction));
     Ok(transaction.commit(Durability::Buffered)? == Commit::Conflict)
+}
+
+/// Whether a watched key has expired or its database was swapped.
+fn are_gone(state: &State, watches: &[WatchedKey]) -> Result<bool, CommandError> {
+    watches.iter().try_fold(false, |gone, watch| Ok(gone || watch.is_gone(state)?))
 }
 
 /// Whether the call may create a hash.
@@ -386,7 +405,7 @@ fn transact<T>(
     state: &State,
     session: &mut Session,
     calls: &[Call],
-    watches: &[Watch],
+    watches: &[WatchedKey],
     body: impl Fn(&mut Execution<'_>) -> Result<T, CommandError>,
 ) -> Result<Option<T>, CommandError> {
     let mut keys = KeySet::default();
@@ -395,12 +414,23 @@ fn transact<T>(
     if calls.iter().any(makes_hash) {
         hashes.announce();
     }
+    let excludes_others = calls.iter().any(Call::excludes_others);
     let mut turns = Vec::new();
+    let database = session.database();
     loop {
-        let gate = hashes.enter();
+        let gate = if excludes_others {
+            Gate::Alone(hashes.exclude())
+        } else {
+            Gate::Shared(hashes.enter())
+        };
+        if are_gone(state, watches)? {
+            return Ok(None);
+        }
         let mut transaction = state.db.transaction();
-        watches.iter().for_each(|watch| transaction.require_unchanged(watch));
+        watches.iter().for_each(|watch| watch.guard(&mut transaction));
         let backing = Backing::Transaction(Box::new(transaction));
+        // An attempt that met a conflict may have selected another one.
+        session.select(database);
         let mut execution = Execution::new(state, session, backing);
         let value = body(&mut execution)?;
         let mark = state.stripes.begin_commit(&keys);
@@ -412,10 +442,18 @@ fn transact<T>(
         }
         state.counters.conflicts.add(1);
         if have_changed(state, watches)? {
+            session.select(database);
             return Ok(None);
         }
         if turns.is_empty() {
             turns = state.stripes.take_turn(&keys);
         }
     }
+}
+
+/// The gate as a transaction holds it.
+#[expect(dead_code, reason = "held until it is dropped")]
+enum Gate<'a> {
+    Shared(RwLockReadGuard<'a, ()>),
+    Alone(RwLockWriteGuard<'a, ()>),
 }

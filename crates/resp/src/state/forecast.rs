@@ -15,7 +15,7 @@ use tidekv_observe::mrc::Shown;
 use tokio::sync::watch::Receiver;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::state::keyspaces::{SPACES, Space};
+use crate::state::keyspaces::{CURVES, curve_of};
 use crate::state::server_state::State;
 
 /// The approximate memory of an entry in addition to its key and value.
@@ -29,34 +29,34 @@ pub(crate) const METRIC: (&str, &str) = (
 
 impl State {
     /// Records a read of an entry.
-    pub(crate) fn record_read(&self, Read { space, hash, bytes }: Read) {
-        self.record(space, hash, AccessKind::Load(bytes));
+    pub(crate) fn record_read(&self, Read { keyspace, hash, bytes }: Read) {
+        self.record(keyspace, hash, AccessKind::Load(bytes));
     }
 
-    /// Records a write of an entry.
+    /// Records a write of an entry of the keyspace with this index.
     pub(crate) fn record_write(
         &self,
-        space: Space,
+        keyspace: usize,
         key: &[u8],
         value: &[u8],
         expires_at_ms: Option<u64>,
     ) {
         let left_ms = expires_at_ms.map(|at_ms| at_ms.saturating_sub(self.now_ms()));
         self.record(
-            space,
-            hash_of(space, key),
+            keyspace,
+            hash_of(keyspace, key),
             AccessKind::Store(taken_bytes(key, value), left_ms),
         );
     }
 
     /// Records a removal of an entry.
-    pub(crate) fn record_removal(&self, space: Space, key: &[u8]) {
-        self.record(space, hash_of(space, key), AccessKind::Remove);
+    pub(crate) fn record_removal(&self, keyspace: usize, key: &[u8]) {
+        self.record(keyspace, hash_of(keyspace, key), AccessKind::Remove);
     }
 
-    fn record(&self, space: Space, hash: u64, kind: AccessKind) {
+    fn record(&self, keyspace: usize, hash: u64, kind: AccessKind) {
         if let Some(curves) = &self.curves {
-            curves.record(space as usize, hash, kind, || self.now_ms());
+            curves.record(curve_of(keyspace), hash, kind, || self.now_ms());
         }
     }
 }
@@ -64,18 +64,19 @@ impl State {
 /// An entry that was read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Read {
-    space: Space,
+    /// By [`index_of`](crate::state::keyspaces::index_of).
+    keyspace: usize,
     hash: u64,
     bytes: u64,
 }
 
 /// The record of an entry that was read.
-pub(crate) fn read(space: Space, key: &[u8], entry: &Entry) -> Read {
-    Read { space, hash: hash_of(space, key), bytes: taken_bytes(key, &entry.value) }
+pub(crate) fn read(keyspace: usize, key: &[u8], entry: &Entry) -> Read {
+    Read { keyspace, hash: hash_of(keyspace, key), bytes: taken_bytes(key, &entry.value) }
 }
 
-fn hash_of(space: Space, key: &[u8]) -> u64 {
-    xxh3_64_with_seed(key, space as u64)
+fn hash_of(keyspace: usize, key: &[u8]) -> u64 {
+    xxh3_64_with_seed(key, keyspace as u64)
 }
 
 fn taken_bytes(key: &[u8], value: &[u8]) -> u64 {
@@ -122,11 +123,11 @@ pub(crate) fn start(state: &State, stopped: &Receiver<bool>) -> Result<()> {
 /// The curves of all keyspaces that were read. If there is only one, it has all the caches.
 pub(crate) fn forecasts(state: &State) -> Vec<Shown> {
     let Some(curves) = &state.curves else { return Vec::new() };
-    let of = |(space, name): (Space, &str)| {
-        let told = curves.told(space as usize)?;
+    let of = |(curve, name): (usize, &str)| {
+        let told = curves.told(curve)?;
         Some(Shown { name: name.to_owned(), told, more: Vec::new() })
     };
-    let mut shown: Vec<Shown> = SPACES.into_iter().filter_map(of).collect();
+    let mut shown: Vec<Shown> = CURVES.into_iter().enumerate().filter_map(of).collect();
     if let [one] = &mut shown[..] {
         let bytes = state.db.statistics().counter("cache.bytes_max");
         one.more.push(("dram_bytes_max", 0, bytes as f64));

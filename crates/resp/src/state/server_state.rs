@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 use crate::options::ServerOptions;
 use crate::state::cursors::Cursors;
-use crate::state::keyspaces::{Keyspaces, SPACES};
+use crate::state::keyspaces::{CURVES, Keyspaces};
 use crate::state::memory::Memory;
 use crate::state::settings::Settings;
 use crate::state::slow_disk_breaker::SlowDiskBreaker;
@@ -62,7 +62,7 @@ impl State {
             counters: Arc::default(),
             curves: options
                 .profile_window
-                .map(|window| Arc::new(Curves::new(SPACES.len(), window))),
+                .map(|window| Arc::new(Curves::new(CURVES.len(), window))),
             random: SeededRandom::new(SystemRandom::new().next_u64()),
             started_ms: db.unix_ms(),
             settings,

@@ -15,11 +15,12 @@ pub(crate) struct Session {
     /// The connection ends once its replies are written.
     pub(crate) is_closing: bool,
     protocol: Protocol,
+    database: usize,
 }
 
 impl Session {
     pub(crate) fn new(client: Registration, is_authenticated: bool) -> Self {
-        Self { client, is_authenticated, is_closing: false, protocol: Protocol::Two }
+        Self { client, is_authenticated, is_closing: false, protocol: Protocol::Two, database: 0 }
     }
 
     pub(crate) fn protocol(&self) -> Protocol {
@@ -30,5 +31,15 @@ impl Session {
         self.protocol = protocol;
         let version = if protocol == Protocol::Two { 2 } else { 3 };
         self.client.protocol.store(version, Ordering::Relaxed);
+    }
+
+    /// The selected database.
+    pub(crate) fn database(&self) -> usize {
+        self.database
+    }
+
+    pub(crate) fn select(&mut self, database: usize) {
+        self.database = database;
+        self.client.database.store(database, Ordering::Relaxed);
     }
 }

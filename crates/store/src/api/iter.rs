@@ -162,7 +162,7 @@ impl Iter {
     }
 
     /// Returns the error of a refused iterator, once.
-    fn check_refused(&mut self) -> Result<()> {
+    pub(crate) fn check_refused(&mut self) -> Result<()> {
         let refused = self.refused.take();
         self.is_done |= refused.is_some();
         refused.map_or(Ok(()), Err)
@@ -209,8 +209,18 @@ impl Iter {
     }
 
     fn cursor(&self) -> VisibleCursor {
+        self.cursor_over(self.range.clone())
+    }
+
+    /// A cursor over another range of the same view.
+    pub(crate) fn cursor_over(&self, range: KeyRange) -> VisibleCursor {
         let blocks = &self.handle.0.engine().reads.blocks;
-        VisibleCursor::new(&self.view, blocks, self.range.clone(), self.sequence, self.now_ms)
+        VisibleCursor::new(&self.view, blocks, range, self.sequence, self.now_ms)
+    }
+
+    /// The view that is read.
+    pub(crate) fn view(&self) -> &View {
+        &self.view
     }
 
     /// Returns the next entry in ascending order, like [`Iter::next`](Iterator::next), but

@@ -339,9 +339,8 @@ impl Keyspace {
         self.read_many(keys, usize::MAX, None)
     }
 
-    /// Like [`Keyspace::multi_get`], but returns only the entries of the first keys, at least of
-    /// one, if all of them would take more than about `bytes_max` bytes. No more than that is read
-    /// from storage either, but for the first key.
+    /// Like [`Keyspace::multi_get`], but returns only the entries of the first keys, at least one,
+    /// if all would take more than about `bytes_max` bytes. Storage is not read beyond that either.
     pub fn multi_get_up_to<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -654,8 +653,12 @@ impl Keyspace {
             if !writes {
                 return Ok(outcome);
             }
-            let condition =
-                Condition { tree: Arc::clone(&self.tree), key: key.into(), unchanged_since: seen };
+            let condition = Condition {
+                tree: Arc::clone(&self.tree),
+                key: key.into(),
+                unchanged_since: seen,
+                ignores_range_deletions: false,
+            };
             if engine.write(batch, engine.options.durability, vec![condition])? == Written::Done {
                 return Ok(outcome);
             }

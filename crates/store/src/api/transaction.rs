@@ -45,12 +45,43 @@ pub struct Watch {
     keyspace: Keyspace,
     key: Box<[u8]>,
     snapshot: Snapshot,
+    ignores_range_deletions: bool,
 }
 
 impl Watch {
     pub(crate) fn new(handle: &Arc<Handle>, keyspace: &Keyspace, key: &[u8]) -> Self {
         let snapshot = Snapshot::new(Arc::clone(handle));
-        Self { keyspace: keyspace.clone(), key: key.into(), snapshot }
+        Self {
+            keyspace: keyspace.clone(),
+            key: key.into(),
+            snapshot,
+            ignores_range_deletions: false,
+        }
+    }
+
+    /// For a key without a value: a range deletion, which leaves it without one, does not count as
+    /// a change as long as memtables have all writes since the watch was created. (Later it does:
+    /// a value that was written and deleted in between may have left no trace.)
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// use tidekv::{Commit, Durability};
+    ///
+    /// let watch = db.watch(&keyspace, "absent")?.ignoring_range_deletions();
+    /// keyspace.delete_range("a", "b")?;
+    /// let mut transaction = db.transaction();
+    /// transaction.require_unchanged(&watch);
+    /// transaction.put(&keyspace, "key", "value");
+    /// assert_eq!(transaction.commit(Durability::Buffered)?, Commit::Done);
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
+    #[must_use]
+    pub fn ignoring_range_deletions(mut self) -> Self {
+        self.ignores_range_deletions = true;
+        self
     }
 
     /// Whether this watch is of `key` in `keyspace`.
@@ -81,7 +112,12 @@ impl Watch {
 
     fn condition_since(&self, unchanged_since: Sequence) -> Condition {
         let tree = Arc::clone(self.keyspace.tree());
-        Condition { tree, key: self.key.clone(), unchanged_since }
+        Condition {
+            tree,
+            key: self.key.clone(),
+            unchanged_since,
+            ignores_range_deletions: self.ignores_range_deletions,
+        }
     }
 }
 
@@ -254,6 +290,7 @@ impl Transaction {
             keyspace: keyspace.clone(),
             key: key.into(),
             snapshot: snapshot.clone(),
+            ignores_range_deletions: false,
         });
         snapshot
     }

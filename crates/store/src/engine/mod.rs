@@ -92,6 +92,8 @@ pub(crate) struct Condition {
     pub(crate) tree: Arc<Tree>,
     pub(crate) key: Box<[u8]>,
     pub(crate) unchanged_since: Sequence,
+    /// Whether range deletions do not count as writes.
+    pub(crate) ignores_range_deletions: bool,
 }
 
 /// A write in the commit queue.

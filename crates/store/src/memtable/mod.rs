@@ -194,9 +194,13 @@ impl Memtable {
     /// The sequence of the newest write that touches the key, including range deletions; 0 if there
     /// is none.
     pub(crate) fn newest_write(&self, key: &[u8]) -> Sequence {
+        self.newest_entry(key).max(self.tombstone_over(key, crate::format::key::SEQUENCE_MAX))
+    }
+
+    /// The sequence of the newest entry of the key, range deletions left out; 0 if there is none.
+    pub(crate) fn newest_entry(&self, key: &[u8]) -> Sequence {
         let lookup = LookupKey::new(key, crate::format::key::SEQUENCE_MAX);
-        let entry = self.get(&lookup).map_or(0, |found| found.trailer.sequence());
-        entry.max(self.tombstone_over(key, crate::format::key::SEQUENCE_MAX))
+        self.get(&lookup).map_or(0, |found| found.trailer.sequence())
     }
 
     /// The newest range tombstone over `key` that a reader at `at` sees, or 0.
@@ -291,6 +295,17 @@ impl Memtable {
         let entries =
             self.key_range().is_some_and(|(first, last)| first <= largest && smallest <= last);
         entries || self.tombstones.any.load(Ordering::Acquire)
+    }
+
+    /// A random entry, all versions equally likely; `None` if the choice failed. `random` returns a
+    /// number below its argument.
+    pub(crate) fn random_entry(
+        &self,
+        random: &mut dyn FnMut(usize) -> usize,
+    ) -> Option<(&[u8], Sequence)> {
+        let node = self.list.random(random);
+        // SAFETY: nodes live as long as the list, which `self` borrows.
+        (!node.is_null()).then(|| unsafe { (node.key(), node.trailer().sequence()) })
     }
 
     /// The smallest and largest key of its entries.

@@ -624,6 +624,27 @@ impl SortedList {
         unsafe { self.head.next() }
     }
 
+    /// A random entry, all equally likely; null if there is none or the choice fell on an unused
+    /// slot. `random` returns a number below its argument.
+    pub(crate) fn random(&self, random: &mut dyn FnMut(usize) -> usize) -> Node {
+        // SAFETY: entries and pages live as long as the list; slots below the count lead to some.
+        unsafe {
+            let Some(mut page) = self.root.load(Ordering::Acquire).as_ref() else {
+                return Node::NULL;
+            };
+            page.tracker.read();
+            // Every entry lies below the root; below it, pages are not equally full.
+            let mut slot = random(page.count());
+            while slot < page.count() {
+                if page.level == 0 {
+                    return page.entry(slot);
+                }
+                (page, slot) = (page.child(slot), random(SLOTS));
+            }
+            Node::NULL
+        }
+    }
+
     /// The last entry; null when the list is empty.
     pub(crate) fn last(&self) -> Node {
         // SAFETY: entries and pages live as long as the list.

@@ -152,6 +152,12 @@ impl VisibleCursor {
         &self.key
     }
 
+    /// The sequence of the entry, going forward.
+    pub(crate) fn entry_sequence(&self) -> Sequence {
+        debug_assert_eq!(self.position, Position::OnEntry);
+        self.merge.trailer().sequence()
+    }
+
     /// The value of the entry and its deadline.
     pub(crate) fn value(&self) -> (&[u8], Option<u64>) {
         let payload = match self.position {

@@ -33,7 +33,7 @@ fn state() -> State {
 #[test]
 fn a_repeated_command_records_one_read() {
     let state = state();
-    state.keyspaces.get(Space::Strings).put("a", "1").expect("it is stored");
+    state.keyspaces.get(0, Space::Strings).expect("it exists").put("a", "1").expect("it is stored");
     let mut session =
         Session::new(state.clients.register("client".into(), "server".into(), 0), true);
     let loads =

@@ -49,7 +49,7 @@ pub(crate) fn part(state: &State, commands: &[&str]) -> Part {
 }
 
 pub(crate) fn value(state: &State, key: &str) -> Option<Bytes> {
-    state.keyspaces.get(Space::Strings).get(key).unwrap()
+    state.keyspaces.get(0, Space::Strings).unwrap().get(key).unwrap()
 }
 
 #[test]

@@ -20,7 +20,7 @@ static MEDDLES: Command = Command {
         let read = execution.get(Space::Strings, b"a")?;
         if MEDDLING.load(Ordering::Relaxed) > 0 {
             MEDDLING.fetch_sub(1, Ordering::Relaxed);
-            execution.state.keyspaces.get(Space::Strings).put("a", "meddled").unwrap();
+            execution.state.keyspaces.get(0, Space::Strings).unwrap().put("a", "meddled").unwrap();
         }
         let seen = read.map_or(Bytes::from("nothing"), |entry| entry.value);
         execution.put(Space::Strings, "b".into(), seen, None)?;

@@ -149,6 +149,40 @@ impl TableCursor {
         }
     }
 
+    /// Moves to a random entry: all are about equally likely. The cursor has no position if the
+    /// choice failed. `random` returns a number below its argument. Reads at most an index block
+    /// and a data block.
+    pub(crate) fn move_to_random(&mut self, random: &mut dyn FnMut(usize) -> usize) -> Result<()> {
+        self.fetcher.prepare_seek(false);
+        let moved = self.try_random(random);
+        self.fetcher.settle(None);
+        self.finish(moved)
+    }
+
+    /// Partitions are chosen by their bytes, their blocks with equal chances, and an entry among
+    /// twice as many as blocks have on average: so a block with half as many entries is rejected
+    /// more often.
+    fn try_random(&mut self, random: &mut dyn FnMut(usize) -> usize) -> Fetched<()> {
+        self.position = None;
+        let table = Arc::clone(self.fetcher.table());
+        let Some(last) = table.partitions().last() else { return Ok(()) };
+        let offset = random(last.index.end() as usize) as u64;
+        let partition = table.partitions().partition_point(|part| part.index.end() <= offset);
+        let index = self.index(partition, ReadMode::Storage)?;
+        if index.view().len() == 0 {
+            return Ok(());
+        }
+        let in_index = random(index.view().len());
+        let block = self.data(&index, in_index, ReadMode::Storage)?;
+        let properties = table.properties();
+        let usual = properties.entries.div_ceil(properties.data_blocks.max(1)) as usize;
+        let entry = random(block.view().len().max(2 * usual));
+        if entry < block.view().len() {
+            self.set_position(partition, in_index, block, entry);
+        }
+        Ok(())
+    }
+
     fn index(&mut self, partition: usize, mode: ReadMode) -> Fetched<BlockRef> {
         if let Some((of, index)) = &self.index
             && *of == partition

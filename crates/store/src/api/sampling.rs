@@ -1,0 +1,212 @@
+//! Random entries of a keyspace: [`Keyspace::draw`].
+//!
+//! A draw chooses one of the stored versions at random and rejects it unless it is what a reader
+//! sees of its key. Each key has one version that readers see, so all keys are equally likely,
+//! however often they were written and wherever they lie among the others. Entries of tables are
+//! only about equally likely: their blocks differ in size.
+
+use bytes::Bytes;
+
+use crate::api::iter::{Entry, key_range};
+use crate::api::keyspace::Keyspace;
+use crate::error::Result;
+use crate::format::key::Sequence;
+use crate::sst::cursor::Cursor;
+use crate::sst::table::{Reading, TableCursor};
+use crate::version::view::View;
+
+/// The outcome of [`Keyspace::draw`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Draw {
+    /// The keyspace stores nothing.
+    Empty,
+    /// The choice fell on no version: draw again.
+    Missed,
+    /// The choice fell on a version that was overwritten or has expired, or on a deletion: draw
+    /// again.
+    Stale,
+    /// A key with its entry.
+    Entry(Bytes, Entry),
+}
+
+impl Keyspace {
+    /// The number of stored versions: entries, also overwritten and expired ones, and deletions.
+    pub fn versions(&self) -> u64 {
+        versions_of(&self.tree().view())
+    }
+
+    /// Chooses a stored version at random and returns its entry if it is the present one of its
+    /// key. `random` returns random numbers. Among the draws that do not miss, the share of entries
+    /// is about the share of the [`versions`](Keyspace::versions) that are present entries.
+    ///
+    /// Reads a few blocks at most.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// use tidekv::{Draw, Random, SeededRandom};
+    ///
+    /// keyspace.ingest([("a", "1"), ("b", "2")])?;
+    /// let random = SeededRandom::new(7);
+    /// let key = loop {
+    ///     match keyspace.draw(|| random.next_u64())? {
+    ///         Draw::Entry(key, _) => break key,
+    ///         Draw::Missed | Draw::Stale => {}
+    ///         Draw::Empty => unreachable!("there are entries"),
+    ///     }
+    /// };
+    /// assert!(key == "a" || key == "b");
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
+    pub fn draw(&self, mut random: impl FnMut() -> u64) -> Result<Draw> {
+        let mut iter = self.iter();
+        iter.check_refused()?;
+        let versions = versions_of(iter.view());
+        if versions == 0 {
+            return Ok(Draw::Empty);
+        }
+        let mut below = |end: usize| ((u128::from(random()) * end as u128) >> 64) as usize;
+        let chosen = below(usize::try_from(versions).unwrap_or(usize::MAX)) as u64;
+        let Some((key, sequence)) = self.version(iter.view(), chosen, &mut below)? else {
+            return Ok(Draw::Missed);
+        };
+        let mut cursor = iter.cursor_over(key_range(&(&key[..]..=&key[..])));
+        if !cursor.next()? || cursor.entry_sequence() != sequence {
+            return Ok(Draw::Stale);
+        }
+        let (value, expires_at_ms) = cursor.value_bytes();
+        Ok(Draw::Entry(key, Entry { value, expires_at_ms }))
+    }
+
+    /// A random version in the memtable or table that has the version number `chosen` if all of
+    /// them are counted in order: its key and sequence; `None` if the choice failed.
+    fn version(
+        &self,
+        view: &View,
+        mut chosen: u64,
+        below: &mut dyn FnMut(usize) -> usize,
+    ) -> Result<Option<(Bytes, Sequence)>> {
+        for memtable in view.memtables() {
+            let entries = memtable.entries() as u64;
+            if chosen < entries {
+                let found = memtable.random_entry(below);
+                return Ok(found.map(|(key, at)| (Bytes::copy_from_slice(key), at)));
+            }
+            chosen -= entries;
+        }
+        for handle in view.version.tables() {
+            if chosen < handle.meta().entries {
+                let (table, blocks) = (handle.table(), &self.engine().reads.blocks);
+                let reading = Reading::Cached(Default::default());
+                let mut cursor = TableCursor::new(table.clone(), blocks.clone(), reading);
+                cursor.move_to_random(below)?;
+                return Ok(cursor.valid().then(|| {
+                    let sequence = match handle.meta().sequence_override {
+                        0 => cursor.trailer().sequence(),
+                        ingested => ingested,
+                    };
+                    (Bytes::copy_from_slice(cursor.user_key()), sequence)
+                }));
+            }
+            chosen -= handle.meta().entries;
+        }
+        // Memtables have grown meanwhile.
+        Ok(None)
+    }
+}
+
+fn versions_of(view: &View) -> u64 {
+    let in_memtables: u64 = view.memtables().map(|memtable| memtable.entries() as u64).sum();
+    in_memtables + view.version.tables().map(|table| table.meta().entries).sum::<u64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use tidekv_io::{InlineExecutor, ManualClock, MemoryStorage, Random, SeededRandom};
+
+    use super::*;
+    use crate::api::db::Db;
+    use crate::options::{Environment, Options};
+
+    fn open() -> (Db, Arc<ManualClock>) {
+        let clock = Arc::new(ManualClock::new(1_000));
+        let environment = Environment::default()
+            .storage(Arc::new(MemoryStorage::new()))
+            .clock(clock.clone())
+            .executor(Arc::new(InlineExecutor::new()));
+        (Db::open("data", Options::new().environment(environment)).unwrap(), clock)
+    }
+
+    /// How often each key is drawn.
+    fn draws(keyspace: &Keyspace, count: usize) -> BTreeMap<Bytes, usize> {
+        let random = SeededRandom::new(42);
+        let mut drawn = BTreeMap::new();
+        while drawn.values().sum::<usize>() < count {
+            match keyspace.draw(|| random.next_u64()).unwrap() {
+                Draw::Entry(key, entry) => {
+                    assert_eq!(keyspace.get_entry(&key).unwrap(), Some(entry));
+                    *drawn.entry(key).or_default() += 1;
+                }
+                Draw::Missed | Draw::Stale => {}
+                Draw::Empty => panic!("there are entries"),
+            }
+        }
+        drawn
+    }
+
+    fn assert_uniform(drawn: &BTreeMap<Bytes, usize>, keys: usize) {
+        assert_eq!(drawn.len(), keys, "each key is drawn");
+        let mean = drawn.values().sum::<usize>() / keys;
+        for (key, &count) in drawn {
+            assert!(count > mean / 2 && count < mean * 2, "{key:?}: {count} of {mean}");
+        }
+    }
+
+    #[test]
+    fn keys_are_drawn_equally_often_from_memtables_and_tables() {
+        let (db, clock) = open();
+        let keyspace = db.keyspace("default").unwrap();
+        assert_eq!(keyspace.draw(|| 0).unwrap(), Draw::Empty);
+        let key = |i: usize| format!("user:{i}");
+        for i in 0..400 {
+            keyspace.put(key(i), vec![b'x'; i % 7 * 100]).unwrap();
+        }
+        assert_uniform(&draws(&keyspace, 40_000), 400);
+        db.compact().unwrap();
+        assert_uniform(&draws(&keyspace, 40_000), 400);
+        // Overwritten in another table and in the memtable, deleted, expired, and ingested.
+        (0..100).for_each(|i| keyspace.put(key(i), "again").unwrap());
+        db.flush().unwrap();
+        (0..50).for_each(|i| keyspace.put(key(i), "and again").unwrap());
+        (50..100).for_each(|i| keyspace.delete(key(i)).unwrap());
+        (100..150).for_each(|i| {
+            keyspace.put_with_ttl(key(i), "", std::time::Duration::from_millis(5)).unwrap();
+        });
+        keyspace.delete_range("user:39", "user:40").unwrap();
+        keyspace.ingest((500..550).map(|i| (key(i), "ingested"))).unwrap();
+        clock.advance(std::time::Duration::from_millis(10));
+        let keys = keyspace.iter().count();
+        assert_uniform(&draws(&keyspace, 100 * keys), keys);
+    }
+
+    #[test]
+    fn the_share_of_entries_estimates_their_number() {
+        let (db, _) = open();
+        let keyspace = db.keyspace("default").unwrap();
+        (0..3_000).for_each(|i| keyspace.put(format!("k{}", i % 1_000), "").unwrap());
+        let random = SeededRandom::new(1);
+        let drawn = |_| keyspace.draw(|| random.next_u64()).unwrap();
+        let draws: Vec<Draw> = (0..4_000).map(drawn).collect();
+        let count = |is: fn(&Draw) -> bool| draws.iter().filter(|draw| is(draw)).count() as u64;
+        let found = count(|draw| matches!(draw, Draw::Entry(..)));
+        let stale = count(|draw| *draw == Draw::Stale);
+        assert_eq!(keyspace.versions(), 3_000);
+        let estimate = keyspace.versions() * found / (found + stale);
+        assert!(estimate > 900 && estimate < 1_100, "{estimate}");
+    }
+}
