@@ -1,5 +1,5 @@
 //! Time as the product sees it: a wall clock for deadlines and a monotonic one
-//! for durations, real ([`SystemClock`]) or set by hand ([`ManualClock`]).
+//! for durations and times to live, real ([`SystemClock`]) or set by hand ([`ManualClock`]).
 
 #![allow(
     clippy::disallowed_methods,
@@ -11,13 +11,22 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+#[cfg(target_os = "linux")]
+use rustix::time::{ClockId, clock_gettime};
+
 /// A source of time.
 pub trait Clock: Send + Sync + Debug {
-    /// Milliseconds since 1970-01-01 UTC; entries expire by this clock.
+    /// Milliseconds since 1970-01-01 UTC: the time of day, which an operator may set.
     fn unix_ms(&self) -> u64;
 
     /// Nanoseconds since some fixed moment; never goes back.
     fn monotonic_ns(&self) -> u64;
+
+    /// Nanoseconds since some fixed moment, also of the time that the machine was suspended; never
+    /// goes back. Times to live last by this clock.
+    fn boot_ns(&self) -> u64 {
+        self.monotonic_ns()
+    }
 
     /// Waits, or moves a simulated clock on.
     fn sleep(&self, duration: Duration);
@@ -52,6 +61,13 @@ impl Clock for SystemClock {
         u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
+    #[cfg(target_os = "linux")]
+    fn boot_ns(&self) -> u64 {
+        let time = clock_gettime(ClockId::Boottime);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        seconds.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec.cast_unsigned())
+    }
+
     fn sleep(&self, duration: Duration) {
         std::thread::sleep(duration);
     }
@@ -79,6 +95,11 @@ impl ManualClock {
     /// Sets the time of day back, as an operator may.
     pub fn set_back(&self, ms: u64) {
         self.epoch_ms.fetch_sub(ms, Ordering::Relaxed);
+    }
+
+    /// Sets the time of day forward, as an operator may.
+    pub fn set_forward(&self, ms: u64) {
+        self.epoch_ms.fetch_add(ms, Ordering::Relaxed);
     }
 }
 

@@ -28,9 +28,17 @@ pub struct KeyspaceRef {
     pub(crate) id: u32,
     /// Identifies one open store of this process.
     pub(crate) instance: u64,
-    /// Deadline of entries that are written without one, computed from the keyspace's default time
-    /// to live.
-    pub(crate) default_deadline_ms: Option<u64>,
+    /// The default time to live of the keyspace.
+    pub(crate) default_ttl: Option<Ttl>,
+}
+
+/// A time to live, which starts when its batch is written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ttl {
+    pub(crate) ms: u64,
+    /// The deadline if it started when this was made: an estimate for those who read the batch
+    /// before it is written.
+    pub(crate) estimate_ms: u64,
 }
 
 /// Bytes of an operation besides its key and payload: the kind and three
@@ -72,6 +80,9 @@ pub struct WriteBatch {
     keyspaces: Vec<u32>,
     /// The store that the keyspaces belong to; 0 while the batch is empty.
     instance: u64,
+    /// The positions in `bytes` of deadlines that depend on when the batch is written, with the
+    /// times to live in milliseconds.
+    ttls: Vec<(usize, u64)>,
     refused: Option<Error>,
 }
 
@@ -91,7 +102,8 @@ impl WriteBatch {
         Self::default()
     }
 
-    /// Sets `key` to `value`. If the keyspace has a default time to live, it starts now.
+    /// Sets `key` to `value`. If the keyspace has a default time to live, it starts when the batch is
+    /// written.
     pub fn put(
         &mut self,
         keyspace: impl Into<KeyspaceRef>,
@@ -99,17 +111,33 @@ impl WriteBatch {
         value: impl AsRef<[u8]>,
     ) {
         let (keyspace, key, value) = (keyspace.into(), key.as_ref(), value.as_ref());
-        match keyspace.default_deadline_ms {
-            Some(deadline) => self.put_until(keyspace, key, value, deadline),
-            None if self.admits(key, value.len()) => {
-                self.push(Kind::Value, keyspace, key, &[], value)
-            }
-            None => {}
+        match keyspace.default_ttl {
+            Some(ttl) => self.put_for(keyspace, key, value, ttl),
+            None => self.put_without_ttl(keyspace, key, value),
         }
     }
 
-    /// Sets `key` to `value` until the deadline `expires_at_ms` (milliseconds since 1970). For a
-    /// time to live see [`WriteBatch::put_with_ttl`].
+    /// Sets `key` to `value` for the time to live `ttl`.
+    pub(crate) fn put_for(&mut self, keyspace: KeyspaceRef, key: &[u8], value: &[u8], ttl: Ttl) {
+        let operations = self.len;
+        self.put_until(keyspace, key, value, ttl.estimate_ms);
+        if self.len > operations {
+            let at = self.bytes.len() - value.len() - size_of::<u64>();
+            self.ttls.push((at, ttl.ms));
+        }
+    }
+
+    /// Starts the times to live: the batch is written at `now_ms`.
+    pub(crate) fn start_ttls(&mut self, now_ms: u64) {
+        for &(at, ttl_ms) in &self.ttls {
+            let deadline = now_ms.saturating_add(ttl_ms).to_le_bytes();
+            self.bytes[at..at + deadline.len()].copy_from_slice(&deadline);
+        }
+    }
+
+    /// Sets `key` to `value` until the deadline `expires_at_ms` (milliseconds since 1970, on the
+    /// clock of [`Db::unix_ms`](crate::Db::unix_ms)). For a time to live see
+    /// [`WriteBatch::put_with_ttl`].
     pub fn put_until(
         &mut self,
         keyspace: impl Into<KeyspaceRef>,
@@ -125,12 +153,13 @@ impl WriteBatch {
     }
 
     /// Sets `key` to `value` without a deadline, whatever the default of the keyspace.
-    pub(crate) fn put_forever(
+    pub fn put_without_ttl(
         &mut self,
         keyspace: impl Into<KeyspaceRef>,
-        key: &[u8],
-        value: &[u8],
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
     ) {
+        let (key, value) = (key.as_ref(), value.as_ref());
         if self.admits(key, value.len()) {
             self.push(Kind::Value, keyspace.into(), key, &[], value);
         }
@@ -215,6 +244,7 @@ impl WriteBatch {
         self.len = 0;
         self.keyspaces.clear();
         self.instance = 0;
+        self.ttls.clear();
         self.refused = None;
     }
 
@@ -374,7 +404,7 @@ mod tests {
     use tidekv_testkit::golden::Dump;
 
     fn keyspace(id: u32) -> KeyspaceRef {
-        KeyspaceRef { id, instance: 1, default_deadline_ms: None }
+        KeyspaceRef { id, instance: 1, default_ttl: None }
     }
 
     #[test]

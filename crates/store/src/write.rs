@@ -59,11 +59,12 @@ impl Engine {
     /// Writes `batch` if the conditions hold, and waits for its `durability`.
     pub(crate) fn write(
         self: &Arc<Self>,
-        batch: WriteBatch,
+        mut batch: WriteBatch,
         durability: Durability,
         conditions: Vec<Condition>,
     ) -> Result<Written> {
         let drops = self.check_batch(&batch)?;
+        batch.start_ttls(self.clock.unix_ms());
         let timer = self.write_timer();
         let weight = batch.bytes_len() + 64;
         let request = Request { batch, durability, conditions, drops };
@@ -93,10 +94,11 @@ impl Engine {
     /// which keeps it in memory unless memory is short).
     pub(crate) fn try_write(
         &self,
-        batch: WriteBatch,
+        mut batch: WriteBatch,
         conditions: Vec<Condition>,
     ) -> Result<Attempt> {
         let drops = self.check_batch(&batch)?;
+        batch.start_ttls(self.clock.unix_ms());
         let timer = self.write_timer();
         let request = Request { batch, durability: Durability::Buffered, conditions, drops };
         let outcome = self.queue.try_exclusive(|| self.try_lead(&request));

@@ -181,7 +181,7 @@ fn asking_for_a_keyspace_does_not_create_it() {
     let db = Db::open("/data", options(&disk).read_only(true)).unwrap();
     assert!(db.has_keyspace("a") && !db.has_keyspace("b"));
     assert!(db.keyspace("a").is_ok());
-    assert_eq!(db.keyspace("b").unwrap_err().kind(), tidekv::ErrorKind::Closed);
+    assert_eq!(db.keyspace("b").unwrap_err().kind(), tidekv::ErrorKind::Unavailable);
     assert_eq!(db.keyspace_names(), ["a"]);
 }
 
@@ -206,7 +206,7 @@ fn a_time_to_live_ends_on_the_millisecond_in_every_way_of_writing() {
     let mut transaction = db.transaction();
     transaction.put_with_ttl(&keyspace, "transaction", "value", ttl);
     transaction.put(&with_default, "transaction", "value");
-    transaction.put_until(&with_default, "forever", "value", None);
+    transaction.put_without_ttl(&with_default, "forever", "value");
     assert_eq!(transaction.commit(Durability::Buffered).unwrap(), Commit::Done);
 
     let written = [

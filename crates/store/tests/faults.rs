@@ -54,8 +54,9 @@ const TIMES: [Option<u64>; 3] = [Some(1), Some(3), None];
 
 /// Operations that may fail unnoticed. The first three clean up, and the next opening repeats them.
 /// The fourth is the mark after an edit that is already written; the manifest is rewritten after
-/// it. The others concern the lists of hot entries and of filter repairs, which are optional.
-const ABSORBED: [&str; 16] = [
+/// it. The others concern the lists of hot entries and of filter repairs and the time of the last
+/// opening, which are optional.
+const ABSORBED: [&str; 24] = [
     "remove .table",
     "remove .log",
     "remove MANIFEST-",
@@ -72,6 +73,14 @@ const ABSORBED: [&str; 16] = [
     "read FILTER-REPAIRS",
     "write FILTER-REPAIRS",
     "remove FILTER-REPAIRS",
+    "inspect CLOCK",
+    "open CLOCK",
+    "read CLOCK",
+    "create CLOCK.tmp",
+    "inspect CLOCK.tmp",
+    "write CLOCK.tmp",
+    "remove CLOCK.tmp",
+    "rename CLOCK.tmp",
 ];
 
 #[derive(Debug, Default)]

@@ -376,8 +376,8 @@ fn transaction_does_not_read_its_own_expired_writes() {
     let keyspace = db.keyspace("k").unwrap();
     keyspace.put("a", "old").unwrap();
     let mut tx = db.transaction();
-    tx.put_until(&keyspace, b"a", b"gone", Some(1));
-    tx.put_until(&keyspace, b"b", b"there", Some(u64::MAX));
+    tx.put_until(&keyspace, b"a", b"gone", 1);
+    tx.put_until(&keyspace, b"b", b"there", u64::MAX);
     assert_eq!(tx.get(&keyspace, b"a").unwrap(), None);
     assert_eq!(tx.get(&keyspace, b"b").unwrap().unwrap().value, "there");
     let found = tx.prefix(&keyspace, b"").unwrap();

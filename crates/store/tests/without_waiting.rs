@@ -40,7 +40,7 @@ fn try_commit_writes_like_a_commit_and_survives_a_restart() {
     transaction.delete(&keyspace, b"a");
     // Its own writes are visible, before and after they are first read.
     assert_eq!(transaction.try_get_cached(&keyspace, b"a").unwrap(), Cached::Ready(None));
-    transaction.put_until(&keyspace, b"a", b"3", Some(u64::MAX));
+    transaction.put_until(&keyspace, b"a", b"3", u64::MAX);
     let Cached::Ready(Some(entry)) = transaction.try_get_cached(&keyspace, b"a").unwrap() else {
         panic!("its own write is in memory");
     };

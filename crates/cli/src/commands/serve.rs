@@ -49,8 +49,8 @@ pub struct Serve {
     #[arg(long, value_name = "DIR", default_value = "./data")]
     data: PathBuf,
 
-    /// Memory budget for caches, memtables and metadata, such as 4GiB [default: a quarter
-    /// of the machine's memory].
+    /// Memory budget for caches, memtables, metadata, requests and replies, such as 4GiB [default: a
+    /// quarter of the machine's memory]. The program itself takes up to 64 MiB more.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
 

@@ -1,4 +1,7 @@
 //! `EXPIRE` and related commands, and the conversion of arguments to deadlines.
+//!
+//! Deadlines are times of the store's clock, which steps of the machine's clock do not move.
+//! Clients that give a time of day, or ask for one, mean the machine's clock.
 
 use bytes::Bytes;
 
@@ -6,6 +9,7 @@ use crate::commands::errors::{integer, is_word};
 use crate::data::execution::Execution;
 use crate::data::values;
 use crate::protocol::reply::{CommandError, CommandResult, Reply};
+use crate::state::server_state::State;
 
 /// Unit and origin of a time argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,16 +33,21 @@ impl Clock {
         .find_map(|(word, clock)| is_word(argument, word).then_some(clock))
     }
 
-    /// Milliseconds since 1970; `None` if that overflows 64 bits.
-    fn unix_ms(self, number: i64, now_ms: u64) -> Option<i64> {
-        let now_ms = i64::try_from(now_ms).ok()?;
+    /// Milliseconds since 1970 on the store's clock; `None` if that overflows 64 bits.
+    fn deadline_ms(self, number: i64, state: &State) -> Option<i64> {
+        let now_ms = i64::try_from(state.now_ms()).ok()?;
         match self {
             Self::SecondsFromNow => number.checked_mul(1000)?.checked_add(now_ms),
             Self::MillisecondsFromNow => number.checked_add(now_ms),
-            Self::UnixSeconds => number.checked_mul(1000),
-            Self::UnixMilliseconds => Some(number),
+            Self::UnixSeconds => number.checked_mul(1000)?.checked_sub(state.db.clock_offset_ms()),
+            Self::UnixMilliseconds => number.checked_sub(state.db.clock_offset_ms()),
         }
     }
+}
+
+/// The time of day of a deadline.
+fn time_of_day(deadline_ms: u64, state: &State) -> u64 {
+    deadline_ms.saturating_add_signed(state.db.clock_offset_ms())
 }
 
 fn invalid_time(command: &str) -> CommandError {
@@ -50,15 +59,16 @@ pub(crate) fn positive_deadline(
     command: &str,
     clock: Clock,
     argument: &[u8],
-    now_ms: u64,
+    state: &State,
 ) -> Result<u64, CommandError> {
     let number = integer(argument)?;
     if number <= 0 {
         return Err(invalid_time(command));
     }
     clock
-        .unix_ms(number, now_ms)
-        .and_then(|deadline| u64::try_from(deadline).ok())
+        .deadline_ms(number, state)
+        // A time of day before the time at which the store's clock began has passed.
+        .map(|deadline| u64::try_from(deadline).unwrap_or(0))
         .ok_or_else(|| invalid_time(command))
 }
 
@@ -120,9 +130,10 @@ fn expire_by(
 ) -> CommandResult {
     let key = &arguments[0];
     let conditions = Conditions::parse(&arguments[2..])?;
-    let now_ms = execution.state.now_ms();
+    let state = execution.state;
+    let now_ms = state.now_ms();
     let deadline =
-        clock.unix_ms(integer(&arguments[1])?, now_ms).ok_or_else(|| invalid_time(command))?;
+        clock.deadline_ms(integer(&arguments[1])?, state).ok_or_else(|| invalid_time(command))?;
     let Some(value) = values::find(execution, key)? else {
         return Ok(Reply::Integer(0));
     };
@@ -195,9 +206,11 @@ pub(crate) fn pttl(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comman
 }
 
 pub(crate) fn expiretime(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
-    tell_deadline(execution, arguments, rounded_seconds)
+    let state = execution.state;
+    tell_deadline(execution, arguments, |at| rounded_seconds(time_of_day(at, state)))
 }
 
 pub(crate) fn pexpiretime(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
-    tell_deadline(execution, arguments, |at| at)
+    let state = execution.state;
+    tell_deadline(execution, arguments, |at| time_of_day(at, state))
 }

@@ -67,7 +67,7 @@ pub(crate) fn set(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Command
     let options = SetOptions::parse(&arguments[2..])?;
     let deadline = options
         .deadline
-        .map(|(clock, number)| positive_deadline("set", clock, number, execution.state.now_ms()))
+        .map(|(clock, number)| positive_deadline("set", clock, number, execution.state))
         .transpose()?;
     let is_blind =
         !(options.if_missing || options.if_present || options.get_old || options.keep_deadline);
@@ -100,8 +100,7 @@ fn set_until(
     execution: &mut Execution<'_>,
     arguments: &[Bytes],
 ) -> CommandResult {
-    let now_ms = execution.state.now_ms();
-    let deadline = positive_deadline(command, clock, &arguments[1], now_ms)?;
+    let deadline = positive_deadline(command, clock, &arguments[1], execution.state)?;
     values::put_string(execution, &arguments[0], arguments[2].clone(), Some(deadline))?;
     Ok(Reply::OK)
 }
@@ -145,7 +144,7 @@ pub(crate) fn getex(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comma
         [option] if is_word(option, "PERSIST") => Some(None),
         [option, number] => {
             let clock = Clock::of_option(option).ok_or(SYNTAX)?;
-            Some(Some(positive_deadline("getex", clock, number, now_ms)?))
+            Some(Some(positive_deadline("getex", clock, number, execution.state)?))
         }
         _ => return Err(SYNTAX),
     };

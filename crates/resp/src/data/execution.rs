@@ -378,7 +378,11 @@ impl<'a> Execution<'a> {
         let keyspace = |slot, space| keyspaces.get(slot, space).expect("its write was gathered");
         match (self.backing.transaction(), write) {
             (Some(transaction), Write::Put { slot, space, key, value, expires_at_ms }) => {
-                transaction.put_until(keyspace(slot, space), &key, &value, expires_at_ms);
+                let keyspace = keyspace(slot, space);
+                match expires_at_ms {
+                    Some(deadline) => transaction.put_until(keyspace, &key, &value, deadline),
+                    None => transaction.put_without_ttl(keyspace, &key, &value),
+                }
             }
             (Some(transaction), Write::Delete { slot, space, key }) => {
                 transaction.delete(keyspace(slot, space), &key);
@@ -390,7 +394,7 @@ impl<'a> Execution<'a> {
                 self.batch.put_until(keyspace(slot, space), &key, &value, deadline);
             }
             (None, Write::Put { slot, space, key, value, expires_at_ms: None }) => {
-                self.batch.put(keyspace(slot, space), &key, &value);
+                self.batch.put_without_ttl(keyspace(slot, space), &key, &value);
             }
             (None, Write::Delete { slot, space, key }) => {
                 self.batch.delete(keyspace(slot, space), &key);
@@ -440,8 +444,8 @@ impl<'a> Execution<'a> {
         if self.is_map_changed {
             let (keyspace, key, value) = keyspaces.slots_entry(self.map)?;
             match self.backing.transaction() {
-                Some(transaction) => transaction.put_until(keyspace, key, &value, None),
-                None => self.batch.put(keyspace, key, &value),
+                Some(transaction) => transaction.put_without_ttl(keyspace, key, &value),
+                None => self.batch.put_without_ttl(keyspace, key, &value),
             }
         }
         let commit = match self.backing {

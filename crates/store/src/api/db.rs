@@ -89,8 +89,8 @@ impl Db {
     /// # Errors
     ///
     /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) unless the name has 1 to 255
-    /// bytes without control characters; [`ErrorKind::Closed`](crate::ErrorKind::Closed) if the
-    /// keyspace does not exist in a store that is read-only.
+    /// bytes without control characters; [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable)
+    /// if the keyspace does not exist in a store that is read-only.
     ///
     /// ```
     /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
@@ -251,6 +251,10 @@ impl Db {
 
     /// Records the state of a key, for [`Transaction::require_unchanged`].
     ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) for a keyspace of another store.
+    ///
     /// ```
     /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
     /// # let environment = tidekv::Environment::default().storage(disk);
@@ -268,6 +272,7 @@ impl Db {
     /// ```
     pub fn watch(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Watch> {
         self.engine().jobs.check_open()?;
+        keyspace.check_store(self.engine())?;
         Ok(Watch::new(&self.handle, keyspace, key.as_ref()))
     }
 
@@ -328,7 +333,7 @@ impl Db {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if the directory is not empty.
+    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if `path` exists.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -448,9 +453,29 @@ impl Db {
         self.engine().set_cache_bytes_max(bytes);
     }
 
-    /// The time of the clock that decides expiry, in milliseconds since 1970.
+    /// The time of the store's clock, by which entries expire, in milliseconds since 1970: the
+    /// machine's time of day when the store was opened, moved on by a clock that cannot be set. It
+    /// never goes back, also not from one opening to the next.
     pub fn unix_ms(&self) -> u64 {
         self.engine().clock.unix_ms()
+    }
+
+    /// How many milliseconds the machine's time of day is ahead of [`Db::unix_ms`] (negative:
+    /// behind). 0 unless the machine's clock was set by a second or more since the store was
+    /// created. A deadline that is a time of day is, on the store's clock, this much earlier.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let clock = std::sync::Arc::new(tidekv::ManualClock::new(1_800_000_000_000));
+    /// # let environment = tidekv::Environment::default().storage(disk).clock(clock.clone());
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// assert_eq!((db.unix_ms(), db.clock_offset_ms()), (1_800_000_000_000, 0));
+    /// clock.set_forward(3_600_000);
+    /// assert_eq!((db.unix_ms(), db.clock_offset_ms()), (1_800_000_000_000, 3_600_000));
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
+    pub fn clock_offset_ms(&self) -> i64 {
+        self.engine().clock.offset_ms()
     }
 
     /// Waits for background work, makes the log durable, saves the caches if
@@ -496,7 +521,7 @@ impl Keyspace {
         &self,
         sorted: impl IntoIterator<Item = (K, V)>,
     ) -> Result<u64> {
-        let deadline = crate::batch::KeyspaceRef::from(self).default_deadline_ms;
+        let deadline = crate::batch::KeyspaceRef::from(self).default_ttl.map(|ttl| ttl.estimate_ms);
         self.engine().ingest(self.tree(), deadline, sorted)
     }
 }

@@ -161,6 +161,12 @@ impl Iter {
         }
     }
 
+    /// The same, but an iterator whose first item is `error`, if it is given.
+    pub(crate) fn refused_by(mut self, error: Option<Error>) -> Self {
+        self.refused = error.or(self.refused);
+        self
+    }
+
     /// Returns the error of a refused iterator, once.
     pub(crate) fn check_refused(&mut self) -> Result<()> {
         let refused = self.refused.take();
@@ -269,6 +275,9 @@ impl Iter {
         }
         let front = self.front.as_mut().expect("it was made just now");
         let moved = front.next();
+        if front.has_seen_expired() {
+            self.handle.0.engine().note_expired();
+        }
         let is_before_back = || self.back.as_ref().is_none_or(|back| front.key() < back.key());
         self.is_done = !(matches!(moved, Ok(true)) && is_before_back());
         moved.map(|_| !self.is_done)
@@ -282,6 +291,9 @@ impl Iter {
         }
         let back = self.back.as_mut().expect("it was made just now");
         let moved = back.prev();
+        if back.has_seen_expired() {
+            self.handle.0.engine().note_expired();
+        }
         let is_behind_front = || self.front.as_ref().is_none_or(|front| back.key() > front.key());
         self.is_done = !(matches!(moved, Ok(true)) && is_behind_front());
         moved.map(|_| !self.is_done)

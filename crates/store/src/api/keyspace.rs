@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 
 use crate::api::iter::{Entry, Iter, key_range};
-use crate::batch::{KeyspaceRef, WriteBatch};
-use crate::engine::{Condition, Engine, Written};
+use crate::batch::{KeyspaceRef, Ttl, WriteBatch};
+use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::format::key::{KEY_BYTES_MAX, Kind, Sequence, Trailer, split_deadline};
 use crate::lifecycle::handle::Handle;
@@ -77,7 +77,7 @@ pub enum Cached<T> {
 const READS_PER_SAMPLE: u64 = 16;
 
 /// The entry of a version at present; `None` for a deletion or an expired entry.
-pub(crate) fn entry_of(resolved: Option<Resolved>, engine: &Engine) -> Option<Entry> {
+pub(crate) fn entry_of(resolved: Option<Resolved>, engine: &Arc<Engine>) -> Option<Entry> {
     let Resolved { trailer, payload } = resolved?;
     let (expires_at_ms, value) = value_in(trailer, payload.as_slice())?;
     if !engine.is_ahead(expires_at_ms) {
@@ -112,9 +112,8 @@ fn check_key(key: &[u8]) -> Result<()> {
 
 impl From<&Keyspace> for KeyspaceRef {
     fn from(keyspace: &Keyspace) -> Self {
-        let ttl = keyspace.tree.default_ttl();
-        let default_deadline_ms = ttl.map(|ttl| keyspace.deadline_after(ttl));
-        Self { id: keyspace.tree.id, instance: keyspace.engine().instance, default_deadline_ms }
+        let default_ttl = keyspace.tree.default_ttl().map(|ttl| keyspace.ttl(ttl));
+        Self { id: keyspace.tree.id, instance: keyspace.engine().instance, default_ttl }
     }
 }
 
@@ -134,7 +133,8 @@ impl Hash for Keyspace {
 }
 
 impl WriteBatch {
-    /// Sets `key` to `value` for the time to live `ttl`, which starts now, not at the commit.
+    /// Sets `key` to `value` for the time to live `ttl` (in whole milliseconds), which starts when
+    /// the batch is written.
     pub fn put_with_ttl(
         &mut self,
         keyspace: &Keyspace,
@@ -142,7 +142,7 @@ impl WriteBatch {
         value: impl AsRef<[u8]>,
         ttl: Duration,
     ) {
-        self.put_until(keyspace, key, value, keyspace.deadline_after(ttl));
+        self.put_for(keyspace.into(), key.as_ref(), value.as_ref(), keyspace.ttl(ttl));
     }
 }
 
@@ -169,9 +169,17 @@ impl Keyspace {
         &self.tree.name
     }
 
-    fn deadline_after(&self, ttl: Duration) -> u64 {
-        let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
-        self.engine().clock.unix_ms().saturating_add(ttl_ms)
+    /// Fails if the keyspace is not one of `engine`'s store.
+    pub(crate) fn check_store(&self, engine: &Engine) -> Result<()> {
+        match self.engine().instance == engine.instance {
+            true => Ok(()),
+            false => Err(Error::invalid("the keyspace belongs to another store")),
+        }
+    }
+
+    fn ttl(&self, ttl: Duration) -> Ttl {
+        let ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+        Ttl { ms, estimate_ms: self.engine().clock.unix_ms().saturating_add(ms) }
     }
 
     // ---- Reads ----
@@ -499,7 +507,7 @@ impl Keyspace {
         ttl: Duration,
     ) -> Result<()> {
         let mut batch = WriteBatch::new();
-        batch.put_until(self, key.as_ref(), value.as_ref(), self.deadline_after(ttl));
+        batch.put_with_ttl(self, key, value, ttl);
         self.write(batch)
     }
 
@@ -558,111 +566,6 @@ impl Keyspace {
             return Ok(());
         };
         self.delete_range(b"", [&last[..], &[0]].concat())
-    }
-
-    /// Sets `key` to `new` (deletes it for `None`) if its value is `expected` (`None`: if it has no
-    /// value). Returns whether it did. An expiry time is dropped.
-    ///
-    /// ```
-    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
-    /// # let environment = tidekv::Environment::default().storage(disk);
-    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
-    /// # let keyspace = db.keyspace("default")?;
-    /// assert!(keyspace.compare_and_set("leader", None, Some(b"node-1"))?);
-    /// assert!(!keyspace.compare_and_set("leader", None, Some(b"node-2"))?, "taken");
-    /// assert!(keyspace.compare_and_set("leader", Some(b"node-1"), None)?);
-    /// assert_eq!(keyspace.get("leader")?, None);
-    /// # Ok::<(), tidekv::Error>(())
-    /// ```
-    pub fn compare_and_set(
-        &self,
-        key: impl AsRef<[u8]>,
-        expected: Option<&[u8]>,
-        new: Option<&[u8]>,
-    ) -> Result<bool> {
-        let key = key.as_ref();
-        self.read_modify_write(key, |current, batch| {
-            if current.map(|entry| &*entry.value) != expected {
-                return Ok((false, false));
-            }
-            match new {
-                Some(value) => batch.put(self, key, value),
-                None => batch.delete(self, key),
-            }
-            Ok((true, true))
-        })
-    }
-
-    /// Adds `delta` to the decimal number that is the value of `key` (0 if there is none) and
-    /// returns the sum. An expiry time is kept.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) if the value is not a decimal
-    /// 64-bit integer or the sum does not fit one; the value is not changed.
-    ///
-    /// ```
-    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
-    /// # let environment = tidekv::Environment::default().storage(disk);
-    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
-    /// # let keyspace = db.keyspace("default")?;
-    /// assert_eq!(keyspace.increment("visits", 1)?, 1);
-    /// assert_eq!(keyspace.increment("visits", 41)?, 42);
-    /// assert_eq!(keyspace.get("visits")?.unwrap(), "42");
-    /// keyspace.put("name", "Ada")?;
-    /// assert!(keyspace.increment("name", 1).is_err());
-    /// # Ok::<(), tidekv::Error>(())
-    /// ```
-    pub fn increment(&self, key: impl AsRef<[u8]>, delta: i64) -> Result<i64> {
-        let key = key.as_ref();
-        self.read_modify_write(key, |current, batch| {
-            let number = match current {
-                None => 0,
-                Some(entry) => std::str::from_utf8(&entry.value)
-                    .ok()
-                    .and_then(|text| text.parse::<i64>().ok())
-                    .ok_or_else(|| Error::invalid("the value is not a decimal 64-bit integer"))?,
-            };
-            let sum = number
-                .checked_add(delta)
-                .ok_or_else(|| Error::invalid("the sum does not fit a 64-bit integer"))?;
-            let text = sum.to_string();
-            match current.and_then(|entry| entry.expires_at_ms) {
-                Some(deadline) => batch.put_until(self, key, text.as_bytes(), deadline),
-                None => batch.put(self, key, text.as_bytes()),
-            }
-            Ok((sum, true))
-        })
-    }
-
-    /// Reads `key`, lets `modify` fill a batch, and writes the batch if the key has not changed
-    /// meanwhile; otherwise starts over. Each failed attempt means that another writer has
-    /// succeeded.
-    fn read_modify_write<T>(
-        &self,
-        key: &[u8],
-        mut modify: impl FnMut(Option<&Entry>, &mut WriteBatch) -> Result<(T, bool)>,
-    ) -> Result<T> {
-        let engine = self.engine();
-        engine.check_writable()?;
-        loop {
-            let (resolved, seen) = self.resolve(key, None)?;
-            let current = entry_of(resolved, engine);
-            let mut batch = WriteBatch::new();
-            let (outcome, writes) = modify(current.as_ref(), &mut batch)?;
-            if !writes {
-                return Ok(outcome);
-            }
-            let condition = Condition {
-                tree: Arc::clone(&self.tree),
-                key: key.into(),
-                unchanged_since: seen,
-                ignores_range_deletions: false,
-            };
-            if engine.write(batch, engine.options.durability, vec![condition])? == Written::Done {
-                return Ok(outcome);
-            }
-        }
     }
 
     // ---- Upkeep ----

@@ -4,6 +4,7 @@
 
 pub(crate) mod iter;
 pub(crate) mod keyspace;
+pub(crate) mod read_modify_write;
 pub(crate) mod sampling;
 pub(crate) mod snapshot;
 pub(crate) mod transaction;

@@ -62,6 +62,7 @@ impl Snapshot {
 
     /// Returns the value of `key` at the moment of the snapshot, with its expiry time.
     pub fn get_entry(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Entry>> {
+        self.check_store(keyspace)?;
         let (resolved, _) = keyspace.resolve(key.as_ref(), Some(self.moment.sequence))?;
         Ok(entry_of(resolved, self.moment.handle.engine()))
     }
@@ -73,6 +74,7 @@ impl Snapshot {
         keyspace: &Keyspace,
         key: impl AsRef<[u8]>,
     ) -> Result<Cached<Option<Entry>>> {
+        self.check_store(keyspace)?;
         keyspace.try_read(key.as_ref(), Some(self.moment.sequence))
     }
 
@@ -83,6 +85,7 @@ impl Snapshot {
         keyspace: &Keyspace,
         keys: &[K],
     ) -> Result<Vec<Option<Entry>>> {
+        self.check_store(keyspace)?;
         keyspace.read_many(keys, usize::MAX, Some(self.moment.sequence))
     }
 
@@ -95,6 +98,7 @@ impl Snapshot {
         keys: &[K],
         bytes_max: usize,
     ) -> Result<Vec<Option<Entry>>> {
+        self.check_store(keyspace)?;
         keyspace.read_many(keys, bytes_max, Some(self.moment.sequence))
     }
 
@@ -115,7 +119,14 @@ impl Snapshot {
     }
 
     fn walk(&self, keyspace: &Keyspace, range: KeyRange) -> Iter {
-        Iter::new(&self.moment.handle, keyspace.tree(), range, Some(self.moment.sequence))
+        let sequence = Some(self.moment.sequence);
+        let iter = Iter::new(&self.moment.handle, keyspace.tree(), range, sequence);
+        iter.refused_by(self.check_store(keyspace).err())
+    }
+
+    /// Fails if the keyspace is not of the snapshot's store.
+    fn check_store(&self, keyspace: &Keyspace) -> Result<()> {
+        keyspace.check_store(self.moment.handle.engine())
     }
 }
 

@@ -213,6 +213,7 @@ impl Transaction {
     /// # Ok::<(), tidekv::Error>(())
     /// ```
     pub fn get(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Entry>> {
+        keyspace.check_store(self.handle.engine())?;
         let key = key.as_ref();
         match self.own(keyspace, key) {
             Some(entry) => Ok(entry),
@@ -226,6 +227,7 @@ impl Transaction {
         keyspace: &Keyspace,
         key: impl AsRef<[u8]>,
     ) -> Result<Cached<Option<Entry>>> {
+        keyspace.check_store(self.handle.engine())?;
         let key = key.as_ref();
         match self.own(keyspace, key) {
             Some(entry) => Ok(Cached::Ready(entry)),
@@ -300,13 +302,13 @@ impl Transaction {
         self.snapshot.get_or_insert_with(|| Snapshot::new(Arc::clone(handle))).clone()
     }
 
-    /// Sets `key` to `value`. The default time to live of the keyspace, if any, starts now, not at
-    /// the commit.
+    /// Sets `key` to `value`. The default time to live of the keyspace, if any, starts at the
+    /// commit.
     pub fn put(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         self.batch.put(keyspace, key, value);
     }
 
-    /// Sets `key` to `value` for the time to live `ttl`, which starts now, not at the commit.
+    /// Sets `key` to `value` for the time to live `ttl`, which starts at the commit.
     pub fn put_with_ttl(
         &mut self,
         keyspace: &Keyspace,
@@ -317,19 +319,26 @@ impl Transaction {
         self.batch.put_with_ttl(keyspace, key, value, ttl);
     }
 
-    /// Sets `key` to `value` until `expires_at_ms` (milliseconds since 1970); `None`: without an
-    /// expiry time, whatever the default of the keyspace.
+    /// Sets `key` to `value` until `expires_at_ms` (milliseconds since 1970, on the clock of
+    /// [`Db::unix_ms`](crate::Db::unix_ms)).
     pub fn put_until(
         &mut self,
         keyspace: &Keyspace,
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
-        expires_at_ms: Option<u64>,
+        expires_at_ms: u64,
     ) {
-        match expires_at_ms {
-            Some(deadline) => self.batch.put_until(keyspace, key, value, deadline),
-            None => self.batch.put_forever(keyspace, key.as_ref(), value.as_ref()),
-        }
+        self.batch.put_until(keyspace, key, value, expires_at_ms);
+    }
+
+    /// Sets `key` to `value` without a deadline, whatever the default of the keyspace.
+    pub fn put_without_ttl(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) {
+        self.batch.put_without_ttl(keyspace, key, value);
     }
 
     /// Deletes `key`.
@@ -367,6 +376,7 @@ impl Transaction {
         keyspace: &Keyspace,
         prefix: impl AsRef<[u8]>,
     ) -> Result<Vec<(Bytes, Entry)>> {
+        keyspace.check_store(self.handle.engine())?;
         let prefix = prefix.as_ref();
         self.index();
         let id = keyspace.tree().id;
@@ -420,6 +430,7 @@ impl Transaction {
         loop {
             let mut conditions = Vec::new();
             for watch in self.watches.iter().chain(self.reads.values()) {
+                watch.keyspace.check_store(self.handle.engine())?;
                 let Some(condition) = watch.condition(must_look)? else {
                     return Ok(Commit::Conflict);
                 };
@@ -470,6 +481,7 @@ impl Transaction {
     pub fn try_commit(self) -> Result<Attempt> {
         let mut conditions = Vec::with_capacity(self.watches.len() + self.reads.len());
         for watch in self.watches.iter().chain(self.reads.values()) {
+            watch.keyspace.check_store(self.handle.engine())?;
             if watch.is_beyond_memtables() {
                 return Ok(Attempt::WouldBlock);
             }

@@ -26,11 +26,12 @@ pub(crate) mod tree_set;
 pub(crate) mod memory_budget;
 pub(crate) mod log_set;
 pub(crate) mod job_state;
+pub(crate) mod store_clock;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidekv_io::{Access, Clock, Executor, Lock, SpreadCounter, Storage};
+use tidekv_io::{Access, Executor, Lock, Priority, SpreadCounter, Storage};
 
 use crate::batch::WriteBatch;
 use crate::engine::job_state::JobState;
@@ -38,8 +39,10 @@ use crate::engine::log_set::LogSet;
 use crate::engine::memory_budget::MemoryBudget;
 use crate::engine::queue::Queue;
 use crate::engine::snapshots::Snapshots;
+use crate::engine::store_clock::StoreClock;
 use crate::engine::tree_set::TreeSet;
 use crate::error::{Error, ErrorKind, Result};
+use crate::format::files::{CLOCK, CLOCK_TEMPORARY};
 use crate::format::key::Sequence;
 use crate::memtable::Memtable;
 use crate::options::{Durability, Options};
@@ -134,7 +137,7 @@ pub(crate) struct Engine {
     pub(crate) directory: PathBuf,
     pub(crate) options: Options,
     pub(crate) storage: Arc<dyn Storage>,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) clock: Arc<StoreClock>,
     pub(crate) executor: Arc<dyn Executor>,
     /// Held until the last job has released the engine, or until the store is closed.
     pub(crate) lock: Mutex<Option<Box<dyn Lock>>>,
@@ -167,8 +170,32 @@ impl Engine {
     }
 
     /// Whether the deadline, if any, is in the future.
-    pub(crate) fn is_ahead(&self, deadline_ms: Option<u64>) -> bool {
-        deadline_ms.is_none_or(|deadline_ms| deadline_ms > self.clock.unix_ms())
+    pub(crate) fn is_ahead(self: &Arc<Self>, deadline_ms: Option<u64>) -> bool {
+        let is_ahead = deadline_ms.is_none_or(|deadline_ms| deadline_ms > self.clock.unix_ms());
+        if !is_ahead {
+            self.note_expired();
+        }
+        is_ahead
+    }
+
+    /// Called when an entry was seen to have expired: saves the time soon, so that the entry does
+    /// not come back if the machine's clock is set back and the store is opened again.
+    pub(crate) fn note_expired(self: &Arc<Self>) {
+        // Inline, the caller's thread would enter the gate twice.
+        if self.options.read_only || self.executor.is_inline() || !self.clock.must_save() {
+            return;
+        }
+        let engine = Arc::downgrade(self);
+        let save = move || {
+            let Some(engine) = engine.upgrade() else { return };
+            if let Some(_gate) = engine.jobs.try_enter_gate()
+                && !engine.jobs.is_closed()
+                && let Err(error) = engine.save_clock()
+            {
+                tracing::warn!(%error, "cannot save the time");
+            }
+        };
+        self.executor.execute(Priority::Low, Box::new(save));
     }
 
     /// Opens a table that the manifest names, and counts its memory.
@@ -198,6 +225,19 @@ impl Engine {
             self.reads.blocks.evict_tables(&|table| tables.contains(&table));
             self.trees.remove_files(tables);
         }
+    }
+
+    /// Saves the time, so that the store goes on from it when it is opened again. Not synced: after a
+    /// power cut an older record, or none, is as good as the machine's clock.
+    pub(crate) fn save_clock(&self) -> Result<()> {
+        let record = self.clock.record();
+        let (temporary, path) = (self.directory.join(CLOCK_TEMPORARY), self.directory.join(CLOCK));
+        let saved = (|| {
+            self.put_list(CLOCK_TEMPORARY, Some(&record.encode()))?;
+            Ok(self.storage.rename(&temporary, &path)?)
+        })();
+        self.clock.saved(record);
+        saved
     }
 
     /// Replaces or removes the list file `name`. The store works without such a list, so it is not

@@ -5,6 +5,7 @@
 //! CURRENT           names the current manifest
 //! HOT               contents of the caches when the store was closed
 //! FILTER-REPAIRS    repairs of filters when the store was closed
+//! CLOCK             the time when the store was last open
 //! MANIFEST-000007   the tables, logs and keyspaces of the store
 //! 000012.log        write-ahead log
 //! 000013.table      sorted table
@@ -25,7 +26,9 @@ pub(crate) const LOCK: &str = "LOCK";
 pub(crate) const CURRENT: &str = "CURRENT";
 pub(crate) const HOT: &str = "HOT";
 pub(crate) const FILTER_REPAIRS: &str = "FILTER-REPAIRS";
+pub(crate) const CLOCK: &str = "CLOCK";
 pub(crate) const CURRENT_TEMPORARY: &str = "CURRENT.tmp";
+pub(crate) const CLOCK_TEMPORARY: &str = "CLOCK.tmp";
 
 /// The parsed name of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +37,7 @@ pub(crate) enum FileName {
     Current,
     HotList,
     RepairList,
+    Clock,
     Manifest(u64),
     Log(u64),
     Table(u64),
@@ -45,7 +49,12 @@ impl FileName {
     pub(crate) fn number(self) -> Option<u64> {
         match self {
             Self::Manifest(number) | Self::Log(number) | Self::Table(number) => Some(number),
-            Self::Lock | Self::Current | Self::HotList | Self::RepairList | Self::Temporary => None,
+            Self::Lock
+            | Self::Current
+            | Self::HotList
+            | Self::RepairList
+            | Self::Clock
+            | Self::Temporary => None,
         }
     }
 
@@ -61,7 +70,8 @@ impl FileName {
             CURRENT => return Some(Self::Current),
             HOT => return Some(Self::HotList),
             FILTER_REPAIRS => return Some(Self::RepairList),
-            CURRENT_TEMPORARY => return Some(Self::Temporary),
+            CLOCK => return Some(Self::Clock),
+            CURRENT_TEMPORARY | CLOCK_TEMPORARY => return Some(Self::Temporary),
             _ => {}
         }
         if let Some(digits) = name.strip_prefix("MANIFEST-") {
@@ -125,6 +135,7 @@ mod tests {
         assert_eq!(FileName::parse(&manifest_name(3)), Some(FileName::Manifest(3)));
         assert_eq!(FileName::parse("LOCK"), Some(FileName::Lock));
         assert_eq!(FileName::parse("HOT"), Some(FileName::HotList));
+        assert_eq!(FileName::parse("CLOCK"), Some(FileName::Clock));
         assert_eq!(FileName::parse("FILTER-REPAIRS"), Some(FileName::RepairList));
         for other in ["notes.txt", "12.log", "MANIFEST-", "000001.table.bak", "+00001.log", ".log"]
         {

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use tidekv_io::{Access, AppendFile};
+
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::files::table_path;
@@ -11,15 +13,36 @@ use crate::version::manifest::file::write_new;
 use crate::wal::LogPosition;
 use crate::write::LogEnds;
 
+/// Bytes that are copied at a time.
+const COPY_BYTES: usize = 1 << 20;
+
 impl Engine {
+    /// Gives the file `from` a second name, or, on another file system, copies it.
+    fn link_or_copy(&self, from: &Path, to: &Path) -> Result<()> {
+        match self.storage.hard_link(from, to) {
+            Err(error) if error.kind() == tidekv_io::ErrorKind::Unsupported => {}
+            linked => return Ok(linked?),
+        }
+        let source = self.storage.open_read(from, Access::Buffered)?;
+        let copy = self.storage.create(to, Access::Buffered)?;
+        let mut copy = AppendFile::new(copy, COPY_BYTES);
+        let len = source.len()?;
+        while copy.offset() < len {
+            let bytes = COPY_BYTES.min((len - copy.offset()) as usize);
+            copy.append(&source.read_at(copy.offset(), bytes)?)?;
+        }
+        copy.finish()?;
+        Ok(())
+    }
+
     /// Creates an independent store in `target` with the current contents of this one; tables are
-    /// shared by hard links. Writers wait meanwhile.
+    /// shared by hard links, or copied to another file system. Writers wait meanwhile.
     pub(crate) fn checkpoint(self: &Arc<Self>, target: &Path) -> Result<()> {
         let _gate = self.enter()?;
-        if self.storage.exists(target)? && !self.storage.list(target)?.is_empty() {
+        if self.storage.exists(target)? {
             return Err(Error::new(
                 ErrorKind::InvalidInput,
-                format!("{} is not empty: give a directory that does not exist", target.display()),
+                format!("{} exists: give a directory that does not exist", target.display()),
             ));
         }
         let (state, _keep) = self.queue.exclusive(|| {
@@ -39,7 +62,7 @@ impl Engine {
         })?;
         create_directory(&*self.storage, target, |parent| self.logs.names().sync_in(parent))?;
         for id in state.table_ids() {
-            self.storage.hard_link(&table_path(&self.directory, id), &table_path(target, id))?;
+            self.link_or_copy(&table_path(&self.directory, id), &table_path(target, id))?;
         }
         self.logs.names().sync_in(target)?;
         write_new(&self.storage, target, state)

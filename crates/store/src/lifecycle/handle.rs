@@ -39,6 +39,11 @@ impl Handle {
         if let Err(error) = engine.trees.resolve_drops_in_doubt() {
             tracing::warn!(%error, "it is unknown whether a keyspace was dropped");
         }
+        if !engine.options.read_only
+            && let Err(error) = engine.save_clock()
+        {
+            tracing::warn!(%error, "cannot save the time");
+        }
         if finished.is_ok()
             && let Err(error) = engine.write_hot_list()
         {

@@ -31,6 +31,10 @@ impl Engine {
     /// The keyspace `name`, which is created with `options`, or is given these options if it exists
     /// with others.
     pub(crate) fn put_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<Tree>> {
+        if self.options.read_only && self.trees.find(name).is_none() {
+            let what = format!("there is no keyspace `{name}`, and the store is read-only");
+            return Err(Error::new(ErrorKind::Unavailable, what));
+        }
         let _gate = self.enter()?;
         let mut structure = self.trees.structure();
         let existing = self.trees.find(name);

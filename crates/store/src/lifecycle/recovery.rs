@@ -38,11 +38,14 @@ use crate::engine::log_set::LogSet;
 use crate::engine::memory_budget::{self, MemoryBudget};
 use crate::engine::queue::Queue;
 use crate::engine::snapshots::Snapshots;
+use crate::engine::store_clock::{self, StoreClock};
 use crate::engine::tree_set::{TreeSet, Trees};
 use crate::engine::{Engine, EngineStats};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::checksum::name_hash;
-use crate::format::files::{FileName, LOCK, log_numbers, log_path, manifest_name, table_path};
+use crate::format::files::{
+    CLOCK, FileName, LOCK, log_numbers, log_path, manifest_name, table_path,
+};
 use crate::format::key::Sequence;
 use crate::memtable::Memtable;
 use crate::options::Options;
@@ -180,7 +183,7 @@ fn refuse_leftovers(storage: &dyn Storage, directory: &Path) -> Result<()> {
 fn build_reads(
     options: &Options,
     storage: &Arc<dyn Storage>,
-    clock: &Arc<dyn Clock>,
+    clock: &Arc<StoreClock>,
     seek_work: &Arc<SeekWork>,
     (cache_bytes, store): (u64, u64),
 ) -> ReadContext {
@@ -195,8 +198,19 @@ fn build_reads(
         Some(tier) => blocks.with_tier(BlockTier::new(Arc::clone(tier), store)),
         None => blocks,
     };
-    let verify = options.cross_check.then(|| Arc::clone(clock));
+    let verify = options.cross_check.then(|| Arc::clone(clock) as Arc<dyn Clock>);
     ReadContext::new(caches, Arc::new(blocks), verify, FilterRepair::of_cache(budget))
+}
+
+/// The time when the store was last open; `None` if it is unknown.
+fn read_clock(storage: &dyn Storage, directory: &Path) -> Option<store_clock::Record> {
+    let path = directory.join(CLOCK);
+    if !storage.exists(&path).ok()? {
+        return None;
+    }
+    let file = storage.open_read(&path, Access::Buffered).ok()?;
+    let bytes = usize::try_from(file.len().ok()?).ok().filter(|&bytes| bytes <= 4096)?;
+    store_clock::Record::decode(&file.read_at(0, bytes).ok()?)
 }
 
 fn build_engine(
@@ -205,8 +219,10 @@ fn build_engine(
     storage: Arc<dyn Storage>,
     state: State,
 ) -> Result<Engine> {
-    let clock: Arc<dyn Clock> =
+    let machine: Arc<dyn Clock> =
         options.environment.clock.clone().unwrap_or_else(|| Arc::new(SystemClock::new()));
+    let saved = read_clock(&*storage, directory);
+    let clock = Arc::new(StoreClock::new(machine, saved));
     let executor: Arc<dyn Executor> = options.environment.executor.clone().unwrap_or_else(|| {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads =

@@ -5,6 +5,7 @@
 //! direction. Going forward, the newest version of a key comes first and decides; going backward it
 //! comes last, so candidates are kept until the key changes.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -88,6 +89,8 @@ pub(crate) struct VisibleCursor {
     kind: Kind,
     /// The payload of an entry found going backward.
     payload: Vec<u8>,
+    /// Whether an entry was passed over because it has expired.
+    has_seen_expired: Cell<bool>,
 }
 
 impl VisibleCursor {
@@ -144,6 +147,7 @@ impl VisibleCursor {
             key: Vec::new(),
             kind: Kind::Delete,
             payload: Vec::new(),
+            has_seen_expired: Cell::new(false),
         }
     }
 
@@ -294,11 +298,21 @@ impl VisibleCursor {
         Ok(self.is_live(trailer, &self.payload))
     }
 
+    /// Whether an entry was passed over because it has expired.
+    pub(crate) fn has_seen_expired(&self) -> bool {
+        self.has_seen_expired.get()
+    }
+
     fn is_live(&self, trailer: Trailer, payload: &[u8]) -> bool {
         let alive = match trailer.kind() {
             Kind::Value => true,
             Kind::Expiring => {
-                split_deadline(payload).is_some_and(|(deadline, _)| deadline > self.now_ms)
+                let is_ahead =
+                    split_deadline(payload).is_some_and(|(deadline, _)| deadline > self.now_ms);
+                if !is_ahead {
+                    self.has_seen_expired.set(true);
+                }
+                is_ahead
             }
             Kind::Delete | Kind::RangeDelete => false,
         };

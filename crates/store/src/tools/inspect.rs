@@ -94,6 +94,8 @@ pub enum FileRole {
     HotList,
     /// Repairs of filters when the store was closed; optional.
     RepairList,
+    /// The time when the store was last open; optional.
+    Clock,
     /// The log of edits.
     Manifest,
     /// A write-ahead log.
@@ -114,6 +116,7 @@ impl FileRole {
             Self::Current => "current",
             Self::HotList => "hot-list",
             Self::RepairList => "filter-repairs",
+            Self::Clock => "clock",
             Self::Manifest => "manifest",
             Self::Log => "log",
             Self::Table => "table",
@@ -476,6 +479,7 @@ pub(crate) fn role_of(name: &str, is_directory: bool, state: &State, manifest: u
         Some(FileName::Current) => FileRole::Current,
         Some(FileName::HotList) => FileRole::HotList,
         Some(FileName::RepairList) => FileRole::RepairList,
+        Some(FileName::Clock) => FileRole::Clock,
         Some(FileName::Temporary) => FileRole::LeftOver,
         Some(FileName::Manifest(number)) => counts(number == manifest, FileRole::Manifest),
         Some(FileName::Log(number)) => counts(number >= state.min_log, FileRole::Log),

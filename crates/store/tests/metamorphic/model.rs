@@ -328,8 +328,11 @@ impl Model {
         let Some(sum) = number.and_then(|number: i64| number.checked_add(delta)) else {
             return answer.error(ErrorKind::InvalidInput);
         };
-        let kept = current.and_then(|value| value.deadline_ms);
-        let deadline_ms = kept.or_else(|| self.default_deadline(space));
+        // A key keeps its deadline, or stays without one.
+        let deadline_ms = match current {
+            Some(value) => value.deadline_ms,
+            None => self.default_deadline(space),
+        };
         answer.number(sum);
         let bytes = sum.to_string().into_bytes().into();
         self.set(space, key(k), Some(Value { bytes, deadline_ms }));

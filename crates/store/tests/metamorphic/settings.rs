@@ -175,8 +175,9 @@ pub fn keyspace_options(dice: &mut Dice, default_ttl_ms: Option<u32>) -> Keyspac
     }
 }
 
-/// A clock whose time of day moves only on request. Sleeping takes no time and moves only the
-/// monotonic side: how long writers are slowed down depends on settings, expiry must not.
+/// A clock whose time of day moves only on request, and with it the clock of times to live. Sleeping
+/// takes no time and moves only the monotonic side: how long writers are slowed down depends on
+/// settings, expiry must not.
 #[derive(Debug)]
 pub struct ListClock {
     unix_ms: AtomicU64,
@@ -200,6 +201,10 @@ impl Clock for ListClock {
 
     fn monotonic_ns(&self) -> u64 {
         self.monotonic_ns.fetch_add(100, Ordering::Relaxed)
+    }
+
+    fn boot_ns(&self) -> u64 {
+        self.unix_ms().saturating_sub(START_MS) * 1_000_000
     }
 
     fn sleep(&self, duration: Duration) {

@@ -619,7 +619,7 @@ impl Subject {
                     tx.put(&self.spaces[*space], key(*k), value.bytes());
                 }
                 &Step::Write(Write::PutTtl { space, key: k, value, ttl_ms }) => {
-                    let deadline = Some(self.deadline(ttl_ms));
+                    let deadline = self.deadline(ttl_ms);
                     tx.put_until(&self.spaces[space], key(k), value.bytes(), deadline);
                 }
                 &Step::Write(Write::Delete { space, key: k }) => {

@@ -131,6 +131,27 @@ const fn below(
     Mutation { target: "tier", ..mutation(name, file, find, replace, test) }
 }
 
+/// A mutation that a test of deadlines must notice.
+const fn deadline(
+    name: &'static str,
+    file: &'static str,
+    find: &'static str,
+    replace: &'static str,
+    test: &'static str,
+) -> Mutation {
+    Mutation { target: "deadlines", ..mutation(name, file, find, replace, test) }
+}
+
+/// A mutation that a test of the Redis server in the file `target` must notice.
+const fn served(
+    name: &'static str,
+    file: &'static str,
+    (find, replace): (&'static str, &'static str),
+    (target, test): (&'static str, &'static str),
+) -> Mutation {
+    Mutation { package: "tidekv-resp", target, name, file, find, replace, test }
+}
+
 pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "the log is not synced before the acknowledgement",
@@ -321,8 +342,8 @@ pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "an iteration of a snapshot ignores its sequence number",
         "crates/store/src/api/snapshot.rs",
-        "range, Some(self.moment.sequence))",
-        "range, None)",
+        "        let sequence = Some(self.moment.sequence);",
+        "        let sequence = None;",
         "snapshot_iterates_the_state_at_its_creation",
     ),
     mutation(
@@ -419,8 +440,8 @@ pub const MUTATIONS: &[Mutation] = &[
         ..mutation(
             "a request read at once keeps stale state of its beginning",
             "crates/resp/src/protocol/request.rs",
-            "                        self.reset();\n                        return Ok(Some(arguments));",
-            "                        return Ok(Some(arguments));",
+            "                        self.reset();\n                        return Ok(Some(Parsed::Request(arguments)));",
+            "                        return Ok(Some(Parsed::Request(arguments)));",
             "protocol::request::tests::a_request_in_pieces_leaves_no_state_to_the_next",
         )
     },
@@ -1984,5 +2005,107 @@ pub const MUTATIONS: &[Mutation] = &[
         "        self.gate.try_read().filter(|_| !self.is_closed())",
         "        Some(self.gate.read()).filter(|_| !self.is_closed())",
         "closing_does_not_wait_for_the_removal_of_tables",
+    ),
+    deadline(
+        "the store's clock follows the machine's when that is set",
+        "crates/store/src/engine/store_clock.rs",
+        "        let elapsed_ns = self.machine.boot_ns().saturating_sub(self.base_ns);\n        \
+         self.base_ms.saturating_add(elapsed_ns / 1_000_000)",
+        "        self.machine.unix_ms()",
+        "entries_that_have_expired_do_not_come_back_when_the_clock_is_set_back",
+    ),
+    deadline(
+        "an opening goes by the machine's clock",
+        "crates/store/src/lifecycle/recovery.rs",
+        "    let saved = read_clock(&*storage, directory);\n",
+        "    let saved = read_clock(&*storage, directory).filter(|_| false);\n",
+        "entries_that_have_expired_do_not_come_back_when_the_clock_is_set_back",
+    ),
+    deadline(
+        "the time is not saved when an entry is seen to have expired",
+        "crates/store/src/engine/mod.rs",
+        "        self.executor.execute(Priority::Low, Box::new(save));",
+        "        drop(save);",
+        "what_was_seen_to_have_expired_stays_so_after_a_kill",
+    ),
+    deadline(
+        "a scan that passes over an expired entry does not save the time",
+        "crates/store/src/read/visible.rs",
+        "                    self.has_seen_expired.set(true);\n",
+        "",
+        "what_was_seen_to_have_expired_stays_so_after_a_kill",
+    ),
+    deadline(
+        "a time to live starts when the operation is added",
+        "crates/store/src/write.rs",
+        "        let drops = self.check_batch(&batch)?;\n        \
+         batch.start_ttls(self.clock.unix_ms());\n        let timer = self.write_timer();\n        \
+         let weight",
+        "        let drops = self.check_batch(&batch)?;\n        let timer = self.write_timer();\n        \
+         let weight",
+        "a_time_to_live_starts_when_it_is_written",
+    ),
+    deadline(
+        "an increment gives a key without a deadline the default one",
+        "crates/store/src/api/read_modify_write.rs",
+        "                None if current.is_some() => batch",
+        "                None if false => batch",
+        "the_default_time_to_live_is_the_same_for_every_way_to_write",
+    ),
+    deadline(
+        "a snapshot reads from a keyspace of another store",
+        "crates/store/src/api/keyspace.rs",
+        "        match self.engine().instance == engine.instance {\n            true => Ok(()),",
+        "        match self.engine().instance == engine.instance {\n            _ if true => Ok(()),\n            \
+         true => Ok(()),",
+        "handles_of_another_store_are_refused",
+    ),
+    served(
+        "a request that is too large is kept in memory",
+        "crates/resp/src/protocol/request.rs",
+        (
+            "        if bytes > limits.request_bytes_max {\n            self.discard(buffer);",
+            "        if false {\n            self.discard(buffer);",
+        ),
+        ("lib", "protocol::request::tests::a_request_that_is_too_large_is_discarded"),
+    ),
+    served(
+        "a long reply is in memory as a whole",
+        "crates/resp/src/data/long_replies.rs",
+        ("        if bytes > STREAMED_BYTES && execution.may_stream() {", "        if false {"),
+        ("long_replies", "long_replies_are_complete_and_in_order"),
+    ),
+    served(
+        "a long reply of unknown length is not read again from its start",
+        "crates/resp/src/data/long_replies.rs",
+        ("    source.rewind();\n", ""),
+        ("long_replies", "long_replies_are_complete_and_in_order"),
+    ),
+    served(
+        "a string is made before its size is checked",
+        "crates/resp/src/commands/strings.rs",
+        (
+            "    if bytes > STRING_BYTES_MAX { Err(TOO_LONG) } else { execution.check_value(bytes) }",
+            "    if bytes > STRING_BYTES_MAX { Err(TOO_LONG) } else { Ok(()) }",
+        ),
+        ("memory", "memory_stays_within_the_budget"),
+    ),
+    served(
+        "a client that reads nothing keeps the memory that others need",
+        "crates/resp/src/clients/connection.rs",
+        (
+            "        let is_needed = || !is_reserved || budget.is_exhausted();",
+            "        let is_needed = || false;",
+        ),
+        ("long_replies", "a_client_that_reads_nothing_is_closed_when_memory_is_needed"),
+    ),
+    served(
+        "a deadline given as a time of day ignores that the machine's clock was set",
+        "crates/resp/src/commands/deadlines.rs",
+        (
+            "            Self::UnixMilliseconds => number.checked_sub(state.db.clock_offset_ms()),",
+            "            Self::UnixMilliseconds => Some(number),",
+        ),
+        ("clock_steps", "a_time_of_day_is_that_of_the_machine"),
     ),
 ];
