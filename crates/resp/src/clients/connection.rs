@@ -22,14 +22,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use bytes::Bytes;
 use tidekv_net::stream::{self, Stream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use crate::clients::queue::Queue;
-use crate::commands::catalogue;
-use crate::commands::command::{Call, Command, ExecutionClass, Flag, Run, Verb};
+use crate::commands::catalogue::{self, COMMANDS};
+use crate::commands::command::{Call, Command, ExecutionClass, Flag, Run, Verb, position};
 use crate::data::watched_key::WatchedKey;
 use crate::dispatch::batch::{Outcome, Part};
 use crate::dispatch::group_commit::GroupCommit;
@@ -51,6 +53,9 @@ const REPLY_BYTES: usize = 256 << 10;
 /// The time to poll until another writer is done, which mostly takes microseconds: about the cost
 /// of passing work to a thread and back on a busy machine.
 const BUSY_NS_MAX: u64 = 200_000;
+
+/// How often a paused connection checks the time.
+const PAUSE_CHECK: Duration = Duration::from_millis(20);
 
 /// The reason why the session is present.
 const ONE_PIECE: &str = "one piece of work at a time";
@@ -90,6 +95,8 @@ pub(crate) struct Connection {
     replies: ReplyBuffer,
     queue: Option<Queue>,
     watches: Vec<WatchedKey>,
+    /// The commands of all connections, after `MONITOR`.
+    monitor: Option<mpsc::Receiver<Bytes>>,
     /// Whether one of the calls that are measured together writes.
     has_writes: bool,
 }
@@ -109,6 +116,7 @@ impl Connection {
             replies: ReplyBuffer::default(),
             queue: None,
             watches: Vec::new(),
+            monitor: None,
             has_writes: false,
             state,
         }
@@ -120,11 +128,23 @@ impl Connection {
         let mut stop = pin!(waiter.wait_for(|stop| *stop));
         // The channel changes only once. Checking for a change is cheaper than waiting for one, and
         // a flood of requests leaves no time to wait.
-        while shutdown.has_changed().is_ok_and(|changed| !changed) {
+        let client = self.session().client.client();
+        while shutdown.has_changed().is_ok_and(|changed| !changed) && !client.is_killed() {
+            let mut monitor = self.monitor.take();
+            let mut line = None;
             tokio::select! {
                 biased;
                 is_open = self.read() => if !is_open { break },
+                next = next_line(&mut monitor) => line = Some(next),
+                () = client.killed() => break,
                 _ = &mut stop => break,
+            }
+            self.monitor = monitor;
+            if let Some(line) = line {
+                if !self.show(line).await {
+                    break;
+                }
+                continue;
             }
             match self.work().await {
                 Ok(()) if !self.session().is_closing => {}
@@ -134,6 +154,18 @@ impl Connection {
             }
         }
         self.close().await;
+    }
+
+    /// Sends `line` of a monitor and those that wait behind it; false if the connection must end.
+    async fn show(&mut self, line: Option<Bytes>) -> bool {
+        let Some(line) = line else { return false };
+        self.replies.put(&line);
+        while self.replies.len() < REPLY_BYTES
+            && let Some(Ok(line)) = self.monitor.as_mut().map(mpsc::Receiver::try_recv)
+        {
+            self.replies.put(&line);
+        }
+        self.flush().await.is_ok()
     }
 
     fn session(&mut self) -> &mut Session {
@@ -230,7 +262,7 @@ impl Connection {
             match request {
                 Request::End => self.session().is_closing = true,
                 Request::Refused(error) => self.refuse(error),
-                Request::Call(call) => match self.step(call) {
+                Request::Call(call) => match self.next_step(call).await {
                     Step::Done => {}
                     Step::Enqueue(call) => self.enqueue(call).await,
                     Step::Offload(call) => {
@@ -249,9 +281,38 @@ impl Connection {
         Ok(())
     }
 
+    /// Waits while the server is paused, and takes the next step.
+    async fn next_step(&mut self, call: Call) -> Step {
+        let is_exec = matches!(call.command.run, Run::Transaction(Verb::Exec));
+        let may_write = match &self.queue {
+            Some(queue) if is_exec => queue.may_write(),
+            Some(_) => false,
+            None => call.writes(),
+        };
+        while self.state.pause.holds(may_write, || self.state.now_ms())
+            && !self.session().client.is_killed()
+        {
+            self.state.pause.wait(PAUSE_CHECK).await;
+        }
+        self.step(call)
+    }
+
+    /// Shows a call that is about to be executed to the monitors.
+    fn tell_monitors(&mut self, call: &Call) {
+        let hidden = call.command.has(Flag::Admin) || call.command.name == "auth";
+        if self.state.monitors.are_any() && !hidden {
+            let (state, session) = (Arc::clone(&self.state), self.session());
+            let database = session.database();
+            state.monitors.tell(state.now_us(), database, &session.client.address, &call.words);
+        }
+    }
+
     /// Answers a call that needs neither the queue of a transaction nor an I/O thread.
     fn step(&mut self, call: Call) -> Step {
         if !self.session().is_authenticated && !call.command.has(Flag::NoAuth) {
+            if let Some(number) = position(COMMANDS, call.command) {
+                self.state.command_statistics.of(number).reject();
+            }
             self.refuse(NO_AUTH);
             return Step::Done;
         }
@@ -259,9 +320,13 @@ impl Connection {
             Run::Transaction(verb) => Some(verb),
             _ => None,
         };
-        let is_queued = matches!(verb, None | Some(Verb::Unwatch)) && call.command.name != "quit";
+        let is_queued = matches!(verb, None | Some(Verb::Unwatch | Verb::Monitor))
+            && call.command.name != "quit";
         if self.queue.is_some() && is_queued {
             return Step::Enqueue(call);
+        }
+        if verb != Some(Verb::Exec) {
+            self.tell_monitors(&call);
         }
         if let Some(verb) = verb {
             return self.step_transaction(verb, call);
@@ -305,6 +370,18 @@ impl Connection {
                 Reply::OK
             }
             (Verb::Discard, false) => Reply::Error("ERR DISCARD without MULTI".into()),
+            (Verb::Monitor, _) => {
+                self.monitor = Some(self.state.monitors.add());
+                Reply::OK
+            }
+            (Verb::Reset, _) => {
+                self.set_queue(None);
+                self.set_watches(Vec::new());
+                self.monitor = None;
+                let needs_no_password = self.state.settings.password().is_none();
+                self.session().reset(needs_no_password);
+                Reply::Simple("RESET")
+            }
             (Verb::Watch, true) => Reply::Error("ERR WATCH inside MULTI is not allowed".into()),
             (Verb::Unwatch, _) => {
                 self.set_watches(Vec::new());
@@ -327,11 +404,14 @@ impl Connection {
                 let mut calls = vec![first];
                 while let Some(Request::Call(next)) = requests.front()
                     && matches!(next.command.place, ExecutionClass::Point | ExecutionClass::Write)
+                    && !self.state.pause.holds(next.writes(), || self.state.now_ms())
                     && let Some(Request::Call(next)) = requests.pop_front()
                 {
+                    self.tell_monitors(&next);
                     calls.push(next);
                 }
                 let rest = self.run_batch(calls).await;
+                // They are shown to monitors again if they are executed later.
                 rest.into_iter().rev().for_each(|call| requests.push_front(Request::Call(call)));
             }
         }
@@ -438,6 +518,7 @@ impl Connection {
             return self.reply(&Reply::Error(aborted.into()));
         };
         self.has_writes |= calls.iter().any(Call::writes);
+        calls.iter().for_each(|call| self.tell_monitors(call));
         let run = move |state: &State, session: &mut Session| {
             pipeline::run_queue(state, session, &calls, &watches)
         };
@@ -505,16 +586,21 @@ impl Connection {
     }
 
     fn reply(&mut self, reply: &Reply) {
-        if matches!(reply, Reply::Error(_)) {
-            self.state.counters.failed_commands.add(1);
+        if let Reply::Error(message) = reply {
+            self.state.counters.add_error(message);
         }
-        let protocol = self.session().protocol();
-        self.replies.push(reply, protocol);
+        if self.session().takes_reply() {
+            let protocol = self.session().protocol();
+            self.replies.push(reply, protocol);
+        }
     }
 
     /// Replies with an error to a request that cannot be executed; aborts a `MULTI` in progress.
     fn refuse(&mut self, error: CommandError) {
-        if let Some(queue) = &mut self.queue {
+        if is_abort(&error) {
+            self.set_queue(None);
+            self.set_watches(Vec::new());
+        } else if let Some(queue) = &mut self.queue {
             queue.abort();
         }
         self.reply(&Reply::from(error));
@@ -542,6 +628,19 @@ impl Connection {
             stream::end(&mut *self.stream).await;
         }
     }
+}
+
+/// The next line of a monitor; never, if there is none. `None`: the monitor was dropped.
+async fn next_line(monitor: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Bytes> {
+    match monitor {
+        Some(monitor) => monitor.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether an error discards the transaction at once: that of an invalid `EXEC`.
+fn is_abort(error: &CommandError) -> bool {
+    matches!(error, CommandError::Message(message) if message.starts_with("EXECABORT"))
 }
 
 /// Whether it is an HTTP request: a web page may make a browser send commands in its body. Redis

@@ -27,7 +27,13 @@ pub(crate) fn integer(argument: &[u8]) -> Result<i64, CommandError> {
 
 /// Parses the number of a database.
 pub(crate) fn database_number(argument: &[u8]) -> Result<usize, CommandError> {
-    let number = i32::try_from(integer(argument)?).map_err(|_| NOT_AN_INTEGER)?;
+    let number = i32::try_from(integer(argument)?).map_err(|_| {
+        CommandError::from(format!(
+            "ERR value is out of range, value must between {} and {}",
+            i32::MIN,
+            i32::MAX
+        ))
+    })?;
     usize::try_from(number).ok().filter(|&number| number < DATABASES).ok_or(DB_OUT_OF_RANGE)
 }
 

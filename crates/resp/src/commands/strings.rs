@@ -137,17 +137,22 @@ pub(crate) fn getex(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comma
     let key = &arguments[0];
     let now_ms = execution.state.now_ms();
     // The outer option: whether the deadline changes; the inner one: the new deadline.
-    let change = match &arguments[1..] {
+    let clock = match &arguments[1..] {
         [] => None,
         [option] if is_word(option, "PERSIST") => Some(None),
-        [option, number] => {
-            let clock = Clock::of_option(option).ok_or(SYNTAX)?;
-            Some(Some(positive_deadline("getex", clock, number, now_ms)?))
-        }
+        [option, number] => Some(Some((Clock::of_option(option).ok_or(SYNTAX)?, number))),
         _ => return Err(SYNTAX),
     };
     let Some(entry) = values::find_string(execution, key)? else {
         return Ok(Reply::Null);
+    };
+    // The number is checked after the key, as in Redis.
+    let change = match clock {
+        None => None,
+        Some(None) => Some(None),
+        Some(Some((clock, number))) => {
+            Some(Some(positive_deadline("getex", clock, number, now_ms)?))
+        }
     };
     match change {
         Some(Some(deadline)) if deadline <= now_ms => {
@@ -201,9 +206,8 @@ pub(crate) fn msetnx(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comm
     Ok(Reply::Integer(1))
 }
 
-fn too_large() -> CommandError {
-    CommandError::from(format!("ERR string exceeds maximum allowed size ({VALUE_BYTES_MAX} bytes)"))
-}
+const TOO_LARGE: CommandError =
+    CommandError::text("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 
 pub(crate) fn append(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
     let (key, more) = (&arguments[0], &arguments[1]);
@@ -211,7 +215,7 @@ pub(crate) fn append(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comm
     let (old, deadline) =
         old.map_or((Bytes::new(), None), |entry| (entry.value, entry.expires_at_ms));
     if old.len() + more.len() > VALUE_BYTES_MAX {
-        return Err(too_large());
+        return Err(TOO_LARGE);
     }
     let mut value = BytesMut::with_capacity(old.len() + more.len());
     value.extend_from_slice(&old);
@@ -253,7 +257,7 @@ pub(crate) fn setrange(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Co
     }
     let end = offset.saturating_add(patch.len());
     if end > VALUE_BYTES_MAX {
-        return Err(too_large());
+        return Err(TOO_LARGE);
     }
     let mut value = BytesMut::from(&old[..]);
     value.resize(end.max(old.len()), 0);

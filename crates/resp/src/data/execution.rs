@@ -150,6 +150,12 @@ impl<'a> Execution<'a> {
         }
     }
 
+    /// Whether reads see writes of this execution, which nobody else sees.
+    pub(crate) fn sees_own_writes(&self) -> bool {
+        matches!(self.backing, Backing::Transaction(_) | Backing::TransactionInMemory(_))
+            && self.settled_bytes > 0
+    }
+
     // ---- Databases ----
 
     /// The database of the connection, which commands read and write.
@@ -293,9 +299,9 @@ impl<'a> Execution<'a> {
             )));
         }
         if value.len() > VALUE_BYTES_MAX {
-            return Err(CommandError::from(format!(
-                "ERR string exceeds maximum allowed size ({VALUE_BYTES_MAX} bytes)"
-            )));
+            return Err(CommandError::text(
+                "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
+            ));
         }
         let slot = self.slot();
         if self.keyspace(space)?.is_none() {

@@ -3,5 +3,6 @@
 pub(crate) mod execution;
 pub(crate) mod hash;
 pub(crate) mod values;
+pub(crate) mod samples;
 pub(crate) mod sweep;
 pub(crate) mod watched_key;

@@ -22,8 +22,10 @@ use tidekv::{Attempt, Commit, Durability, Entry, KEY_BYTES_MAX, Keyspace};
 
 use crate::commands::catalogue::COMMANDS;
 use crate::commands::command::{Call, ExecutionClass, Flag, Group, Run, Verb};
+use crate::commands::introspection;
 use crate::data::execution::{Backing, Execution, check_reply_bytes};
 use crate::data::watched_key::WatchedKey;
+use crate::dispatch::observation;
 use crate::protocol::reply::{CommandError, CommandResult, Reply};
 use crate::state::keyspaces::Space;
 use crate::state::server_state::State;
@@ -55,16 +57,25 @@ const FETCH_KEYS: usize = 64;
 
 /// Executes one call; a failed call has written nothing.
 fn run(execution: &mut Execution<'_>, call: &Call) -> CommandResult {
+    let began_ns = execution.state.monotonic_ns();
     let result = match call.command.run {
         Run::Data(run) => run(execution, call.arguments()),
+        Run::Both(run) => run(execution, COMMANDS, call.arguments()),
         Run::Catalogue(run) => run(COMMANDS, call.arguments()),
+        Run::Help(container) => Ok(introspection::help(COMMANDS, container)),
         // In a queue: EXEC has already cleared the watched keys.
         Run::Transaction(Verb::Unwatch) => Ok(Reply::OK),
+        Run::Transaction(Verb::Monitor) => {
+            Err(CommandError::text("ERR MONITOR isn't allowed for DENY BLOCKING client"))
+        }
         Run::Transaction(_) | Run::Container(()) => {
             Err(CommandError::text("ERR this command cannot run here"))
         }
     };
     execution.settle(result.is_ok());
+    if !matches!(result, Err(CommandError::WouldBlock)) {
+        observation::note(execution.state, execution.session, call, began_ns, result.is_err());
+    }
     result
 }
 

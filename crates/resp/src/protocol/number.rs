@@ -60,8 +60,19 @@ impl Decimal {
         if let Some(fixed) = parse_fixed(text) {
             return Some(Self::Fixed(fixed));
         }
+        if let Some(number) = parse_hexadecimal(text) {
+            return Some(Self::Float(number));
+        }
         let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
         (!number.is_nan()).then_some(Self::Float(number))
+    }
+
+    /// Whether it is neither infinite nor too large for `f64`.
+    pub(crate) fn is_finite(self) -> bool {
+        match self {
+            Self::Fixed(_) => true,
+            Self::Float(number) => number.is_finite(),
+        }
     }
 
     /// The sum; `None` if it is not finite.
@@ -79,6 +90,27 @@ impl Decimal {
             Self::Float(number) => number,
         }
     }
+}
+
+/// A number like `0x1f.8p3`, as C's `strtod` reads it.
+fn parse_hexadecimal(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?.to_ascii_lowercase();
+    let unsigned = text.trim_start_matches(['+', '-']);
+    let digits = unsigned.strip_prefix("0x").filter(|_| text.len() - unsigned.len() <= 1)?;
+    let (digits, exponent) = match digits.split_once('p') {
+        Some((digits, exponent)) => (digits, exponent.parse::<i32>().ok()?),
+        None => (digits, 0),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.len() + fraction.len() == 0 {
+        return None;
+    }
+    let mut number = 0.0;
+    for digit in whole.chars().chain(fraction.chars()) {
+        number = number * 16.0 + f64::from(digit.to_digit(16)?);
+    }
+    let scaled = number * 2_f64.powi(exponent - 4 * i32::try_from(fraction.len()).ok()?);
+    Some(if text.starts_with('-') { -scaled } else { scaled })
 }
 
 fn parse_fixed(text: &[u8]) -> Option<i128> {
@@ -145,12 +177,14 @@ mod tests {
             (".5", "1.", "1.5"),
             ("99999999999999999999", "1", "100000000000000000000"),
             ("1e30", "1", "1000000000000000019884624838656"),
+            ("0x10", "0", "16"),
+            ("-0x1.8p1", "0", "-3"),
         ] {
             let parse = |text: &str| Decimal::parse(text.as_bytes()).unwrap();
             assert_eq!(parse(a).checked_add(parse(b)).unwrap().to_string(), sum);
         }
         assert!(Decimal::parse(b"inf").unwrap().checked_add(Decimal::Fixed(0)).is_none());
-        for text in ["", "-", ".", "1x", " 1", "nan", "1 "] {
+        for text in ["", "-", ".", "1x", " 1", "nan", "1 ", "0x", "0xg", "--0x1", "0x.", "0x1p"] {
             assert_eq!(Decimal::parse(text.as_bytes()), None, "{text}");
         }
     }

@@ -13,14 +13,19 @@ use crate::error::Result;
 use crate::format::key::Sequence;
 use crate::sst::cursor::Cursor;
 use crate::sst::table::{Reading, TableCursor};
+use crate::version::levels::TableHandle;
 use crate::version::view::View;
+
+/// Tries in one memtable or table, of which about half succeed. To choose another one after a try
+/// would prefer those in which tries succeed more often.
+const TRIES_MAX: usize = 64;
 
 /// The outcome of [`Keyspace::draw`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Draw {
     /// The keyspace stores nothing.
     Empty,
-    /// The choice fell on no version: draw again.
+    /// The choice fell on no version, which is rare: draw again.
     Missed,
     /// The choice fell on a version that was overwritten or has expired, or on a deletion: draw
     /// again.
@@ -39,7 +44,7 @@ impl Keyspace {
     /// key. `random` returns random numbers. Among the draws that do not miss, the share of entries
     /// is about the share of the [`versions`](Keyspace::versions) that are present entries.
     ///
-    /// Reads a few blocks at most.
+    /// Reads a few blocks.
     ///
     /// ```
     /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
@@ -91,28 +96,39 @@ impl Keyspace {
         for memtable in view.memtables() {
             let entries = memtable.entries() as u64;
             if chosen < entries {
-                let found = memtable.random_entry(below);
+                let found = (0..TRIES_MAX).find_map(|_| memtable.random_entry(below));
                 return Ok(found.map(|(key, at)| (Bytes::copy_from_slice(key), at)));
             }
             chosen -= entries;
         }
         for handle in view.version.tables() {
             if chosen < handle.meta().entries {
-                let (table, blocks) = (handle.table(), &self.engine().reads.blocks);
-                let reading = Reading::Cached(Default::default());
-                let mut cursor = TableCursor::new(table.clone(), blocks.clone(), reading);
-                cursor.move_to_random(below)?;
-                return Ok(cursor.valid().then(|| {
-                    let sequence = match handle.meta().sequence_override {
-                        0 => cursor.trailer().sequence(),
-                        ingested => ingested,
-                    };
-                    (Bytes::copy_from_slice(cursor.user_key()), sequence)
-                }));
+                return self.version_in(handle, below);
             }
             chosen -= handle.meta().entries;
         }
         // Memtables have grown meanwhile.
+        Ok(None)
+    }
+
+    fn version_in(
+        &self,
+        handle: &TableHandle,
+        below: &mut dyn FnMut(usize) -> usize,
+    ) -> Result<Option<(Bytes, Sequence)>> {
+        let (table, blocks) = (handle.table(), &self.engine().reads.blocks);
+        let reading = Reading::Cached(Default::default());
+        let mut cursor = TableCursor::new(table.clone(), blocks.clone(), reading);
+        for _ in 0..TRIES_MAX {
+            cursor.move_to_random(below)?;
+            if cursor.valid() {
+                let sequence = match handle.meta().sequence_override {
+                    0 => cursor.trailer().sequence(),
+                    ingested => ingested,
+                };
+                return Ok(Some((Bytes::copy_from_slice(cursor.user_key()), sequence)));
+            }
+        }
         Ok(None)
     }
 }
