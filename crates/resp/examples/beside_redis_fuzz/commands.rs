@@ -9,7 +9,7 @@ const TEMPLATES: &[&str] = &[
     "SET KEY VALUE ?NX ?XX ?GET ?KEEPTTL",
     "SET KEY VALUE PXAT DEADLINE ?GET",
     "SET KEY VALUE EXAT SECONDS",
-    "SET KEY VALUE EX NUMBER",
+    "SET KEY VALUE EX DURATION",
     "GET KEY",
     "GET KEY",
     "GETSET KEY VALUE",
@@ -19,7 +19,7 @@ const TEMPLATES: &[&str] = &[
     "GETEX KEY PXAT DEADLINE",
     "GETEX KEY EX WORD",
     "SETNX KEY VALUE",
-    "SETEX KEY NUMBER VALUE",
+    "SETEX KEY DURATION VALUE",
     "PSETEX KEY BIG VALUE",
     "MSET KEY VALUE KEY VALUE",
     "MSETNX KEY VALUE KEY VALUE",
@@ -62,8 +62,8 @@ const TEMPLATES: &[&str] = &[
     "PERSIST KEY",
     "EXPIREAT KEY SECONDS ?CONDITION",
     "PEXPIREAT KEY DEADLINE ?CONDITION ?CONDITION",
-    "EXPIRE KEY NUMBER ?CONDITION",
-    "PEXPIRE KEY NUMBER",
+    "EXPIRE KEY DURATION ?CONDITION",
+    "PEXPIRE KEY DURATION",
     "TTL KEY",
     "PTTL KEY",
     "EXPIRETIME KEY",
@@ -107,7 +107,6 @@ const TEMPLATES: &[&str] = &[
     "PING",
     "PING VALUE",
     "ECHO VALUE",
-    "TIME",
     "HELLO 3",
     "HELLO 2",
     "RESET",
@@ -146,6 +145,20 @@ const NUMBERS: &[&str] = &[
     "1.5",
     "",
     " 1",
+    "abc",
+];
+
+const DURATIONS: &[&str] = &[
+    "99999999",
+    "88888888",
+    "0",
+    "-1",
+    "-12",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "01",
+    "",
     "abc",
 ];
 
@@ -232,6 +245,8 @@ impl Generator {
             "FIELD" => format!("f{}", self.below(4)),
             "VALUE" => return self.value(),
             "NUMBER" => self.one_of(NUMBERS).into(),
+            // None passes during a run.
+            "DURATION" => self.one_of(DURATIONS).into(),
             "BIG" => "99999999999".into(),
             "FLOAT" => self.one_of(FLOATS).into(),
             "INDEX" => self.one_of(&["0", "1", "2", "-1", "-2", "5", "-100", "100", "x"]).into(),
@@ -248,7 +263,7 @@ impl Generator {
             "DEADLINE" => format!("99999999{}000", 10 + self.below(80)),
             "SECONDS" => format!("99999999{}", 10 + self.below(80)),
             "PATTERN" => self.one_of(&["*", "k*", "k[0-2]", "?1", "k\\*", "", "[", "k[^1]"]).into(),
-            "WORD" => self.one_of(&["", "abc", "1", "NX", "-5", "LEN", "nokey", "a b"]).into(),
+            "WORD" => self.one_of(&["", "abc", "-1", "NX", "-5", "LEN", "nokey", "a b"]).into(),
             other => other.into(),
         };
         text.into_bytes()

@@ -11,8 +11,8 @@
 //! Commands of the supported families come from the templates of `commands.rs`, with valid and
 //! invalid arguments and edge values, over several connections that use transactions, watched keys
 //! and all databases. Replies are compared after what Redis leaves open (the order of keys and
-//! fields, random choices) was taken out of them. Every thousand commands the contents of all
-//! databases are compared as well. After a difference both servers are emptied. The differences in
+//! fields, random choices) was taken out of them. After every transaction, and every hundred
+//! commands, the contents of all databases are compared as well. After a difference both servers are emptied. The differences in
 //! `known.txt` are counted, and not reported.
 #![allow(
     clippy::disallowed_methods,
@@ -43,9 +43,9 @@ const CONNECTIONS: usize = 4;
 /// Differences that are printed; then the run ends.
 const REPORTS_MAX: usize = 10;
 /// Commands between two comparisons of the contents.
-const CHECK_INTERVAL: usize = 1_000;
+const CHECK_INTERVAL: usize = 100;
 /// Commands before a difference that are printed with it.
-const HISTORY: usize = 12;
+const HISTORY: usize = 20;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A connection to a server.
@@ -161,7 +161,8 @@ struct Pair {
 
 impl Pair {
     fn connect(redis: u16, ours: u16) -> Result<Self> {
-        let all = |port| (0..CONNECTIONS).map(|_| Wire::connect(port)).collect::<Result<Vec<_>>>();
+        // One more, which compares contents.
+        let all = |port| (0..=CONNECTIONS).map(|_| Wire::connect(port)).collect::<Result<Vec<_>>>();
         Ok(Self { redis: all(redis)?, ours: all(ours)? })
     }
 
@@ -183,13 +184,10 @@ impl Pair {
 
     /// The contents of all databases, as commands and replies, that differ.
     fn compare_contents(&mut self) -> Result<Option<String>> {
-        for connection in 0..CONNECTIONS {
-            self.ask(connection, &[b"RESET".to_vec()])?;
-        }
         for database in 0..16 {
             let ask = |pair: &mut Self, words: &[&[u8]]| {
                 let words: Vec<Vec<u8>> = words.iter().map(|word| word.to_vec()).collect();
-                let (redis, ours) = pair.ask(0, &words)?;
+                let (redis, ours) = pair.ask(CONNECTIONS, &words)?;
                 Ok::<_, Box<dyn Error>>((normalized(&words, redis), normalized(&words, ours)))
             };
             let number = database.to_string();
@@ -203,7 +201,8 @@ impl Pair {
                 let Value::Bulk(key) = key else { continue };
                 for command in ["GET", "HGETALL", "PEXPIRETIME", "HLEN"] {
                     let (redis, ours) = ask(self, &[command.as_bytes(), &key])?;
-                    if redis != ours {
+                    let words = [command.as_bytes().to_vec()];
+                    if !replies::are_alike(&words, &[], &redis, &ours) {
                         let key = key.escape_ascii();
                         return Ok(Some(format!(
                             "database {database}, {command} {key}: {redis:?} and {ours:?}"
@@ -224,6 +223,92 @@ fn shown(words: &[Vec<u8>]) -> String {
     words.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
+/// A run over both servers.
+struct Run {
+    pair: Pair,
+    generator: Generator,
+    known: Known,
+    /// The commands since the servers were emptied.
+    history: Vec<String>,
+    /// The queued commands of each connection.
+    queues: Vec<Vec<Vec<Vec<u8>>>>,
+}
+
+impl Run {
+    /// Empties both servers and starts anew.
+    fn reset(&mut self) -> Result<()> {
+        self.pair.reset()?;
+        self.history.clear();
+        self.forget();
+        Ok(())
+    }
+
+    /// No connection is in a transaction.
+    fn forget(&mut self) {
+        self.generator.reset();
+        self.queues.iter_mut().for_each(Vec::clear);
+    }
+
+    /// The queued commands that `words` executes; follows the queue of the connection.
+    fn queued(&mut self, connection: usize, words: &[Vec<u8>], reply: &Value) -> Vec<Vec<Vec<u8>>> {
+        let queue = &mut self.queues[connection];
+        let is = |name: &str| words[0].eq_ignore_ascii_case(name.as_bytes());
+        if matches!(reply, Value::Simple(text) if text == "QUEUED") {
+            queue.push(words.to_vec());
+        } else if is("EXEC") {
+            return std::mem::take(queue);
+        } else if is("DISCARD") || is("RESET") {
+            queue.clear();
+        }
+        Vec::new()
+    }
+
+    /// Whether a difference is known; those of an `EXEC` one by one.
+    fn is_known(
+        &mut self,
+        words: &[Vec<u8>],
+        queued: &[Vec<Vec<u8>>],
+        redis: &Value,
+        ours: &Value,
+    ) -> bool {
+        match (redis, ours) {
+            (Value::List(redis), Value::List(ours))
+                if redis.len() == queued.len() && ours.len() == queued.len() =>
+            {
+                queued.iter().zip(redis).zip(ours).all(|((words, redis), ours)| {
+                    replies::are_alike(words, &[], redis, ours)
+                        || self.known.explains(words, redis, ours)
+                })
+            }
+            _ => self.known.explains(words, redis, ours),
+        }
+    }
+
+    /// Sends the next command; a difference that is not known, as text.
+    fn step(&mut self, number: usize) -> Result<Option<String>> {
+        let (connection, words) = self.generator.next_command();
+        self.history.push(format!("{connection}: {}", shown(&words)));
+        let (redis, ours) = self.pair.ask(connection, &words)?;
+        let (redis, ours) = (normalized(&words, redis), normalized(&words, ours));
+        let queued = self.queued(connection, &words, &redis);
+        if !replies::are_alike(&words, &queued, &redis, &ours) {
+            if self.is_known(&words, &queued, &redis, &ours) {
+                // The contents may differ from here on.
+                self.reset()?;
+                return Ok(None);
+            }
+            let queued: String =
+                queued.iter().map(|words| format!("  queued: {}\n", shown(words))).collect();
+            return Ok(Some(format!("{queued}  Redis: {redis:?}\n  ours:  {ours:?}")));
+        }
+        if !number.is_multiple_of(CHECK_INTERVAL) && queued.is_empty() {
+            return Ok(None);
+        }
+        let difference = self.pair.compare_contents()?;
+        Ok(difference.map(|what| format!("  {what}")))
+    }
+}
+
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let count: usize = arguments.next().map_or(Ok(10_000), |text| text.parse())?;
@@ -233,45 +318,27 @@ fn main() -> Result<()> {
         return Ok(());
     };
     let (_server, our_port) = start_ours()?;
-    let mut pair = Pair::connect(redis_port, our_port)?;
-    let mut generator = Generator::new(seed, CONNECTIONS);
-    let mut known = Known::parse(include_str!("known.txt"))?;
-    let (mut history, mut reports): (Vec<String>, usize) = (Vec::new(), 0);
+    let mut run = Run {
+        pair: Pair::connect(redis_port, our_port)?,
+        generator: Generator::new(seed, CONNECTIONS),
+        known: Known::parse(include_str!("known.txt"))?,
+        history: Vec::new(),
+        queues: vec![Vec::new(); CONNECTIONS],
+    };
+    let mut reports = 0;
     for number in 1..=count {
-        let (connection, words) = generator.next_command();
-        history.push(format!("{connection}: {}", shown(&words)));
-        let (redis, ours) = pair.ask(connection, &words)?;
-        let redis = normalized(&words, redis);
-        let ours = normalized(&words, ours);
-        let mut difference = None;
-        if !replies::are_alike(&words, &redis, &ours) {
-            if known.explains(&words, &redis, &ours) {
-                // The contents may differ from here on.
-                pair.reset()?;
-                generator.reset();
-                history.clear();
-                continue;
-            }
-            difference = Some(format!("  Redis: {redis:?}\n  ours:  {ours:?}"));
-        } else if number % CHECK_INTERVAL == 0 {
-            difference = pair.compare_contents()?.map(|what| format!("  {what}"));
-            generator.reset();
+        let Some(difference) = run.step(number)? else { continue };
+        reports += 1;
+        println!("difference {reports}, command {number} of seed {seed}:");
+        let before = run.history.len().saturating_sub(HISTORY);
+        run.history[before..].iter().for_each(|line| println!("  {line}"));
+        println!("{difference}\n");
+        if reports == REPORTS_MAX {
+            break;
         }
-        if let Some(difference) = difference {
-            reports += 1;
-            println!("difference {reports}, command {number} of seed {seed}:");
-            let before = history.len().saturating_sub(HISTORY);
-            history[before..].iter().for_each(|line| println!("  {line}"));
-            println!("{difference}\n");
-            if reports == REPORTS_MAX {
-                break;
-            }
-            pair.reset()?;
-            generator.reset();
-            history.clear();
-        }
+        run.reset()?;
     }
-    println!("{count} commands, seed {seed}: {reports} differences, {} known", known.count());
-    known.counts().for_each(|(count, rule)| println!("  {count} times: {rule}"));
+    println!("{count} commands, seed {seed}: {reports} differences, {} known", run.known.count());
+    run.known.counts().for_each(|(count, rule)| println!("  {count} times: {rule}"));
     if reports > 0 { Err("the servers differ".into()) } else { Ok(()) }
 }

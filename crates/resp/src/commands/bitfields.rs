@@ -5,6 +5,7 @@ use bytes::{Bytes, BytesMut};
 use crate::commands::bits::{bit_offset, string_of};
 use crate::commands::errors::{SYNTAX, integer, is_word};
 use crate::data::execution::Execution;
+use crate::data::values;
 use crate::protocol::reply::{CommandError, CommandResult, Reply};
 use crate::state::keyspaces::Space;
 
@@ -140,7 +141,10 @@ fn parse(arguments: &[Bytes]) -> Result<Vec<Operation>, CommandError> {
 
 pub(crate) fn bitfield(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
     let operations = parse(&arguments[1..])?;
-    let (old, deadline) = string_of(execution, &arguments[0])?;
+    let found = values::find_string(execution, &arguments[0])?;
+    let is_missing = found.is_none();
+    let (old, deadline) =
+        found.map_or((Bytes::new(), None), |entry| (entry.value, entry.expires_at_ms));
     let mut value = BytesMut::from(&old[..]);
     let writes = operations.iter().any(|operation| !matches!(operation.action, Action::Get));
     let mut replies = Vec::with_capacity(operations.len());
@@ -172,7 +176,8 @@ pub(crate) fn bitfield(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Co
             _ => Reply::Integer(before as i64),
         });
     }
-    if writes {
+    // A key that does not change, does not for WATCH.
+    if writes && (is_missing || value[..] != old[..]) {
         execution.put(Space::Strings, arguments[0].clone(), value.freeze(), deadline)?;
     }
     Ok(Reply::Array(replies))

@@ -49,6 +49,10 @@ pub(crate) fn setbit(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comm
     };
     let (old, deadline) = string_of(execution, key)?;
     let previous = bit_at(&old, offset);
+    if previous == bit && offset / 8 < old.len() {
+        // The key does not change, so it does not for WATCH.
+        return Ok(Reply::Integer(i64::from(previous)));
+    }
     let mut value = BytesMut::from(&old[..]);
     value.resize(old.len().max(offset / 8 + 1), 0);
     let mask = 1 << (7 - offset % 8);
@@ -109,7 +113,11 @@ pub(crate) fn bitcount(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Co
     let (start, end, unit) = match &arguments[1..] {
         [] => (0, -1, false),
         [start, end, unit @ ..] if unit.len() < 2 => {
-            (integer(start)?, integer(end)?, is_of_bits(unit.first())?)
+            let (start, end) = (integer(start)?, integer(end)?);
+            if start < 0 && end < 0 && start > end {
+                return Ok(Reply::Integer(0));
+            }
+            (start, end, is_of_bits(unit.first())?)
         }
         _ => return Err(SYNTAX),
     };
@@ -146,7 +154,8 @@ pub(crate) fn bitpos(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comm
         [] => (0, -1, false, false),
         [start] => (integer(start)?, -1, false, false),
         [start, end, unit @ ..] if unit.len() < 2 => {
-            (integer(start)?, integer(end)?, is_of_bits(unit.first())?, true)
+            let (start, unit) = (integer(start)?, is_of_bits(unit.first())?);
+            (start, integer(end)?, unit, true)
         }
         _ => return Err(SYNTAX),
     };

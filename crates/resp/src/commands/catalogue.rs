@@ -117,7 +117,7 @@ pub(crate) static COMMANDS: &[Command] = catalogue! {
         "object|idletime" 3 Point [ReadOnly] SECOND "2.2.3" "key"
             "Returns an error: times of accesses are not tracked." Data(objects::idletime);
         "object|refcount" 3 Point [ReadOnly] SECOND "2.2.3" "key"
-            "Returns the number of references that Redis would have to the value of a key."
+            "Returns 1 for a key that exists: values are not shared."
             Data(objects::refcount);
         "persist" 2 Write [Write Fast] ONE "2.2.0" "key"
             "Removes the expiry of a key." Data(deadlines::persist);

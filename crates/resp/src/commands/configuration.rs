@@ -9,10 +9,11 @@ use bytes::Bytes;
 use tidekv::Durability;
 use tidekv_net::password::Password;
 
-use crate::commands::errors::wrong_arity;
+use crate::commands::errors::SYNTAX;
 use crate::commands::redis_parameters::{self, REDIS_PARAMETERS, Takes, parse_memory};
 use crate::data::execution::Execution;
 use crate::protocol::glob;
+use crate::protocol::number::parse_i64;
 use crate::protocol::reply::{CommandError, CommandResult, Reply};
 use crate::state::keyspaces::DATABASES;
 use crate::state::server_state::State;
@@ -77,6 +78,8 @@ static PARAMETERS: [Parameter; 14] = [
         set: Some(set_timeout),
     },
 ];
+
+const NO_INTEGER: &str = "argument couldn't be parsed into an integer";
 
 /// The smallest memory budget of a store.
 const MEMORY_BYTES_MIN: u64 = 8 << 20;
@@ -152,7 +155,7 @@ fn set_latency_threshold(value: &str) -> Result<Apply, String> {
 
 /// An integer of at least `low`.
 fn integer(value: &str, low: i64) -> Result<i64, String> {
-    let number: i64 = value.parse().map_err(|_| "argument couldn't be parsed into an integer")?;
+    let number = parse_i64(value.as_bytes()).ok_or(NO_INTEGER)?;
     match number >= low {
         true => Ok(number),
         false => Err(format!("argument must be between {low} and {} inclusive", i64::MAX)),
@@ -174,10 +177,10 @@ fn set_timeout(value: &str) -> Result<Apply, String> {
 }
 
 fn number(value: &str, low: u64, high: u64) -> Result<u64, String> {
-    let number: u64 = value.parse().map_err(|_| "argument couldn't be parsed into an integer")?;
-    match (low..=high).contains(&number) {
-        true => Ok(number),
-        false => Err(format!("argument must be between {low} and {high} inclusive")),
+    let number = parse_i64(value.as_bytes()).ok_or(NO_INTEGER)?;
+    match u64::try_from(number).ok().filter(|number| (low..=high).contains(number)) {
+        Some(number) => Ok(number),
+        None => Err(format!("argument must be between {low} and {high} inclusive")),
     }
 }
 
@@ -224,7 +227,7 @@ fn change(name: &str, value: &str) -> Result<Apply, String> {
 /// Sets all of the parameters, or none if one value is rejected.
 pub(crate) fn set(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
     if !arguments.len().is_multiple_of(2) {
-        return Err(wrong_arity("config|set"));
+        return Err(SYNTAX);
     }
     let names = || arguments.iter().step_by(2).map(|name| String::from_utf8_lossy(name));
     let refuse = |name: &str, why: &str| {

@@ -17,9 +17,6 @@ use crate::protocol::reply::{CommandError, CommandResult, Reply};
 /// The longest string that Redis stores with its header.
 const EMBEDDED_BYTES_MAX: usize = 44;
 
-/// Integers below this are shared objects in Redis.
-const SHARED_INTEGERS: i64 = 10_000;
-
 /// Memory of an entry in addition to its key and value: that of the value cache.
 const ENTRY_BYTES: usize = 32;
 
@@ -60,15 +57,7 @@ pub(crate) fn encoding(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Co
 }
 
 pub(crate) fn refcount(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
-    Ok(match find(execution, &arguments[0])? {
-        None => Reply::Null,
-        Some(Value::String(entry))
-            if parse_i64(&entry.value).is_some_and(|n| (0..SHARED_INTEGERS).contains(&n)) =>
-        {
-            Reply::Integer(i64::from(i32::MAX))
-        }
-        Some(_) => Reply::Integer(1),
-    })
+    Ok(find(execution, &arguments[0])?.map_or(Reply::Null, |_| Reply::Integer(1)))
 }
 
 pub(crate) fn freq(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {

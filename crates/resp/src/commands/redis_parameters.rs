@@ -9,6 +9,7 @@
 use crate::commands::redis_parameters::Takes::{
     Characters, Fixed, Integer, Memory, OneOf, Protected, SameAs, Text, YesNo,
 };
+use crate::protocol::number::parse_i64;
 use crate::state::settings::Settings;
 
 const I32_MAX: i64 = i32::MAX as i64;
@@ -279,8 +280,8 @@ impl Takes {
             }
             YesNo => Err("argument must be 'yes' or 'no'".into()),
             Integer(low, high) => {
-                let number: i64 =
-                    value.parse().map_err(|_| "argument couldn't be parsed into an integer")?;
+                let number = parse_i64(value.as_bytes())
+                    .ok_or("argument couldn't be parsed into an integer")?;
                 match (low..=high).contains(&number) {
                     true => Ok(number.to_string()),
                     false => Err(format!("argument must be between {low} and {high} inclusive")),

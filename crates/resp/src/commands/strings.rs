@@ -158,7 +158,8 @@ pub(crate) fn getex(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comma
         Some(Some(deadline)) if deadline <= now_ms => {
             execution.delete(Space::Strings, key.clone())?;
         }
-        Some(deadline) if deadline != entry.expires_at_ms => {
+        // For WATCH, also the same deadline is a change.
+        Some(deadline) if deadline.is_some() || entry.expires_at_ms.is_some() => {
             execution.put(Space::Strings, key.clone(), entry.value.clone(), deadline)?;
         }
         _ => {}

@@ -173,6 +173,8 @@ fn between(first: &[u8], last: &[u8], random: u64) -> Bytes {
     Bytes::from([&first[..shared], &(low + step).to_be_bytes()].concat())
 }
 
+const INVALID_CURSOR: CommandError = CommandError::text("ERR invalid cursor");
+
 /// The options of `SCAN` and `HSCAN`.
 #[derive(Debug)]
 struct ScanOptions<'a> {
@@ -184,8 +186,7 @@ struct ScanOptions<'a> {
 
 impl<'a> ScanOptions<'a> {
     fn parse(arguments: &'a [Bytes], takes_type: bool) -> Result<Self, CommandError> {
-        let cursor =
-            cursor_number(&arguments[0]).ok_or(CommandError::text("ERR invalid cursor"))?;
+        let cursor = cursor_number(&arguments[0]).ok_or(INVALID_CURSOR)?;
         let mut options = Self { cursor, pattern: None, count: COUNT_DEFAULT, kind: None };
         let mut arguments = arguments[1..].iter();
         while let Some(argument) = arguments.next() {
@@ -267,10 +268,12 @@ pub(crate) fn scan(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comman
 }
 
 pub(crate) fn hscan(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
-    let options = ScanOptions::parse(&arguments[1..], false)?;
+    // The cursor, the key, the options: Redis's order of checks.
+    cursor_number(&arguments[1]).ok_or(INVALID_CURSOR)?;
     let Some(hash) = values::find_hash(execution, &arguments[0])? else {
         return Ok(scan_reply(0, Vec::new()));
     };
+    let options = ScanOptions::parse(&arguments[1..], false)?;
     let scope = xxhash_rust::xxh3::xxh3_64(&hash.identity);
     let last = execution.state.cursors.position(scope, options.cursor);
     let (fields, more) = hash.fields_behind(execution, last.as_deref(), options.count)?;

@@ -365,9 +365,14 @@ pub(crate) fn run_queue(
     let outcome = if calls.iter().any(|call| call.command.has(Flag::Write)) {
         transact(state, session, calls, watches, run_all)
     } else {
-        let replies = run_all(&mut Execution::over_snapshot(state, session));
-        // If the keys are unchanged now, they were unchanged when the snapshot was taken.
-        replies.and_then(|replies| Ok((!have_changed(state, watches)?).then_some(replies)))
+        let mut execution = Execution::over_snapshot(state, session);
+        // If the keys are unchanged now, they were unchanged when the snapshot was taken. Calls of
+        // a failed transaction must not change the session or the settings.
+        match have_changed(state, watches) {
+            Ok(false) => run_all(&mut execution).map(Some),
+            Ok(true) => Ok(None),
+            Err(error) => Err(error),
+        }
     };
     match outcome {
         Ok(Some(replies)) => Reply::Array(replies),
@@ -417,6 +422,10 @@ fn transact<T>(
     let excludes_others = calls.iter().any(Call::excludes_others);
     let mut turns = Vec::new();
     let database = session.database();
+    // Before the calls change the session or the settings; the commit checks again.
+    if have_changed(state, watches)? {
+        return Ok(None);
+    }
     loop {
         let gate = if excludes_others {
             Gate::Alone(hashes.exclude())
