@@ -136,8 +136,9 @@ fn monitors_see_commands_as_they_are_executed() {
     let (mut monitor, mut client) = (Client::connect(&server), Client::connect(&server));
     assert_eq!(monitor.ask("MONITOR"), "OK");
     client.ask_all(&["SET k v", "CONFIG GET port", "SELECT 2", "MULTI", "GET k", "EXEC", "GET k"]);
+    client.ask_all(&["AUTH secret", "WATCH k", "KEYS *", "GET k l"]);
     let mut seen = Vec::new();
-    for _ in 0..5 {
+    for _ in 0..9 {
         let line = monitor.read().text();
         let (when, rest) = line.split_once(" [").unwrap();
         assert!(when.split_once('.').unwrap().1.len() == 6, "{line}");
@@ -146,12 +147,19 @@ fn monitors_see_commands_as_they_are_executed() {
     }
     let expected = [
         "0 \"SET\" \"k\" \"v\"",
-        "0 \"SELECT\" \"2\"",
+        "2 \"SELECT\" \"2\"",
         "2 \"MULTI\"",
         "2 \"GET\" \"k\"",
+        "2 \"EXEC\"",
         "2 \"GET\" \"k\"",
+        "2 \"AUTH\" \"(redacted)\"",
+        "2 \"WATCH\" \"k\"",
+        "2 \"KEYS\" \"*\"",
     ];
     assert_eq!(seen, expected, "settings are not shown");
+    // A server with calls of several connections in one commit shows them once too.
+    client.ask_all(&["CONFIG SET appendfsync always", "SET k w"]);
+    assert!(monitor.read().text().ends_with("\"SET\" \"k\" \"w\""));
     // A reset ends it.
     assert_eq!(monitor.ask("RESET"), "RESET");
     client.ask("SET k w");

@@ -276,8 +276,10 @@ impl Run {
                 if redis.len() == queued.len() && ours.len() == queued.len() =>
             {
                 queued.iter().zip(redis).zip(ours).all(|((words, redis), ours)| {
-                    replies::are_alike(words, &[], redis, ours)
-                        || self.known.explains(words, redis, ours)
+                    let (redis, ours) =
+                        (normalized(words, redis.clone()), normalized(words, ours.clone()));
+                    replies::are_alike(words, &[], &redis, &ours)
+                        || self.known.explains(words, &redis, &ours)
                 })
             }
             _ => self.known.explains(words, redis, ours),

@@ -35,6 +35,7 @@ use crate::commands::command::{Call, Command, ExecutionClass, Flag, Run, Verb, p
 use crate::data::watched_key::WatchedKey;
 use crate::dispatch::batch::{Outcome, Part};
 use crate::dispatch::group_commit::GroupCommit;
+use crate::dispatch::observation;
 use crate::dispatch::pipeline::{self, Tried, Way};
 use crate::protocol::input::Input;
 use crate::protocol::reply::{CommandError, Reply, ReplyBuffer};
@@ -129,6 +130,7 @@ impl Connection {
         // The channel changes only once. Checking for a change is cheaper than waiting for one, and
         // a flood of requests leaves no time to wait.
         let client = self.session().client.client();
+        let mut killed = pin!(client.killed());
         while shutdown.has_changed().is_ok_and(|changed| !changed) && !client.is_killed() {
             let mut monitor = self.monitor.take();
             let mut line = None;
@@ -136,7 +138,7 @@ impl Connection {
                 biased;
                 is_open = self.read() => if !is_open { break },
                 next = next_line(&mut monitor) => line = Some(next),
-                () = client.killed() => break,
+                () = &mut killed => break,
                 _ = &mut stop => break,
             }
             self.monitor = monitor;
@@ -294,17 +296,16 @@ impl Connection {
         {
             self.state.pause.wait(PAUSE_CHECK).await;
         }
+        if self.session().client.is_killed() {
+            self.session().is_closing = true;
+            return Step::Done;
+        }
         self.step(call)
     }
 
-    /// Shows a call that is about to be executed to the monitors.
-    fn tell_monitors(&mut self, call: &Call) {
-        let hidden = call.command.has(Flag::Admin) || call.command.name == "auth";
-        if self.state.monitors.are_any() && !hidden {
-            let (state, session) = (Arc::clone(&self.state), self.session());
-            let database = session.database();
-            state.monitors.tell(state.now_us(), database, &session.client.address, &call.words);
-        }
+    /// The calls to show to monitors once they are executed: copies, if there are monitors.
+    fn shown(&self, calls: &[Call]) -> Vec<Call> {
+        if self.state.monitors.are_any() { calls.to_vec() } else { Vec::new() }
     }
 
     /// Answers a call that needs neither the queue of a transaction nor an I/O thread.
@@ -325,9 +326,6 @@ impl Connection {
         if self.queue.is_some() && is_queued {
             return Step::Enqueue(call);
         }
-        if verb != Some(Verb::Exec) {
-            self.tell_monitors(&call);
-        }
         if let Some(verb) = verb {
             return self.step_transaction(verb, call);
         }
@@ -336,7 +334,14 @@ impl Connection {
         }
         match self.on_event_loop(|state, session| pipeline::run_in_memory(state, session, &call)) {
             None => {}
-            Some(Some(reply)) => self.reply(&reply),
+            Some(Some(reply)) => {
+                self.reply(&reply);
+                observation::show(
+                    &self.state,
+                    self.session.as_deref(),
+                    std::slice::from_ref(&call),
+                );
+            }
             Some(None) => return Step::Offload(call),
         }
         Step::Done
@@ -389,6 +394,7 @@ impl Connection {
             }
         };
         self.reply(&reply);
+        observation::show(&self.state, self.session.as_deref(), std::slice::from_ref(&call));
         Step::Done
     }
 
@@ -397,8 +403,15 @@ impl Connection {
     async fn offload(&mut self, requests: &mut VecDeque<Request>) {
         let Some(Request::Call(first)) = requests.pop_front() else { return };
         match (first.command.run, first.command.place) {
-            (Run::Transaction(Verb::Exec), _) => self.exec().await,
-            (Run::Transaction(_), _) => self.watch(first).await,
+            (Run::Transaction(verb), _) => {
+                let shown = self.shown(std::slice::from_ref(&first));
+                if verb == Verb::Exec {
+                    self.exec().await
+                } else {
+                    self.watch(first).await
+                }
+                observation::show(&self.state, self.session.as_deref(), &shown);
+            }
             (_, ExecutionClass::Alone | ExecutionClass::Walk) => self.run_alone(first).await,
             _ => {
                 let mut calls = vec![first];
@@ -407,11 +420,9 @@ impl Connection {
                     && !self.state.pause.holds(next.writes(), || self.state.now_ms())
                     && let Some(Request::Call(next)) = requests.pop_front()
                 {
-                    self.tell_monitors(&next);
                     calls.push(next);
                 }
                 let rest = self.run_batch(calls).await;
-                // They are shown to monitors again if they are executed later.
                 rest.into_iter().rev().for_each(|call| requests.push_front(Request::Call(call)));
             }
         }
@@ -433,6 +444,7 @@ impl Connection {
         };
         replies.iter().for_each(|reply| self.reply(reply));
         let rest = calls.split_off(replies.len());
+        observation::show(&self.state, self.session.as_deref(), &calls);
         // Calls that an event loop leaves may suit it as well; calls that a group commit leaves
         // would mostly fail in the next one for the same reason.
         let is_for_loop = way == Way::Loop && !replies.is_empty();
@@ -453,7 +465,9 @@ impl Connection {
             None => return Vec::new(),
         };
         replies.iter().for_each(|reply| self.reply(reply));
-        calls.split_off(replies.len())
+        let rest = calls.split_off(replies.len());
+        observation::show(&self.state, self.session.as_deref(), &calls);
+        rest
     }
 
     /// Executes writing calls on this event loop, if they need not wait; `None` if one panicked.
@@ -498,6 +512,7 @@ impl Connection {
             ExecutionClass::Walk => self.state.walks.clone().acquire_owned().await.ok(),
             _ => None,
         };
+        let shown = self.shown(std::slice::from_ref(&call));
         let run = move |state: &State, session: &mut Session| {
             let reply = pipeline::run_alone(state, session, &call);
             drop(walks);
@@ -505,6 +520,7 @@ impl Connection {
         };
         if let Some(reply) = self.on_io_thread(run).await {
             self.reply(&reply);
+            observation::show(&self.state, self.session.as_deref(), &shown);
         }
     }
 
@@ -518,12 +534,13 @@ impl Connection {
             return self.reply(&Reply::Error(aborted.into()));
         };
         self.has_writes |= calls.iter().any(Call::writes);
-        calls.iter().for_each(|call| self.tell_monitors(call));
+        let shown = self.shown(&calls);
         let run = move |state: &State, session: &mut Session| {
             pipeline::run_queue(state, session, &calls, &watches)
         };
         if let Some(reply) = self.on_io_thread(run).await {
             self.reply(&reply);
+            observation::show(&self.state, self.session.as_deref(), &shown);
         }
     }
 

@@ -79,12 +79,18 @@ enum Overflow {
 }
 
 impl Overflow {
-    /// The number that is stored instead of `number`; `None`: nothing.
-    fn settle(self, number: i128, field: FieldType) -> Option<i128> {
+    /// The number that is stored instead of `number`; `None`: nothing. `is_set`: it is that of a
+    /// `SET`, not a sum.
+    fn settle(self, number: i128, field: FieldType, is_set: bool) -> Option<i128> {
         let fits = (field.min()..=field.max()).contains(&number);
+        // Redis computes the distance to the maximum in 64 bits: where that overflows, it takes the
+        // number for too large instead of too small.
+        let is_taken_for_large =
+            is_set && field.is_signed && field.max() - number > i128::from(i64::MAX);
         match self {
             _ if fits => Some(number),
             Self::Wrap => Some(field.wrapped(number)),
+            Self::Saturate if is_taken_for_large => Some(field.max()),
             Self::Saturate => Some(number.clamp(field.min(), field.max())),
             Self::Fail => None,
         }
@@ -166,7 +172,7 @@ pub(crate) fn bitfield(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Co
             Action::Set(number) => (Some(i128::from(number as u64)), false),
             Action::Add(number) => (Some(before + i128::from(number)), true),
         };
-        let stored = wanted.map(|wanted| overflow.settle(wanted, field));
+        let stored = wanted.map(|wanted| overflow.settle(wanted, field, !is_sum));
         if let Some(Some(stored)) = stored {
             field.write(&mut value, offset, stored);
         }
@@ -222,9 +228,11 @@ mod tests {
             (Overflow::Saturate, Some(127), Some(-128)),
             (Overflow::Fail, None, None),
         ] {
-            assert_eq!(overflow.settle(128, field), high);
-            assert_eq!(overflow.settle(-129, field), low);
-            assert_eq!(overflow.settle(5, field), Some(5));
+            assert_eq!(overflow.settle(128, field, true), high);
+            assert_eq!(overflow.settle(-129, field, true), low);
+            assert_eq!(overflow.settle(5, field, false), Some(5));
         }
+        assert_eq!(Overflow::Saturate.settle(i128::from(i64::MIN), field, true), Some(127));
+        assert_eq!(Overflow::Saturate.settle(i128::from(i64::MIN), field, false), Some(-128));
     }
 }

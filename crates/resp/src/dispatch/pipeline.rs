@@ -304,12 +304,12 @@ pub(crate) fn run_writes(state: &State, session: &mut Session, calls: &[Call]) -
 
 /// Executes one call alone, reading from one snapshot.
 pub(crate) fn run_alone(state: &State, session: &mut Session, call: &Call) -> Reply {
-    if call.excludes_others() {
-        let run_it = |execution: &mut Execution<'_>| run(execution, call);
-        let outcome = transact(state, session, std::slice::from_ref(call), &[], run_it);
-        return Reply::from(outcome.map(|reply| reply.expect("nothing is watched")));
-    }
-    let mut execution = Execution::over_snapshot(state, session);
+    let hashes = state.keyspaces.hashes();
+    let gate = call.excludes_others().then(|| hashes.exclude());
+    let mut execution = match gate {
+        Some(_) => Execution::new(state, session, Backing::Snapshot(state.db.snapshot())),
+        None => Execution::over_snapshot(state, session),
+    };
     let result = run(&mut execution, call);
     let mut keys = KeySet::default();
     if call.command.has(Flag::Write) {
@@ -318,6 +318,7 @@ pub(crate) fn run_alone(state: &State, session: &mut Session, call: &Call) -> Re
     let mark = state.stripes.begin_commit(&keys);
     let committed = execution.commit(state.settings.durability());
     drop(mark);
+    drop(gate);
     Reply::from(committed.and(result))
 }
 

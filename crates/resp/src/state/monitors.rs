@@ -1,7 +1,7 @@
 //! The connections that watch all commands: `MONITOR`.
 //!
-//! Guarantees: a monitor gets every command that is executed after its `MONITOR` is answered, in
-//! the order in which connections execute them; one that does not read is dropped when
+//! Guarantees: a monitor gets every command that is executed after its `MONITOR` is answered, those
+//! of a connection in their order, each once it is executed; one that does not read is dropped when
 //! [`LINES_MAX`] lines wait. Without monitors a command costs one load. May be used from any
 //! thread.
 
