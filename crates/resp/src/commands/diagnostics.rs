@@ -125,7 +125,7 @@ pub(crate) fn latency_histogram(
     };
     let histogram = |command: &'static Command| {
         let number_of = position(catalogue, command)?;
-        let counted = execution.state.command_statistics.of(number_of).counted();
+        let counted = execution.state.command_statistics.counted(number_of);
         let buckets = counted.cumulative().into_iter().map(|(us, n)| (number(us), number(n)));
         let facts = vec![
             (Reply::word("calls"), number(counted.calls)),

@@ -395,7 +395,7 @@ fn cluster(_: &State, lines: &mut Lines) -> Result<(), CommandError> {
 fn command_statistics(state: &State, lines: &mut Lines) -> Result<(), CommandError> {
     for command in lines.catalogue {
         let Some(number) = position(lines.catalogue, command) else { continue };
-        let counted = state.command_statistics.of(number).counted();
+        let counted = state.command_statistics.counted(number);
         if counted.calls + counted.rejected > 0 {
             let per_call = counted.total_us as f64 / counted.calls.max(1) as f64;
             lines.add(
@@ -413,7 +413,7 @@ fn command_statistics(state: &State, lines: &mut Lines) -> Result<(), CommandErr
 fn latency_statistics(state: &State, lines: &mut Lines) -> Result<(), CommandError> {
     for command in lines.catalogue {
         let Some(number) = position(lines.catalogue, command) else { continue };
-        let counted = state.command_statistics.of(number).counted();
+        let counted = state.command_statistics.counted(number);
         if counted.calls > 0 {
             let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|share| counted.quantile_us(share));
             lines.add(

@@ -73,7 +73,7 @@ impl State {
             clock: SystemClock::new(),
             walks: Arc::new(Semaphore::new(settings.io_threads.saturating_sub(1).max(1))),
             counters: Counters::default(),
-            command_statistics: CommandStatistics::new(),
+            command_statistics: CommandStatistics::default(),
             slow_log: SlowLog::default(),
             latency_monitor: LatencyMonitor::default(),
             monitors: Monitors::default(),

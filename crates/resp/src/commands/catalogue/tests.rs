@@ -3,6 +3,8 @@
 use std::fmt::Write;
 
 use super::*;
+use crate::commands::command::position;
+use crate::state::command_statistics::COMMANDS_MAX;
 
 /// In the order of the documentation.
 const GROUPS: [Group; 7] = [
@@ -76,6 +78,9 @@ fn records_are_consistent() {
         }
     }
     assert_eq!(BY_NAME.len(), COMMANDS.len(), "names are unique");
+    assert!(COMMANDS.len() <= COMMANDS_MAX, "each has its statistics");
+    let numbers = COMMANDS.iter().map(|command| position(COMMANDS, command));
+    assert!(numbers.eq((0..COMMANDS.len()).map(Some)));
     for group in GROUPS {
         let names: Vec<_> = COMMANDS.iter().filter(|c| c.group == group).map(|c| c.name).collect();
         assert!(names.is_sorted(), "{names:?}");
