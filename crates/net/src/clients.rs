@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 /// A connection.
 #[derive(Debug)]
@@ -30,6 +31,10 @@ pub struct Client {
     pub protocol: AtomicU64,
     /// The selected database.
     pub database: AtomicUsize,
+    /// Whether the client asked not to be evicted. (No server here evicts clients.)
+    pub is_kept: AtomicBool,
+    is_killed: AtomicBool,
+    kill: Notify,
     said: Mutex<Said>,
 }
 
@@ -63,6 +68,24 @@ impl Client {
         self.said.lock().last_command = command;
     }
 
+    /// Makes the connection end as soon as it has executed the requests that it has begun.
+    pub fn kill(&self) {
+        self.is_killed.store(true, Ordering::SeqCst);
+        self.kill.notify_one();
+    }
+
+    /// Whether it was killed.
+    pub fn is_killed(&self) -> bool {
+        self.is_killed.load(Ordering::SeqCst)
+    }
+
+    /// Waits until it is killed. Only for the connection itself.
+    pub async fn killed(&self) {
+        while !self.is_killed() {
+            self.kill.notified().await;
+        }
+    }
+
     /// Milliseconds since the last command.
     pub fn idle_ms(&self, now_ms: u64) -> u64 {
         now_ms.saturating_sub(self.active_ms.load(Ordering::Relaxed))
@@ -74,7 +97,10 @@ impl Client {
         let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
         let seconds_since = |then: u64| now_ms.saturating_sub(then) / 1000;
         let queued = self.queued.load(Ordering::Relaxed);
-        let flags = if queued >= 0 { "x" } else { "N" };
+        let mut flags = String::from(if queued >= 0 { "x" } else { "N" });
+        if self.is_kept.load(Ordering::Relaxed) {
+            flags = flags.replace('N', "") + "e";
+        }
         let mut line = String::new();
         let _ = write!(
             line,
@@ -132,6 +158,9 @@ impl Clients {
             watched: AtomicUsize::new(0),
             protocol: AtomicU64::new(2),
             database: AtomicUsize::new(0),
+            is_kept: AtomicBool::new(false),
+            is_killed: AtomicBool::new(false),
+            kill: Notify::new(),
             said: Mutex::default(),
         });
         self.connected.lock().insert(client.id, client.clone());
@@ -149,6 +178,13 @@ impl Clients {
 pub struct Registration {
     clients: Arc<Clients>,
     client: Arc<Client>,
+}
+
+impl Registration {
+    /// The client, for others to hold.
+    pub fn client(&self) -> Arc<Client> {
+        Arc::clone(&self.client)
+    }
 }
 
 impl std::ops::Deref for Registration {

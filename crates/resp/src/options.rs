@@ -25,9 +25,8 @@ pub struct ServerOptions {
     /// Maximum bytes of one request; default 257 MiB. At most an eighth of the store's memory budget
     /// in any case. A larger request is discarded and answered with an `OOM` error.
     pub request_bytes_max: usize,
-    /// Maximum bytes of requests and replies over all connections, which are a part of the store's
-    /// memory budget: at most a quarter of it, the default. At least
-    /// [`ServerOptions::request_bytes_max`].
+    /// Maximum bytes of requests over all connections, which are a part of the store's memory budget:
+    /// at most a quarter of it, the default. At least [`ServerOptions::request_bytes_max`].
     pub buffered_bytes_max: usize,
     /// The filter kind of new tables; `None`: unchanged, Bloom filters in a new store.
     pub filter_kind: Option<FilterKind>,

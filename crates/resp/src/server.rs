@@ -126,6 +126,7 @@ impl Server {
     /// If called from asynchronous code, which must not block.
     pub fn shutdown(mut self, deadline: Duration) -> bool {
         let _ = self.stop.send(true);
+        self.state.pause.end();
         let Some(runtime) = self.runtime.take() else { return true };
         threads::drain(runtime, &mut self.alive, deadline)
     }

@@ -338,13 +338,13 @@ fn settings_change_while_the_server_runs() {
     let values = ["appendfsync", "always", "timeout", "100"];
     assert_eq!(client.ask("CONFIG GET timeout append?sync"), list(values));
     // All or none.
-    assert!(client.ask("CONFIG SET timeout 5 maxmemory 1").is_error("ERR CONFIG SET failed"));
+    assert!(client.ask("CONFIG SET timeout 5 maxmemory much").is_error("ERR CONFIG SET failed"));
     assert_eq!(client.ask("CONFIG GET timeout"), list(["timeout", "100"]));
     assert_eq!(client.ask("CONFIG SET maxmemory 20000000"), "OK");
     assert_eq!(client.ask("CONFIG GET maxmemory"), list(["maxmemory", "20000000"]));
     assert_eq!(client.ask("SET durable v"), "OK");
     let everything = client.ask("CONFIG GET *").items();
-    assert_eq!(everything.len(), 22);
+    assert_eq!(everything.len(), 2 * 192, "all names of Redis 7.0");
 }
 
 #[test]

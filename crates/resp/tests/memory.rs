@@ -97,10 +97,17 @@ fn memory_stays_within_the_budget() {
     check_peak("a large value");
 
     // Values of a size that a client sends as a number.
-    for command in ["SETRANGE k 267386880 x", "SETRANGE k 5000000 x"] {
+    for command in [
+        "SETRANGE k 267386880 x",
+        "SETRANGE k 5000000 x",
+        "SETBIT k 4294967295 1",
+        "SETBIT k 40000000 1",
+        "BITFIELD k SET u8 2000000000 1",
+        "HRANDFIELD hash -100000000",
+    ] {
         assert_eq!(client.ask(command), Value::Error(OOM.into()));
     }
-    check_peak("SETRANGE");
+    check_peak("values of a size given as a number");
 
     // Values that fit, too many at a time.
     let value = vec![b'v'; BUDGET / 40];

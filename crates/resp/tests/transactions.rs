@@ -248,3 +248,41 @@ fn a_queue_is_bounded() {
     assert!(client.ask("EXEC").is_error("EXECABORT"));
     assert_eq!(client.ask("EXISTS a"), 0);
 }
+
+#[test]
+fn an_expired_key_counts_as_changed_and_a_flush_changes_no_absent_key() {
+    let (db, clock) = support::open_db_at(1_700_000_000_000);
+    let server = Server::start(db, options()).unwrap();
+    let (mut client, mut other) = (Client::connect(&server), Client::connect(&server));
+    let exec =
+        |client: &mut Client, command: &str| client.ask_all(&["MULTI", command, "EXEC"]).remove(2);
+    for expiring in ["SET w 1 PX 50", "HSET w f 1"] {
+        client.ask_all(&["DEL w", expiring, "PEXPIRE w 50", "WATCH w"]);
+        clock.advance(std::time::Duration::from_millis(60));
+        assert_eq!(exec(&mut client, "SET out 1"), Value::Null);
+        assert_eq!(exec(&mut client, "SET out 1"), list(["OK"]), "the watch is gone");
+        client.ask_all(&["DEL w", expiring, "PEXPIRE w 50", "WATCH w"]);
+        clock.advance(std::time::Duration::from_millis(60));
+        assert_eq!(exec(&mut client, "PING"), Value::Null);
+    }
+    // Expired before it was watched.
+    client.ask_all(&["SET w 1 PX 50"]);
+    clock.advance(std::time::Duration::from_millis(60));
+    client.ask("WATCH w");
+    assert_eq!(exec(&mut client, "PING"), list(["PONG"]));
+    for flush in ["FLUSHALL", "FLUSHDB"] {
+        client.ask("WATCH nokey");
+        other.ask(flush);
+        assert_eq!(exec(&mut client, "PING"), list(["PONG"]), "{flush}");
+        client.ask("WATCH nokey");
+        other.ask(flush);
+        assert_eq!(exec(&mut client, "SET out 1"), list(["OK"]), "{flush}");
+        // It was there in between.
+        client.ask("WATCH nokey");
+        other.ask_all(&["SET nokey v", flush]);
+        assert_eq!(exec(&mut client, "SET out 1"), Value::Null, "{flush}");
+        client.ask_all(&["SET there v", "WATCH there"]);
+        other.ask(flush);
+        assert_eq!(exec(&mut client, "PING"), Value::Null, "{flush}");
+    }
+}

@@ -27,18 +27,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use bytes::Bytes;
 use tidekv_net::budget::Reservation;
 use tidekv_net::stream::{self, Stream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use crate::clients::queue::Queue;
-use crate::commands::catalogue;
-use crate::commands::command::{Call, Command, ExecutionClass, Flag, Run, Verb};
+use crate::commands::catalogue::{self, COMMANDS};
+use crate::commands::command::{Call, Command, ExecutionClass, Flag, Run, Verb, position};
 use crate::data::watched_key::WatchedKey;
 use crate::dispatch::batch::{Outcome, Part};
 use crate::dispatch::group_commit::GroupCommit;
+use crate::dispatch::observation;
 use crate::dispatch::pipeline::{self, Tried, Way};
 use crate::protocol::input::Input;
 use crate::protocol::reply::{CommandError, Reply, ReplyBuffer, Streamed};
@@ -59,6 +62,9 @@ const REPLY_BYTES: usize = 128 << 10;
 /// The time to poll until another writer is done, which mostly takes microseconds: about the cost
 /// of passing work to a thread and back on a busy machine.
 const BUSY_NS_MAX: u64 = 200_000;
+
+/// How often a paused connection checks the time.
+const PAUSE_CHECK: Duration = Duration::from_millis(20);
 
 /// The reason why the session is present.
 const ONE_PIECE: &str = "one piece of work at a time";
@@ -100,6 +106,8 @@ pub(crate) struct Connection {
     reply_memory: Reservation,
     queue: Option<Queue>,
     watches: Vec<WatchedKey>,
+    /// The commands of all connections, after `MONITOR`.
+    monitor: Option<mpsc::Receiver<Bytes>>,
     /// Whether one of the calls that are measured together writes.
     has_writes: bool,
 }
@@ -115,11 +123,12 @@ impl Connection {
             group_commit,
             stream,
             session: Some(Box::new(session)),
-            input: Input::new(state.memory.budget().reservation()),
+            input: Input::new(state.memory.requests().reservation()),
             replies: ReplyBuffer::default(),
-            reply_memory: state.memory.budget().reservation(),
+            reply_memory: state.memory.replies().reservation(),
             queue: None,
             watches: Vec::new(),
+            monitor: None,
             has_writes: false,
             state,
         }
@@ -131,11 +140,24 @@ impl Connection {
         let mut stop = pin!(waiter.wait_for(|stop| *stop));
         // The channel changes only once. Checking for a change is cheaper than waiting for one, and
         // a flood of requests leaves no time to wait.
-        while shutdown.has_changed().is_ok_and(|changed| !changed) {
+        let client = self.session().client.client();
+        let mut killed = pin!(client.killed());
+        while shutdown.has_changed().is_ok_and(|changed| !changed) && !client.is_killed() {
+            let mut monitor = self.monitor.take();
+            let mut line = None;
             tokio::select! {
                 biased;
                 is_open = self.read() => if !is_open { break },
+                next = next_line(&mut monitor) => line = Some(next),
+                () = &mut killed => break,
                 _ = &mut stop => break,
+            }
+            self.monitor = monitor;
+            if let Some(line) = line {
+                if !self.show(line).await {
+                    break;
+                }
+                continue;
             }
             match self.work().await {
                 Ok(()) if !self.session().is_closing => {}
@@ -145,6 +167,18 @@ impl Connection {
             }
         }
         self.close().await;
+    }
+
+    /// Sends `line` of a monitor and those that wait behind it; false if the connection must end.
+    async fn show(&mut self, line: Option<Bytes>) -> bool {
+        let Some(line) = line else { return false };
+        self.replies.put(&line);
+        while self.replies.len() < REPLY_BYTES
+            && let Some(Ok(line)) = self.monitor.as_mut().map(mpsc::Receiver::try_recv)
+        {
+            self.replies.put(&line);
+        }
+        self.flush().await.is_ok()
     }
 
     fn session(&mut self) -> &mut Session {
@@ -246,7 +280,7 @@ impl Connection {
                     self.state.counters.discarded_requests.add(1);
                     self.refuse(OUT_OF_MEMORY);
                 }
-                Request::Call(call) => match self.step(call) {
+                Request::Call(call) => match self.next_step(call).await {
                     Step::Done => {}
                     Step::Enqueue(call) => self.enqueue(call).await,
                     Step::Offload(call) => {
@@ -265,9 +299,37 @@ impl Connection {
         Ok(())
     }
 
+    /// Waits while the server is paused, and takes the next step.
+    async fn next_step(&mut self, call: Call) -> Step {
+        let is_exec = matches!(call.command.run, Run::Transaction(Verb::Exec));
+        let may_write = match &self.queue {
+            Some(queue) if is_exec => queue.may_write(),
+            Some(_) => false,
+            None => call.writes(),
+        };
+        while self.state.pause.holds(may_write, || self.state.now_ms())
+            && !self.session().client.is_killed()
+        {
+            self.state.pause.wait(PAUSE_CHECK).await;
+        }
+        if self.session().client.is_killed() {
+            self.session().is_closing = true;
+            return Step::Done;
+        }
+        self.step(call)
+    }
+
+    /// The calls to show to monitors once they are executed: copies, if there are monitors.
+    fn shown(&self, calls: &[Call]) -> Vec<Call> {
+        if self.state.monitors.are_any() { calls.to_vec() } else { Vec::new() }
+    }
+
     /// Answers a call that needs neither the queue of a transaction nor an I/O thread.
     fn step(&mut self, call: Call) -> Step {
         if !self.session().is_authenticated && !call.command.has(Flag::NoAuth) {
+            if let Some(number) = position(COMMANDS, call.command) {
+                self.state.command_statistics.of(number).reject();
+            }
             self.refuse(NO_AUTH);
             return Step::Done;
         }
@@ -275,7 +337,8 @@ impl Connection {
             Run::Transaction(verb) => Some(verb),
             _ => None,
         };
-        let is_queued = matches!(verb, None | Some(Verb::Unwatch)) && call.command.name != "quit";
+        let is_queued = matches!(verb, None | Some(Verb::Unwatch | Verb::Monitor))
+            && call.command.name != "quit";
         if self.queue.is_some() && is_queued {
             return Step::Enqueue(call);
         }
@@ -288,7 +351,11 @@ impl Connection {
         match self.on_event_loop(|state, session| pipeline::run_in_memory(state, session, &call)) {
             None => {}
             // A large reply is made again on an I/O thread, when there is memory for it.
-            Some(Some(reply)) if self.has_memory_for(&reply) => self.reply(&reply),
+            Some(Some(reply)) if self.has_memory_for(&reply) => {
+                self.reply(&reply);
+                let shown = std::slice::from_ref(&call);
+                observation::show(&self.state, self.session.as_deref(), shown);
+            }
             Some(Some(_) | None) => return Step::Offload(call),
         }
         Step::Done
@@ -308,7 +375,7 @@ impl Connection {
     fn step_transaction(&mut self, verb: Verb, call: Call) -> Step {
         let reply = match (verb, self.queue.is_some()) {
             (Verb::Multi, false) => {
-                let reservation = self.state.memory.budget().reservation();
+                let reservation = self.state.memory.requests().reservation();
                 let bytes_max = self.state.memory.request_bytes_max();
                 self.set_queue(Some(Queue::new(reservation, bytes_max)));
                 Reply::OK
@@ -322,6 +389,18 @@ impl Connection {
                 Reply::OK
             }
             (Verb::Discard, false) => Reply::Error("ERR DISCARD without MULTI".into()),
+            (Verb::Monitor, _) => {
+                self.monitor = Some(self.state.monitors.add());
+                Reply::OK
+            }
+            (Verb::Reset, _) => {
+                self.set_queue(None);
+                self.set_watches(Vec::new());
+                self.monitor = None;
+                let needs_no_password = self.state.settings.password().is_none();
+                self.session().reset(needs_no_password);
+                Reply::Simple("RESET")
+            }
             (Verb::Watch, true) => Reply::Error("ERR WATCH inside MULTI is not allowed".into()),
             (Verb::Unwatch, _) => {
                 self.set_watches(Vec::new());
@@ -329,6 +408,7 @@ impl Connection {
             }
         };
         self.reply(&reply);
+        observation::show(&self.state, self.session.as_deref(), std::slice::from_ref(&call));
         Step::Done
     }
 
@@ -337,13 +417,21 @@ impl Connection {
     async fn offload(&mut self, requests: &mut VecDeque<Request>) -> io::Result<()> {
         let Some(Request::Call(first)) = requests.pop_front() else { return Ok(()) };
         match (first.command.run, first.command.place) {
-            (Run::Transaction(Verb::Exec), _) => self.exec().await,
-            (Run::Transaction(_), _) => self.watch(first).await,
+            (Run::Transaction(verb), _) => {
+                let shown = self.shown(std::slice::from_ref(&first));
+                if verb == Verb::Exec {
+                    self.exec().await
+                } else {
+                    self.watch(first).await
+                }
+                observation::show(&self.state, self.session.as_deref(), &shown);
+            }
             (_, ExecutionClass::Alone | ExecutionClass::Walk) => self.run_alone(first).await?,
             _ => {
                 let mut calls = vec![first];
                 while let Some(Request::Call(next)) = requests.front()
                     && matches!(next.command.place, ExecutionClass::Point | ExecutionClass::Write)
+                    && !self.state.pause.holds(next.writes(), || self.state.now_ms())
                     && let Some(Request::Call(next)) = requests.pop_front()
                 {
                     calls.push(next);
@@ -371,6 +459,7 @@ impl Connection {
         };
         replies.iter().for_each(|reply| self.reply(reply));
         let rest = calls.split_off(replies.len());
+        observation::show(&self.state, self.session.as_deref(), &calls);
         // Calls that an event loop leaves may suit it as well; calls that a group commit leaves
         // would mostly fail in the next one for the same reason.
         let is_for_loop = way == Way::Loop && !replies.is_empty();
@@ -403,6 +492,7 @@ impl Connection {
             }
             let rest = calls.split_off(replies.len());
             self.reply_all(replies).await?;
+            observation::show(&self.state, self.session.as_deref(), &calls);
             return Ok(rest);
         }
     }
@@ -414,7 +504,7 @@ impl Connection {
             self.flush().await?;
             // If there is none in time, the reply is made without: it is one of a few, because
             // there are only so many I/O threads.
-            let bytes = bytes.min(self.state.memory.budget().bytes_max());
+            let bytes = bytes.min(self.state.memory.replies().bytes_max());
             self.reply_memory.grow_to(bytes).await;
         }
         Ok(())
@@ -511,13 +601,18 @@ impl Connection {
             ExecutionClass::Walk => self.state.walks.clone().acquire_owned().await.ok(),
             _ => None,
         };
+        let shown = self.shown(std::slice::from_ref(&call));
         let run = move |state: &State, session: &mut Session| {
             let reply = pipeline::run_alone(state, session, &call);
             drop(walks);
             reply
         };
         match self.on_io_thread(run).await {
-            Some(reply) => self.reply_all(vec![reply]).await,
+            Some(reply) => {
+                self.reply_all(vec![reply]).await?;
+                observation::show(&self.state, self.session.as_deref(), &shown);
+                Ok(())
+            }
             None => Ok(()),
         }
     }
@@ -532,11 +627,13 @@ impl Connection {
             return self.reply(&Reply::Error(aborted.into()));
         };
         self.has_writes |= calls.iter().any(Call::writes);
+        let shown = self.shown(&calls);
         let run = move |state: &State, session: &mut Session| {
             pipeline::run_queue(state, session, &calls, &watches)
         };
         if let Some(reply) = self.on_io_thread(run).await {
             self.reply(&reply);
+            observation::show(&self.state, self.session.as_deref(), &shown);
         }
     }
 
@@ -599,16 +696,21 @@ impl Connection {
     }
 
     fn reply(&mut self, reply: &Reply) {
-        if matches!(reply, Reply::Error(_)) {
-            self.state.counters.failed_commands.add(1);
+        if let Reply::Error(message) = reply {
+            self.state.counters.add_error(message);
         }
-        let protocol = self.session().protocol();
-        self.replies.push(reply, protocol);
+        if self.session().takes_reply() {
+            let protocol = self.session().protocol();
+            self.replies.push(reply, protocol);
+        }
     }
 
     /// Replies with an error to a request that cannot be executed; aborts a `MULTI` in progress.
     fn refuse(&mut self, error: CommandError) {
-        if let Some(queue) = &mut self.queue {
+        if is_abort(&error) {
+            self.set_queue(None);
+            self.set_watches(Vec::new());
+        } else if let Some(queue) = &mut self.queue {
             queue.abort();
         }
         self.reply(&Reply::from(error));
@@ -628,7 +730,7 @@ impl Connection {
         let counters = &self.state.counters;
         let sent = |count| counters.output_bytes.add(count);
         let is_reserved = self.reply_memory.try_grow_to(self.replies.len());
-        let budget = self.state.memory.budget();
+        let budget = self.state.memory.replies();
         let is_needed = || !is_reserved || budget.is_exhausted();
         let (stream, replies) = (&mut *self.stream, &mut *self.replies);
         let result = stream::send_unless(stream, replies, patience, is_needed, sent).await;
@@ -646,6 +748,19 @@ impl Connection {
             stream::end(&mut *self.stream).await;
         }
     }
+}
+
+/// The next line of a monitor; never, if there is none. `None`: the monitor was dropped.
+async fn next_line(monitor: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Bytes> {
+    match monitor {
+        Some(monitor) => monitor.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether an error discards the transaction at once: that of an invalid `EXEC`.
+fn is_abort(error: &CommandError) -> bool {
+    matches!(error, CommandError::Message(message) if message.starts_with("EXECABORT"))
 }
 
 /// Whether it is an HTTP request: a web page may make a browser send commands in its body. Redis

@@ -49,6 +49,11 @@ impl Queue {
         self.calls.len()
     }
 
+    /// Whether one of the calls may write.
+    pub(crate) fn may_write(&self) -> bool {
+        self.calls.iter().any(Call::writes)
+    }
+
     /// The calls, unless one of them was rejected.
     pub(crate) fn into_calls(self) -> Option<Vec<Call>> {
         (!self.is_aborted).then_some(self.calls)

@@ -62,6 +62,7 @@ pub(crate) enum Group {
     String,
     Generic,
     Hash,
+    Bitmap,
     Connection,
     Server,
     Transactions,
@@ -73,6 +74,7 @@ impl Group {
             Self::String => "string",
             Self::Generic => "generic",
             Self::Hash => "hash",
+            Self::Bitmap => "bitmap",
             Self::Connection => "connection",
             Self::Server => "server",
             Self::Transactions => "transactions",
@@ -92,15 +94,21 @@ pub(crate) struct Keys {
 impl Keys {
     pub(crate) const NONE: Self = Self { first: 0, last: 0, step: 0 };
     pub(crate) const ONE: Self = Self { first: 1, last: 1, step: 1 };
+    pub(crate) const SECOND: Self = Self { first: 2, last: 2, step: 1 };
+    /// From the second argument on.
+    pub(crate) const FROM_SECOND: Self = Self { first: 2, last: -1, step: 1 };
     pub(crate) const TWO: Self = Self { first: 1, last: 2, step: 1 };
     pub(crate) const ALL: Self = Self { first: 1, last: -1, step: 1 };
     /// Keys and values alternate.
     pub(crate) const PAIRS: Self = Self { first: 1, last: -1, step: 2 };
 }
 
-/// A transaction command; the connection executes it, because it holds the queue.
+/// A command that the connection executes, because it is about its queue, its watched keys or its
+/// stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verb {
+    Monitor,
+    Reset,
     Multi,
     Exec,
     Discard,
@@ -115,7 +123,11 @@ pub(crate) enum Run {
     Data(fn(&mut Execution<'_>, &[Bytes]) -> CommandResult),
     /// Describes the catalogue.
     Catalogue(fn(&'static [Command], &[Bytes]) -> CommandResult),
-    /// Controls transactions.
+    /// Works on data or the state, and needs the catalogue.
+    Both(fn(&mut Execution<'_>, &'static [Command], &[Bytes]) -> CommandResult),
+    /// Lists the subcommands of the container with this name.
+    Help(&'static str),
+    /// Controls the connection.
     Transaction(Verb),
     /// Has subcommands only.
     Container(()),
@@ -158,6 +170,13 @@ impl Command {
         let wanted = if first == 0 { 0 } else { (last - first + step).max(0) / step };
         words.iter().skip(first as usize).step_by(step.max(1) as usize).take(wanted as usize)
     }
+}
+
+/// The number of a command of `catalogue`.
+pub(crate) fn position(catalogue: &[Command], command: &Command) -> Option<usize> {
+    let start = catalogue.as_ptr().addr();
+    let offset = std::ptr::from_ref(command).addr().checked_sub(start)?;
+    Some(offset / size_of::<Command>()).filter(|&number| number < catalogue.len())
 }
 
 /// A command with its arguments, as sent by a client.

@@ -7,6 +7,9 @@ use crate::protocol::number::parse_i64;
 use crate::protocol::reply::CommandError;
 use crate::state::keyspaces::DATABASES;
 
+/// Maximum length of a string in Redis.
+pub(crate) const STRING_BYTES_MAX: usize = 512 << 20;
+
 pub(crate) const SYNTAX: CommandError = CommandError::text("ERR syntax error");
 pub(crate) const NOT_AN_INTEGER: CommandError =
     CommandError::text("ERR value is not an integer or out of range");
@@ -27,7 +30,13 @@ pub(crate) fn integer(argument: &[u8]) -> Result<i64, CommandError> {
 
 /// Parses the number of a database.
 pub(crate) fn database_number(argument: &[u8]) -> Result<usize, CommandError> {
-    let number = i32::try_from(integer(argument)?).map_err(|_| NOT_AN_INTEGER)?;
+    let number = i32::try_from(integer(argument)?).map_err(|_| {
+        CommandError::from(format!(
+            "ERR value is out of range, value must between {} and {}",
+            i32::MIN,
+            i32::MAX
+        ))
+    })?;
     usize::try_from(number).ok().filter(|&number| number < DATABASES).ok_or(DB_OUT_OF_RANGE)
 }
 

@@ -3,16 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use tidekv_io::Random;
 
 use crate::commands::counters::{NOT_A_FLOAT, NOT_FINITE};
-use crate::commands::errors::{OVERFLOW, integer, wrong_arity};
+use crate::commands::errors::{OVERFLOW, SYNTAX, integer, is_word, wrong_arity};
 use crate::data::execution::Execution;
 use crate::data::hash::{Hash, field_of};
 use crate::data::long_replies::{self, Source};
 use crate::data::values;
 use crate::data::walk::Walk;
 use crate::protocol::number::{Decimal, integer_text, parse_i64};
-use crate::protocol::reply::{CommandError, CommandResult, Reply, SequenceKind};
+use crate::protocol::reply::{CommandError, CommandResult, Protocol, Reply, SequenceKind};
 
 /// The hash of `key`, or a new one.
 fn find_or_new(execution: &mut Execution<'_>, key: &Bytes) -> Result<Hash, CommandError> {
@@ -220,6 +221,9 @@ pub(crate) fn hincrby(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Com
 
 pub(crate) fn hincrbyfloat(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
     let delta = Decimal::parse(&arguments[2]).ok_or(NOT_A_FLOAT)?;
+    if !delta.is_finite() {
+        return Err(CommandError::text("ERR value is NaN or Infinity"));
+    }
     let mut text = Bytes::new();
     change_field(execution, &arguments[0], &arguments[1], |old| {
         let not_a_float = CommandError::text("ERR hash value is not a float");
@@ -229,4 +233,84 @@ pub(crate) fn hincrbyfloat(execution: &mut Execution<'_>, arguments: &[Bytes]) -
         Ok(text.clone())
     })?;
     Ok(Reply::Bulk(text))
+}
+
+/// The range of counts that Redis takes: one less than that of 64 bits.
+const COUNT_MAX: i64 = i64::MAX;
+
+pub(crate) fn hrandfield(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
+    let (count, with_values) = match &arguments[1..] {
+        [] => (None, false),
+        [count, options @ ..] => {
+            let number = integer(count)?;
+            if number < -COUNT_MAX {
+                return Err(CommandError::from(format!(
+                    "ERR value is out of range, value must between {} and {COUNT_MAX}",
+                    -COUNT_MAX
+                )));
+            }
+            match options {
+                [] => (Some(number), false),
+                [option] if is_word(option, "WITHVALUES") => {
+                    if number.unsigned_abs() > COUNT_MAX as u64 / 2 {
+                        return Err(CommandError::text("ERR value is out of range"));
+                    }
+                    (Some(number), true)
+                }
+                _ => return Err(SYNTAX),
+            }
+        }
+    };
+    let Some(hash) = values::find_hash(execution, &arguments[0])? else {
+        return Ok(if count.is_some() { Reply::Array(Vec::new()) } else { Reply::Null });
+    };
+    let Some(count) = count else {
+        let one = below(execution, hash.len);
+        let found = hash.fields_at(execution, &BTreeSet::from([one]))?;
+        return Ok(Reply::bulk_or_null(found.into_iter().next().map(|(field, _)| field)));
+    };
+    let chosen = if count < 0 {
+        let times = count.unsigned_abs();
+        let bytes = usize::try_from(times).unwrap_or(usize::MAX).saturating_mul(32);
+        execution.state.memory.check_reply(bytes)?;
+        (0..times).map(|_| below(execution, hash.len)).collect()
+    } else {
+        different(execution, hash.len, count as u64)
+    };
+    let positions: BTreeSet<u64> = chosen.iter().copied().collect();
+    let fields = hash.fields_at(execution, &positions)?;
+    let by_position: BTreeMap<u64, &(Bytes, Bytes)> = positions.into_iter().zip(&fields).collect();
+    let mut bytes = 0;
+    let mut replies = Vec::new();
+    let is_in_pairs = execution.session.protocol() == Protocol::Three;
+    for position in chosen {
+        let Some((field, value)) = by_position.get(&position) else { continue };
+        bytes += field.len() + if with_values { value.len() } else { 0 };
+        execution.state.memory.check_reply(bytes)?;
+        let (field, value) = (Reply::Bulk(field.clone()), Reply::Bulk(value.clone()));
+        match with_values {
+            false => replies.push(field),
+            true if is_in_pairs => replies.push(Reply::Array(vec![field, value])),
+            true => replies.extend([field, value]),
+        }
+    }
+    Ok(Reply::Array(replies))
+}
+
+/// A random number below `end`.
+fn below(execution: &Execution<'_>, end: u64) -> u64 {
+    ((u128::from(execution.state.random.next_u64()) * u128::from(end)) >> 64) as u64
+}
+
+/// `count` different random numbers below `end`, or all of them if there are no more (Floyd's
+/// algorithm).
+fn different(execution: &Execution<'_>, end: u64, count: u64) -> Vec<u64> {
+    let mut chosen = BTreeSet::new();
+    for last in end.saturating_sub(count)..end {
+        let one = below(execution, last + 1);
+        if !chosen.insert(one) {
+            chosen.insert(last);
+        }
+    }
+    chosen.into_iter().collect()
 }

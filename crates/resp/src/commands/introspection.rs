@@ -1,11 +1,15 @@
 //! `COMMAND` and its subcommands: the catalogue in Redis's terms.
 
-use bytes::Bytes;
+use std::sync::LazyLock;
 
-use crate::commands::command::{Command, Flag, Run};
+use bytes::Bytes;
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+
+use crate::commands::command::{Command, Flag, Keys, Run};
 use crate::commands::errors::{SYNTAX, is_word};
 use crate::protocol::glob;
-use crate::protocol::reply::{CommandResult, Reply};
+use crate::protocol::reply::{CommandError, CommandResult, Reply};
 
 /// Commands that are not subcommands.
 fn top_level(catalogue: &'static [Command]) -> impl Iterator<Item = &'static Command> {
@@ -28,6 +32,7 @@ fn categories(command: &Command) -> Vec<Reply> {
         "generic" => "@keyspace",
         "string" => "@string",
         "hash" => "@hash",
+        "bitmap" => "@bitmap",
         "transactions" => "@transaction",
         "connection" => "@connection",
         _ => "@admin",
@@ -132,4 +137,100 @@ pub(crate) fn list(catalogue: &'static [Command], arguments: &[Bytes]) -> Comman
     };
     let names = catalogue.iter().filter(|command| is_wanted(command));
     Ok(Reply::Array(names.map(|command| Reply::word(command.name)).collect()))
+}
+
+/// The command that `words` name and its keys; the errors of Redis.
+fn keys_of<'a>(
+    catalogue: &'static [Command],
+    words: &'a [Bytes],
+) -> Result<(&'static Command, Vec<&'a Bytes>), CommandError> {
+    const INVALID: CommandError = CommandError::text("ERR Invalid command specified");
+    let mut command = find(catalogue, &words[0]).filter(|found| !found.name.contains('|'));
+    if let Some(container) = command
+        && let Some(word) = words.get(1)
+        && let Some(sub) = subcommands(catalogue, container)
+            .find(|sub| sub.name.split('|').nth(1).is_some_and(|name| is_word(word, name)))
+    {
+        command = Some(sub);
+    }
+    let command = command.ok_or(INVALID)?;
+    if command.keys == Keys::NONE {
+        return Err(CommandError::text("ERR The command has no key arguments"));
+    }
+    if !command.takes(words.len()) {
+        return Err(CommandError::text("ERR Invalid number of arguments specified for command"));
+    }
+    Ok((command, command.keys(words).collect()))
+}
+
+/// How Redis says that a command uses its first key, its second, and so on; the last entry counts
+/// for all others. `words` are the command and its arguments.
+fn key_flags(command: &Command, words: &[Bytes]) -> &'static [&'static str] {
+    let are_all = |option: &str| words[2..].iter().step_by(3).all(|word| is_word(word, option));
+    match command.name {
+        "set" if words[3..].iter().any(|word| is_word(word, "GET")) => &["RW access update"],
+        "set" => &["OW update"],
+        "bitfield" if are_all("GET") => &["RO access"],
+        "setnx" | "msetnx" => &["OW insert"],
+        "bitop" => &["OW update", "RO access"],
+        "mset" | "setex" | "psetex" => &["OW update"],
+        "del" | "unlink" => &["RM delete"],
+        "copy" => &["RO access", "OW update"],
+        "rename" => &["RW access delete", "OW update"],
+        "renamenx" => &["RW access delete", "OW insert"],
+        "getdel" => &["RW access delete"],
+        "hdel" => &["RW delete"],
+        "append" | "hsetnx" => &["RW insert"],
+        "type" | "exists" | "watch" | "object|encoding" | "object|freq" | "object|refcount"
+        | "object|idletime" | "hexists" | "hstrlen" | "memory|usage" | "touch" | "strlen"
+        | "hlen" => &["RO"],
+        _ if command.has(Flag::ReadOnly) => &["RO access"],
+        "expire" | "pexpire" | "expireat" | "pexpireat" | "persist" | "setrange" | "hset"
+        | "hmset" => &["RW update"],
+        _ => &["RW access update"],
+    }
+}
+
+pub(crate) fn getkeys(catalogue: &'static [Command], arguments: &[Bytes]) -> CommandResult {
+    let (_, keys) = keys_of(catalogue, arguments)?;
+    Ok(Reply::Array(keys.into_iter().map(|key| Reply::Bulk(key.clone())).collect()))
+}
+
+pub(crate) fn getkeysandflags(catalogue: &'static [Command], arguments: &[Bytes]) -> CommandResult {
+    let (command, keys) = keys_of(catalogue, arguments)?;
+    let flags = key_flags(command, arguments);
+    let pair = |(at, key): (usize, &Bytes)| {
+        let flags = flags[at.min(flags.len() - 1)].split(' ').map(Reply::Simple).collect();
+        Reply::Array(vec![Reply::Bulk(key.clone()), Reply::Set(flags)])
+    };
+    Ok(Reply::Array(keys.into_iter().enumerate().map(pair).collect()))
+}
+
+/// The lines of `HELP` of every container. They are made once, and live as long as the program.
+static HELP: LazyLock<Mutex<HashMap<&'static str, &'static [&'static str]>>> =
+    LazyLock::new(Mutex::default);
+
+/// Lists the subcommands of `container`.
+pub(crate) fn help(catalogue: &'static [Command], container: &'static str) -> Reply {
+    let lines = *HELP.lock().entry(container).or_insert_with(|| {
+        let title = format!(
+            "{} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+            container.to_ascii_uppercase()
+        );
+        let mut lines = vec![title];
+        let prefix = format!("{container}|");
+        for command in catalogue {
+            if let Some(name) = command.name.strip_prefix(&prefix)
+                && name != "help"
+            {
+                let usage = format!("{} {}", name.to_ascii_uppercase(), command.syntax);
+                lines.push(usage.trim_end().to_owned());
+                lines.push(format!("    {}", command.summary));
+            }
+        }
+        lines.extend(["HELP".to_owned(), "    Prints this help.".to_owned()]);
+        let leak = |line: String| -> &'static str { line.leak() };
+        lines.into_iter().map(leak).collect::<Vec<_>>().leak()
+    });
+    Reply::Array(lines.iter().map(|line| Reply::Simple(line)).collect())
 }

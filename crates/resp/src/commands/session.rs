@@ -2,13 +2,14 @@
 
 use bytes::Bytes;
 
+use crate::commands::clients::is_our_type;
 use crate::commands::errors::{SYNTAX, database_number, integer, is_word, operand, wrong_arity};
 use crate::data::execution::Execution;
 use crate::protocol::number::parse_i64;
 use crate::protocol::reply::{CommandError, CommandResult, Protocol, Reply};
 
 /// The version of Redis whose protocol and messages are implemented. Clients choose commands by it.
-pub(crate) const REDIS_VERSION: &str = "7.0.0";
+pub(crate) const REDIS_VERSION: &str = "7.0.15";
 
 const WRONG_PASSWORD: CommandError =
     CommandError::text("WRONGPASS invalid username-password pair or user is disabled.");
@@ -189,13 +190,11 @@ pub(crate) fn client_list(execution: &mut Execution<'_>, arguments: &[Bytes]) ->
     let wanted = match arguments {
         [] => None,
         [option, kind] if is_word(option, "TYPE") => {
-            let known = ["normal", "master", "replica", "slave", "pubsub"];
-            if !known.iter().any(|known| is_word(kind, known)) {
-                let shown = String::from_utf8_lossy(kind);
-                return Err(CommandError::from(format!("ERR Unknown client type '{shown}'")));
+            if is_our_type(kind)? {
+                None
+            } else {
+                Some(Vec::new())
             }
-            // All clients are of the type normal.
-            if is_word(kind, "normal") { None } else { Some(Vec::new()) }
         }
         [option, ids @ ..] if is_word(option, "ID") && !ids.is_empty() => {
             let id =

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use tidekv::{KEY_BYTES_MAX, Keyspace, Snapshot};
 
 use crate::commands::deadlines::{Clock, positive_deadline};
-use crate::commands::errors::{SYNTAX, integer, is_word, operand, wrong_arity};
+use crate::commands::errors::{STRING_BYTES_MAX, SYNTAX, integer, is_word, operand, wrong_arity};
 use crate::data::execution::Execution;
 use crate::data::long_replies::{self, Source};
 use crate::data::values::{self, Value};
@@ -139,23 +139,29 @@ pub(crate) fn getex(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comma
     let key = &arguments[0];
     let now_ms = execution.state.now_ms();
     // The outer option: whether the deadline changes; the inner one: the new deadline.
-    let change = match &arguments[1..] {
+    let clock = match &arguments[1..] {
         [] => None,
         [option] if is_word(option, "PERSIST") => Some(None),
-        [option, number] => {
-            let clock = Clock::of_option(option).ok_or(SYNTAX)?;
-            Some(Some(positive_deadline("getex", clock, number, execution.state)?))
-        }
+        [option, number] => Some(Some((Clock::of_option(option).ok_or(SYNTAX)?, number))),
         _ => return Err(SYNTAX),
     };
     let Some(entry) = values::find_string(execution, key)? else {
         return Ok(Reply::Null);
     };
+    // The number is checked after the key, as in Redis.
+    let change = match clock {
+        None => None,
+        Some(None) => Some(None),
+        Some(Some((clock, number))) => {
+            Some(Some(positive_deadline("getex", clock, number, execution.state)?))
+        }
+    };
     match change {
         Some(Some(deadline)) if deadline <= now_ms => {
             execution.delete(Space::Strings, key.clone())?;
         }
-        Some(deadline) if deadline != entry.expires_at_ms => {
+        // For WATCH, also the same deadline is a change.
+        Some(deadline) if deadline.is_some() || entry.expires_at_ms.is_some() => {
             execution.put(Space::Strings, key.clone(), entry.value.clone(), deadline)?;
         }
         _ => {}
@@ -241,9 +247,6 @@ pub(crate) fn msetnx(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comm
     put_pairs(execution, arguments)?;
     Ok(Reply::Integer(1))
 }
-
-/// Maximum length of a string in Redis.
-const STRING_BYTES_MAX: usize = 512 << 20;
 
 const TOO_LONG: CommandError =
     CommandError::text("ERR string exceeds maximum allowed size (proto-max-bulk-len)");

@@ -1,8 +1,7 @@
 //! Commands that walk over many keys or fields, in their order.
 //!
 //! Cursors are those of [`cursors`](crate::state::cursors). `DBSIZE` counts all keys, so it is
-//! exact and slow. `RANDOMKEY` seeks to a uniformly random position between the first and the last
-//! key: a key after a wide gap is returned more often than one after a narrow gap.
+//! exact and slow. `RANDOMKEY` draws random entries: see [`samples`](crate::data::samples).
 
 use std::ops::Bound;
 
@@ -12,6 +11,7 @@ use tidekv_io::Random;
 use crate::commands::errors::{SYNTAX, integer, is_word, operand};
 use crate::data::execution::{Execution, KeyBounds, prefix_end};
 use crate::data::long_replies::{self, Source};
+use crate::data::samples::{self, RandomKey};
 use crate::data::values;
 use crate::data::walk::Walk;
 use crate::protocol::glob;
@@ -22,6 +22,9 @@ use crate::state::keyspaces::Space;
 
 /// The default `COUNT` of `SCAN`.
 const COUNT_DEFAULT: usize = 10;
+
+/// Keys among which one is chosen if random draws find none.
+const NEIGHBOURS: usize = 100;
 
 /// The memory of an element of a reply in addition to its bytes.
 const ELEMENT_BYTES: usize = size_of::<Reply>();
@@ -157,8 +160,38 @@ pub(crate) fn dbsize(execution: &mut Execution<'_>, _: &[Bytes]) -> CommandResul
 }
 
 pub(crate) fn randomkey(execution: &mut Execution<'_>, _: &[Bytes]) -> CommandResult {
-    let mut walk = KeyWalk::new(execution, EVERYTHING)?;
-    let Some(last) = walk.greatest()? else {
+    if execution.sees_own_writes() {
+        // Draws do not see them.
+        let walk = KeyWalk::new(execution, EVERYTHING)?;
+        return choose(execution, walk);
+    }
+    match samples::random_key(execution)? {
+        RandomKey::Key(key) => Ok(Reply::Bulk(key)),
+        RandomKey::Empty => Ok(Reply::Null),
+        RandomKey::NotFound => random_neighbour(execution),
+    }
+}
+
+/// One of the keys of a walk, all equally likely (reservoir sampling).
+fn choose(
+    execution: &Execution<'_>,
+    walk: impl Iterator<Item = <KeyWalk as Iterator>::Item>,
+) -> CommandResult {
+    let mut chosen = None;
+    for (seen, item) in walk.enumerate() {
+        let (key, _) = item?;
+        let lot = u128::from(execution.state.random.next_u64());
+        if (lot * (seen as u128 + 1)) >> 64 == 0 {
+            chosen = Some(key);
+        }
+    }
+    Ok(Reply::bulk_or_null(chosen))
+}
+
+/// One of the keys after a random position between the first and the last key, or of the first
+/// ones if there are none: for a database in which nearly everything was removed.
+fn random_neighbour(execution: &mut Execution<'_>) -> CommandResult {
+    let Some(last) = KeyWalk::new(execution, EVERYTHING)?.greatest()? else {
         return Ok(Reply::Null);
     };
     let first = match KeyWalk::new(execution, EVERYTHING)?.next() {
@@ -167,9 +200,10 @@ pub(crate) fn randomkey(execution: &mut Execution<'_>, _: &[Bytes]) -> CommandRe
     };
     let target = between(&first, &last, execution.state.random.next_u64());
     let bounds = (Bound::Included(target), Bound::Unbounded);
-    match KeyWalk::new(execution, bounds)?.next() {
-        Some(item) => Ok(Reply::Bulk(item?.0)),
-        None => Ok(Reply::Bulk(last)),
+    let walk = KeyWalk::new(execution, bounds)?.take(NEIGHBOURS);
+    match choose(execution, walk)? {
+        Reply::Null => Ok(Reply::Bulk(last)),
+        found => Ok(found),
     }
 }
 
@@ -188,6 +222,8 @@ fn between(first: &[u8], last: &[u8], random: u64) -> Bytes {
     Bytes::from([&first[..shared], &(low + step).to_be_bytes()].concat())
 }
 
+const INVALID_CURSOR: CommandError = CommandError::text("ERR invalid cursor");
+
 /// The options of `SCAN` and `HSCAN`.
 #[derive(Debug)]
 struct ScanOptions<'a> {
@@ -199,8 +235,7 @@ struct ScanOptions<'a> {
 
 impl<'a> ScanOptions<'a> {
     fn parse(arguments: &'a [Bytes], takes_type: bool) -> Result<Self, CommandError> {
-        let cursor = parse_u64(&arguments[0]).filter(|_| !arguments[0].is_empty());
-        let cursor = cursor.ok_or(CommandError::text("ERR invalid cursor"))?;
+        let cursor = cursor_number(&arguments[0]).ok_or(INVALID_CURSOR)?;
         let mut options = Self { cursor, pattern: None, count: COUNT_DEFAULT, kind: None };
         let mut arguments = arguments[1..].iter();
         while let Some(argument) = arguments.next() {
@@ -224,6 +259,21 @@ impl<'a> ScanOptions<'a> {
     }
 }
 
+/// Parses a cursor like C's `strtoul`: signs are allowed, and a negative number is a large one.
+fn cursor_number(argument: &[u8]) -> Option<u64> {
+    match argument {
+        [b'-', digits @ ..] if !digits.is_empty() => Some(parse_u64(digits)?.wrapping_neg()),
+        [b'+', digits @ ..] if !digits.is_empty() => parse_u64(digits),
+        [] => Some(0),
+        digits => parse_u64(digits),
+    }
+}
+
+/// Whether no walk can have returned the cursor: in Redis such a walk is at its end.
+fn is_beyond(cursor: u64) -> bool {
+    cursor >= 1 << 53
+}
+
 fn scan_reply(cursor: u64, elements: Vec<Reply>) -> Reply {
     Reply::Array(vec![Reply::text(cursor.to_string()), Reply::Array(elements)])
 }
@@ -235,6 +285,9 @@ fn all_keys(execution: &Execution<'_>) -> Scope {
 
 pub(crate) fn scan(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
     let options = ScanOptions::parse(arguments, true)?;
+    if is_beyond(options.cursor) {
+        return Ok(scan_reply(0, Vec::new()));
+    }
     let scope = all_keys(execution);
     let last = execution.state.cursors.position(scope, options.cursor);
     let bounds = bounds_of(options.pattern.map(|pattern| &pattern[..]), last);
@@ -266,10 +319,12 @@ pub(crate) fn scan(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comman
 }
 
 pub(crate) fn hscan(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
-    let options = ScanOptions::parse(&arguments[1..], false)?;
+    // The cursor, the key, the options: Redis's order of checks.
+    cursor_number(&arguments[1]).ok_or(INVALID_CURSOR)?;
     let Some(hash) = values::find_hash(execution, &arguments[0])? else {
         return Ok(scan_reply(0, Vec::new()));
     };
+    let options = ScanOptions::parse(&arguments[1..], false)?;
     let scope = xxhash_rust::xxh3::xxh3_64(&hash.identity);
     let last = execution.state.cursors.position(scope, options.cursor);
     let (fields, more) =

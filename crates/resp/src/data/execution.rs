@@ -143,6 +143,12 @@ impl<'a> Execution<'a> {
         }
     }
 
+    /// Whether reads see writes of this execution, which nobody else sees.
+    pub(crate) fn sees_own_writes(&self) -> bool {
+        matches!(self.backing, Backing::Transaction(_) | Backing::TransactionInMemory(_))
+            && self.settled_bytes > 0
+    }
+
     // ---- Databases ----
 
     /// The database of the connection, which commands read and write.

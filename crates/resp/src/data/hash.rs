@@ -25,6 +25,8 @@
 //!
 //! This module does not read strings; [`values`](crate::data::values) does.
 
+use std::collections::BTreeSet;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use tidekv::{Entry, KEY_BYTES_MAX};
 use tidekv_io::Random;
@@ -176,6 +178,26 @@ impl Hash {
             fields.push((key.slice(IDENTITY_BYTES..), entry.value));
         }
         Ok((fields, false))
+    }
+
+    /// The fields at these positions, in the order of their names; walks to the last of them.
+    pub(crate) fn fields_at(
+        &self,
+        execution: &mut Execution<'_>,
+        positions: &BTreeSet<u64>,
+    ) -> Result<Vec<(Bytes, Bytes)>, CommandError> {
+        let mut fields = Vec::with_capacity(positions.len());
+        let mut bytes = 0;
+        let Some(&last) = positions.last() else { return Ok(fields) };
+        for (at, item) in (0..=last).zip(execution.prefix(Space::Fields, &self.identity)?) {
+            let (key, entry) = item?;
+            if positions.contains(&at) {
+                bytes += key.len() + entry.value.len();
+                execution.state.memory.check_reply(bytes)?;
+                fields.push((key.slice(IDENTITY_BYTES..), entry.value));
+            }
+        }
+        Ok(fields)
     }
 
     /// Sets `field` to `value`. The caller counts fields and saves the head.

@@ -5,5 +5,6 @@ pub(crate) mod execution;
 pub(crate) mod long_replies;
 pub(crate) mod hash;
 pub(crate) mod values;
+pub(crate) mod samples;
 pub(crate) mod sweep;
 pub(crate) mod watched_key;

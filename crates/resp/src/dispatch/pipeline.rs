@@ -22,8 +22,10 @@ use tidekv::{Attempt, Commit, Durability, Entry, KEY_BYTES_MAX, Keyspace};
 
 use crate::commands::catalogue::COMMANDS;
 use crate::commands::command::{Call, ExecutionClass, Flag, Group, Run, Verb};
+use crate::commands::introspection;
 use crate::data::execution::{Backing, Execution};
 use crate::data::watched_key::WatchedKey;
+use crate::dispatch::observation;
 use crate::protocol::reply::{CommandError, CommandResult, Reply};
 use crate::state::keyspaces::Space;
 use crate::state::memory::OUT_OF_MEMORY;
@@ -49,16 +51,25 @@ const POINT_CALLS_MAX: usize = 64;
 
 /// Executes one call; a failed call has written nothing.
 fn run(execution: &mut Execution<'_>, call: &Call) -> CommandResult {
+    let began_ns = execution.state.monotonic_ns();
     let result = match call.command.run {
         Run::Data(run) => run(execution, call.arguments()),
+        Run::Both(run) => run(execution, COMMANDS, call.arguments()),
         Run::Catalogue(run) => run(COMMANDS, call.arguments()),
+        Run::Help(container) => Ok(introspection::help(COMMANDS, container)),
         // In a queue: EXEC has already cleared the watched keys.
         Run::Transaction(Verb::Unwatch) => Ok(Reply::OK),
+        Run::Transaction(Verb::Monitor) => {
+            Err(CommandError::text("ERR MONITOR isn't allowed for DENY BLOCKING client"))
+        }
         Run::Transaction(_) | Run::Container(()) => {
             Err(CommandError::text("ERR this command cannot run here"))
         }
     };
     execution.settle(result.is_ok());
+    if !matches!(result, Err(CommandError::WouldBlock)) {
+        observation::note(execution.state, execution.session, call, began_ns, result.is_err());
+    }
     result
 }
 
@@ -301,12 +312,12 @@ pub(crate) fn run_writes(state: &State, session: &mut Session, calls: &[Call]) -
 
 /// Executes one call alone, reading from one snapshot.
 pub(crate) fn run_alone(state: &State, session: &mut Session, call: &Call) -> Reply {
-    if call.excludes_others() {
-        let run_it = |execution: &mut Execution<'_>| run(execution, call);
-        let outcome = transact(state, session, std::slice::from_ref(call), &[], run_it);
-        return Reply::from(outcome.map(|reply| reply.expect("nothing is watched")));
-    }
-    let mut execution = Execution::over_snapshot(state, session);
+    let hashes = state.keyspaces.hashes();
+    let gate = call.excludes_others().then(|| hashes.exclude());
+    let mut execution = match gate {
+        Some(_) => Execution::new(state, session, Backing::Snapshot(state.db.snapshot())),
+        None => Execution::over_snapshot(state, session),
+    };
     let result = run(&mut execution, call);
     let mut keys = KeySet::default();
     if call.command.has(Flag::Write) {
@@ -315,6 +326,7 @@ pub(crate) fn run_alone(state: &State, session: &mut Session, call: &Call) -> Re
     let mark = state.stripes.begin_commit(&keys);
     let committed = execution.commit(state.settings.durability());
     drop(mark);
+    drop(gate);
     Reply::from(committed.and(result))
 }
 
@@ -365,9 +377,14 @@ pub(crate) fn run_queue(
     let outcome = if calls.iter().any(|call| call.command.has(Flag::Write)) {
         transact(state, session, calls, watches, run_all)
     } else {
-        let replies = run_all(&mut Execution::over_snapshot(state, session).without_streams());
-        // If the keys are unchanged now, they were unchanged when the snapshot was taken.
-        replies.and_then(|replies| Ok((!have_changed(state, watches)?).then_some(replies)))
+        let mut execution = Execution::over_snapshot(state, session).without_streams();
+        // If the keys are unchanged now, they were unchanged when the snapshot was taken. Calls of
+        // a failed transaction must not change the session or the settings.
+        match have_changed(state, watches) {
+            Ok(false) => run_all(&mut execution).map(Some),
+            Ok(true) => Ok(None),
+            Err(error) => Err(error),
+        }
     };
     match outcome {
         Ok(Some(replies)) => Reply::Array(replies),
@@ -417,6 +434,10 @@ fn transact<T>(
     let excludes_others = calls.iter().any(Call::excludes_others);
     let mut turns = Vec::new();
     let database = session.database();
+    // Before the calls change the session or the settings; the commit checks again.
+    if have_changed(state, watches)? {
+        return Ok(None);
+    }
     loop {
         let gate = if excludes_others {
             Gate::Alone(hashes.exclude())

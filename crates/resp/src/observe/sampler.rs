@@ -85,7 +85,7 @@ fn read(state: &State) -> (Reading, CachePolicy) {
         ("server.connected_clients", state.clients.len() as u64),
         ("server.input_bytes", counted.input_bytes.get()),
         ("server.output_bytes", counted.output_bytes.get()),
-        ("server.request_buffer_bytes", state.memory.budget().used_bytes() as u64),
+        ("server.request_buffer_bytes", state.memory.used_bytes() as u64),
         ("server.discarded_requests", counted.discarded_requests.get()),
         ("server.output_limit_disconnections", counted.output_limit_disconnections.get()),
         ("server.hits", counted.hits.get()),

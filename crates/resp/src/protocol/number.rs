@@ -60,8 +60,26 @@ impl Decimal {
         if let Some(fixed) = parse_fixed(text) {
             return Some(Self::Fixed(fixed));
         }
+        if let Some(number) = parse_hexadecimal(text) {
+            return Some(Self::exact(number).unwrap_or(Self::Float(number)));
+        }
         let number: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
         (!number.is_nan()).then_some(Self::Float(number))
+    }
+
+    /// `number` as [`Decimal::Fixed`], if that is exact. Units of 10⁻¹⁷ have all fractions of 2¹⁷.
+    fn exact(number: f64) -> Option<Self> {
+        let parts = number * 2_f64.powi(SCALE_DIGITS as i32);
+        let fits = parts.fract() == 0.0 && number.abs() < 10_f64.powi(INTEGER_DIGITS_MAX as i32);
+        fits.then(|| Self::Fixed(parts as i128 * 5_i128.pow(SCALE_DIGITS as u32)))
+    }
+
+    /// Whether it is neither infinite nor too large for `f64`.
+    pub(crate) fn is_finite(self) -> bool {
+        match self {
+            Self::Fixed(_) => true,
+            Self::Float(number) => number.is_finite(),
+        }
     }
 
     /// The sum; `None` if it is not finite.
@@ -81,25 +99,60 @@ impl Decimal {
     }
 }
 
-fn parse_fixed(text: &[u8]) -> Option<i128> {
-    let digits = text.strip_prefix(b"-").unwrap_or(text);
-    let point = digits.iter().position(|&byte| byte == b'.').unwrap_or(digits.len());
-    let (whole, fraction) = (&digits[..point], digits.get(point + 1..).unwrap_or_default());
-    if whole.len() + fraction.len() == 0
-        || whole.len() > INTEGER_DIGITS_MAX
-        || fraction.len() > SCALE_DIGITS
-    {
+/// A number like `0x1f.8p3`, as C's `strtod` reads it.
+fn parse_hexadecimal(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?.to_ascii_lowercase();
+    let unsigned = text.trim_start_matches(['+', '-']);
+    let digits = unsigned.strip_prefix("0x").filter(|_| text.len() - unsigned.len() <= 1)?;
+    let (digits, exponent) = match digits.split_once('p') {
+        Some((digits, exponent)) => (digits, exponent.parse::<i32>().ok()?),
+        None => (digits, 0),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.len() + fraction.len() == 0 {
         return None;
     }
+    let mut number = 0.0;
+    for digit in whole.chars().chain(fraction.chars()) {
+        number = number * 16.0 + f64::from(digit.to_digit(16)?);
+    }
+    let scaled = number * 2_f64.powi(exponent - 4 * i32::try_from(fraction.len()).ok()?);
+    Some(if text.starts_with('-') { -scaled } else { scaled })
+}
+
+/// A number with an optional exponent, if units of 10⁻¹⁷ have it exactly.
+fn parse_fixed(text: &[u8]) -> Option<i128> {
+    let digits = text.strip_prefix(b"-").or(text.strip_prefix(b"+")).unwrap_or(text);
+    let (digits, exponent) = match digits.iter().position(|byte| matches!(byte, b'e' | b'E')) {
+        None => (digits, 0),
+        Some(at) => {
+            let exponent = std::str::from_utf8(&digits[at + 1..]).ok()?.parse::<i32>().ok()?;
+            (&digits[..at], exponent)
+        }
+    };
+    let point = digits.iter().position(|&byte| byte == b'.').unwrap_or(digits.len());
+    let (whole, fraction) = (&digits[..point], digits.get(point + 1..).unwrap_or_default());
+    if whole.len() + fraction.len() == 0 || whole.len() > INTEGER_DIGITS_MAX {
+        return None;
+    }
+    // The number is that of all digits, in units of a power of ten.
+    let shift =
+        (SCALE_DIGITS as i32 - i32::try_from(fraction.len()).ok()?).checked_add(exponent)?;
     let mut units = 0_i128;
-    let padding = std::iter::repeat_n(&b'0', SCALE_DIGITS - fraction.len());
-    for &digit in whole.iter().chain(fraction).chain(padding) {
+    for &digit in whole.iter().chain(fraction) {
         if !digit.is_ascii_digit() {
             return None;
         }
-        units = units * 10 + i128::from(digit - b'0');
+        units = units.checked_mul(10)?.checked_add(i128::from(digit - b'0'))?;
     }
-    Some(if digits.len() == text.len() { units } else { -units })
+    let factor = 10_i128.checked_pow(shift.unsigned_abs())?;
+    let units = match shift {
+        0.. => units.checked_mul(factor)?,
+        _ if units % factor == 0 => units / factor,
+        _ => return None,
+    };
+    let fits = units < 10_i128.pow((INTEGER_DIGITS_MAX + SCALE_DIGITS) as u32);
+    fits.then_some(if text.starts_with(b"-") { -units } else { units })
 }
 
 impl std::fmt::Display for Decimal {
@@ -145,12 +198,16 @@ mod tests {
             (".5", "1.", "1.5"),
             ("99999999999999999999", "1", "100000000000000000000"),
             ("1e30", "1", "1000000000000000019884624838656"),
+            ("1e-3", "1", "1.001"),
+            ("+1E+2", "2.5e1", "125"),
+            ("0x10", "0.1", "16.1"),
+            ("-0x1.8p1", "0", "-3"),
         ] {
             let parse = |text: &str| Decimal::parse(text.as_bytes()).unwrap();
             assert_eq!(parse(a).checked_add(parse(b)).unwrap().to_string(), sum);
         }
         assert!(Decimal::parse(b"inf").unwrap().checked_add(Decimal::Fixed(0)).is_none());
-        for text in ["", "-", ".", "1x", " 1", "nan", "1 "] {
+        for text in ["", "-", ".", "1x", " 1", "nan", "1 ", "0x", "0xg", "--0x1", "0x.", "0x1p"] {
             assert_eq!(Decimal::parse(text.as_bytes()), None, "{text}");
         }
     }

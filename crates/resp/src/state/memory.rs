@@ -2,19 +2,24 @@
 //! made of them, and for replies.
 //!
 //! ```text
-//! requests and replies of all connections    a quarter of the budget
-//!   one request                              an eighth: its writes exist twice for a while
-//!   one string or field                      a sixteenth
-//!   one reply in memory                      an eighth; longer replies are streamed, or refused
-//! values that one thread reads together      one part in 128
+//! requests of all connections               a quarter of the budget
+//!   one request                             an eighth: its writes exist beside it for a while
+//!   one string or field                     a sixteenth
+//! replies of all connections                an eighth
+//!   one reply in memory                     an eighth; longer replies are streamed, or refused
+//! values that one thread reads together     one part in 128
 //! ```
 //!
 //! Guarantees: the store's caches shrink before connections use memory
 //! ([`Db::set_reserved_memory_bytes`]), so that both together stay within the budget. What does not
-//! fit waits, or is refused with `OOM`, the error that Redis uses.
+//! fit waits, or is refused with `OOM`, the error that Redis uses. Clients that do not read their
+//! replies do not keep others from writing: requests have memory of their own.
 //!
 //! Connections have some memory that is not counted: [`FREE_BYTES`] each, and what an idle
 //! connection takes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidekv::{Db, VALUE_BYTES_MAX};
 use tidekv_net::budget::Budget;
@@ -39,22 +44,41 @@ pub(crate) struct Memory {
     /// Limits given with the options.
     request_bytes_max: usize,
     buffered_bytes_max: usize,
-    budget: Budget,
+    requests: Budget,
+    replies: Budget,
 }
 
 impl Memory {
     pub(crate) fn new(db: Db, request_bytes_max: usize, buffered_bytes_max: usize) -> Self {
-        let store = db.clone();
-        let budget = Budget::with_free_bytes(0, FREE_BYTES)
-            .observed_by(move |bytes| store.set_reserved_memory_bytes(bytes as u64));
-        let memory = Self { db, request_bytes_max, buffered_bytes_max, budget };
+        let used: Arc<[AtomicU64; 2]> = Arc::default();
+        let part = |at: usize| {
+            let (store, used) = (db.clone(), Arc::clone(&used));
+            Budget::with_free_bytes(0, FREE_BYTES).observed_by(move |bytes| {
+                used[at].store(bytes as u64, Ordering::SeqCst);
+                let [requests, replies] = &*used;
+                let all = requests.load(Ordering::SeqCst) + replies.load(Ordering::SeqCst);
+                store.set_reserved_memory_bytes(all);
+            })
+        };
+        let (requests, replies) = (part(0), part(1));
+        let memory = Self { db, request_bytes_max, buffered_bytes_max, requests, replies };
         memory.follow();
         memory
     }
 
-    /// The budget of requests and replies.
-    pub(crate) fn budget(&self) -> &Budget {
-        &self.budget
+    /// The budget of requests.
+    pub(crate) fn requests(&self) -> &Budget {
+        &self.requests
+    }
+
+    /// The budget of replies.
+    pub(crate) fn replies(&self) -> &Budget {
+        &self.replies
+    }
+
+    /// Bytes that requests and replies use.
+    pub(crate) fn used_bytes(&self) -> usize {
+        self.requests.used_bytes() + self.replies.used_bytes()
     }
 
     /// Changes the store's budget.
@@ -64,7 +88,8 @@ impl Memory {
     }
 
     fn follow(&self) {
-        self.budget.set_bytes_max(self.share(4).min(self.buffered_bytes_max));
+        self.requests.set_bytes_max(self.share(4).min(self.buffered_bytes_max));
+        self.replies.set_bytes_max(self.share(8));
     }
 
     /// Maximum bytes of one request, or of the writes of one command or transaction.

@@ -1,10 +1,11 @@
 //! The settings that can change while the server runs (`CONFIG SET`), readable
 //! from every thread without waiting.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tidekv::Durability;
 use tidekv_net::error::{Error, Result};
 use tidekv_net::password::{PASSWORD_BYTES_MAX, Password};
@@ -19,6 +20,13 @@ pub(crate) struct Settings {
     /// 0: no timeout.
     idle_timeout_ms: AtomicU64,
     is_synced: AtomicBool,
+    /// Commands that take at least this many microseconds are in the slow log; -1: none.
+    slow_log_us: AtomicI64,
+    slow_log_len: AtomicUsize,
+    /// Delays of at least this many milliseconds are in the latency monitor; 0: none.
+    latency_threshold_ms: AtomicU64,
+    /// The values of Redis's parameters that have no effect here, as far as they were set.
+    without_effect: Mutex<BTreeMap<&'static str, String>>,
     pub(crate) write_timeout: Duration,
     pub(crate) io_threads: usize,
 }
@@ -30,6 +38,10 @@ impl Settings {
             connections_max: AtomicUsize::new(options.connections_max),
             idle_timeout_ms: AtomicU64::new(0),
             is_synced: AtomicBool::new(options.durability == Durability::Sync),
+            slow_log_us: AtomicI64::new(10_000),
+            slow_log_len: AtomicUsize::new(128),
+            latency_threshold_ms: AtomicU64::new(0),
+            without_effect: Mutex::default(),
             write_timeout: options.write_timeout,
             io_threads: options.io_threads.max(1),
         };
@@ -79,5 +91,41 @@ impl Settings {
 
     pub(crate) fn set_durability(&self, durability: Durability) {
         self.is_synced.store(durability == Durability::Sync, Ordering::Relaxed);
+    }
+
+    /// The threshold of the slow log in microseconds; -1: it is off.
+    pub(crate) fn slow_log_us(&self) -> i64 {
+        self.slow_log_us.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_slow_log_us(&self, us: i64) {
+        self.slow_log_us.store(us, Ordering::Relaxed);
+    }
+
+    /// The number of entries of the slow log.
+    pub(crate) fn slow_log_len(&self) -> usize {
+        self.slow_log_len.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_slow_log_len(&self, len: usize) {
+        self.slow_log_len.store(len, Ordering::Relaxed);
+    }
+
+    /// The threshold of the latency monitor; 0: it is off.
+    pub(crate) fn latency_threshold_ms(&self) -> u64 {
+        self.latency_threshold_ms.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_latency_threshold_ms(&self, ms: u64) {
+        self.latency_threshold_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// The value that a parameter without effect was set to.
+    pub(crate) fn without_effect(&self, name: &str) -> Option<String> {
+        self.without_effect.lock().get(name).cloned()
+    }
+
+    pub(crate) fn set_without_effect(&self, name: &'static str, value: String) {
+        self.without_effect.lock().insert(name, value);
     }
 }

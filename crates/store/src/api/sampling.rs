@@ -13,14 +13,19 @@ use crate::error::Result;
 use crate::format::key::Sequence;
 use crate::sst::cursor::Cursor;
 use crate::sst::table::{Reading, TableCursor};
+use crate::version::levels::TableHandle;
 use crate::version::view::View;
+
+/// Tries in one memtable or table, of which about half succeed. To choose another one after a try
+/// would prefer those in which tries succeed more often.
+const TRIES_MAX: usize = 64;
 
 /// The outcome of [`Keyspace::draw`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Draw {
     /// The keyspace stores nothing.
     Empty,
-    /// The choice fell on no version: draw again.
+    /// The choice fell on no version, which is rare: draw again.
     Missed,
     /// The choice fell on a version that was overwritten or has expired, or on a deletion: draw
     /// again.
@@ -39,7 +44,7 @@ impl Keyspace {
     /// key. `random` returns random numbers. Among the draws that do not miss, the share of entries
     /// is about the share of the [`versions`](Keyspace::versions) that are present entries.
     ///
-    /// Reads a few blocks at most.
+    /// Reads a few blocks.
     ///
     /// ```
     /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
@@ -91,28 +96,39 @@ impl Keyspace {
         for memtable in view.memtables() {
             let entries = memtable.entries() as u64;
             if chosen < entries {
-                let found = memtable.random_entry(below);
+                let found = (0..TRIES_MAX).find_map(|_| memtable.random_entry(below));
                 return Ok(found.map(|(key, at)| (Bytes::copy_from_slice(key), at)));
             }
             chosen -= entries;
         }
         for handle in view.version.tables() {
             if chosen < handle.meta().entries {
-                let (table, blocks) = (handle.table(), &self.engine().reads.blocks);
-                let reading = Reading::Cached(Default::default());
-                let mut cursor = TableCursor::new(table.clone(), blocks.clone(), reading);
-                cursor.move_to_random(below)?;
-                return Ok(cursor.valid().then(|| {
-                    let sequence = match handle.meta().sequence_override {
-                        0 => cursor.trailer().sequence(),
-                        ingested => ingested,
-                    };
-                    (Bytes::copy_from_slice(cursor.user_key()), sequence)
-                }));
+                return self.version_in(handle, below);
             }
             chosen -= handle.meta().entries;
         }
         // Memtables have grown meanwhile.
+        Ok(None)
+    }
+
+    fn version_in(
+        &self,
+        handle: &TableHandle,
+        below: &mut dyn FnMut(usize) -> usize,
+    ) -> Result<Option<(Bytes, Sequence)>> {
+        let (table, blocks) = (handle.table(), &self.engine().reads.blocks);
+        let reading = Reading::Cached(Default::default());
+        let mut cursor = TableCursor::new(table.clone(), blocks.clone(), reading);
+        for _ in 0..TRIES_MAX {
+            cursor.move_to_random(below)?;
+            if cursor.valid() {
+                let sequence = match handle.meta().sequence_override {
+                    0 => cursor.trailer().sequence(),
+                    ingested => ingested,
+                };
+                return Ok(Some((Bytes::copy_from_slice(cursor.user_key()), sequence)));
+            }
+        }
         Ok(None)
     }
 }
@@ -123,90 +139,4 @@ fn versions_of(view: &View) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-    use std::sync::Arc;
-
-    use tidekv_io::{InlineExecutor, ManualClock, MemoryStorage, Random, SeededRandom};
-
-    use super::*;
-    use crate::api::db::Db;
-    use crate::options::{Environment, Options};
-
-    fn open() -> (Db, Arc<ManualClock>) {
-        let clock = Arc::new(ManualClock::new(1_000));
-        let environment = Environment::default()
-            .storage(Arc::new(MemoryStorage::new()))
-            .clock(clock.clone())
-            .executor(Arc::new(InlineExecutor::new()));
-        (Db::open("data", Options::new().environment(environment)).unwrap(), clock)
-    }
-
-    /// How often each key is drawn.
-    fn draws(keyspace: &Keyspace, count: usize) -> BTreeMap<Bytes, usize> {
-        let random = SeededRandom::new(42);
-        let mut drawn = BTreeMap::new();
-        while drawn.values().sum::<usize>() < count {
-            match keyspace.draw(|| random.next_u64()).unwrap() {
-                Draw::Entry(key, entry) => {
-                    assert_eq!(keyspace.get_entry(&key).unwrap(), Some(entry));
-                    *drawn.entry(key).or_default() += 1;
-                }
-                Draw::Missed | Draw::Stale => {}
-                Draw::Empty => panic!("there are entries"),
-            }
-        }
-        drawn
-    }
-
-    fn assert_uniform(drawn: &BTreeMap<Bytes, usize>, keys: usize) {
-        assert_eq!(drawn.len(), keys, "each key is drawn");
-        let mean = drawn.values().sum::<usize>() / keys;
-        for (key, &count) in drawn {
-            assert!(count > mean / 2 && count < mean * 2, "{key:?}: {count} of {mean}");
-        }
-    }
-
-    #[test]
-    fn keys_are_drawn_equally_often_from_memtables_and_tables() {
-        let (db, clock) = open();
-        let keyspace = db.keyspace("default").unwrap();
-        assert_eq!(keyspace.draw(|| 0).unwrap(), Draw::Empty);
-        let key = |i: usize| format!("user:{i}");
-        for i in 0..400 {
-            keyspace.put(key(i), vec![b'x'; i % 7 * 100]).unwrap();
-        }
-        assert_uniform(&draws(&keyspace, 40_000), 400);
-        db.compact().unwrap();
-        assert_uniform(&draws(&keyspace, 40_000), 400);
-        // Overwritten in another table and in the memtable, deleted, expired, and ingested.
-        (0..100).for_each(|i| keyspace.put(key(i), "again").unwrap());
-        db.flush().unwrap();
-        (0..50).for_each(|i| keyspace.put(key(i), "and again").unwrap());
-        (50..100).for_each(|i| keyspace.delete(key(i)).unwrap());
-        (100..150).for_each(|i| {
-            keyspace.put_with_ttl(key(i), "", std::time::Duration::from_millis(5)).unwrap();
-        });
-        keyspace.delete_range("user:39", "user:40").unwrap();
-        keyspace.ingest((500..550).map(|i| (key(i), "ingested"))).unwrap();
-        clock.advance(std::time::Duration::from_millis(10));
-        let keys = keyspace.iter().count();
-        assert_uniform(&draws(&keyspace, 100 * keys), keys);
-    }
-
-    #[test]
-    fn the_share_of_entries_estimates_their_number() {
-        let (db, _) = open();
-        let keyspace = db.keyspace("default").unwrap();
-        (0..3_000).for_each(|i| keyspace.put(format!("k{}", i % 1_000), "").unwrap());
-        let random = SeededRandom::new(1);
-        let drawn = |_| keyspace.draw(|| random.next_u64()).unwrap();
-        let draws: Vec<Draw> = (0..4_000).map(drawn).collect();
-        let count = |is: fn(&Draw) -> bool| draws.iter().filter(|draw| is(draw)).count() as u64;
-        let found = count(|draw| matches!(draw, Draw::Entry(..)));
-        let stale = count(|draw| *draw == Draw::Stale);
-        assert_eq!(keyspace.versions(), 3_000);
-        let estimate = keyspace.versions() * found / (found + stale);
-        assert!(estimate > 900 && estimate < 1_100, "{estimate}");
-    }
-}
+mod tests;

@@ -1690,6 +1690,71 @@ pub const MUTATIONS: &[Mutation] = &[
             "data::execution::tests::a_repeated_command_records_one_read",
         )
     },
+    Mutation {
+        package: "tidekv-resp",
+        target: "transactions",
+        ..mutation(
+            "a flush changes a watched key that is absent",
+            "crates/resp/src/data/watched_key.rs",
+            "return Ok(watch.ignoring_range_deletions());",
+            "return Ok(watch);",
+            "an_expired_key_counts_as_changed_and_a_flush_changes_no_absent_key",
+        )
+    },
+    Mutation {
+        package: "tidekv-resp",
+        target: "transactions",
+        ..mutation(
+            "a watched key does not change when it expires",
+            "crates/resp/src/data/watched_key.rs",
+            "is_some_and(|deadline| deadline <= state.now_ms())",
+            "is_some_and(|deadline| deadline == 0)",
+            "an_expired_key_counts_as_changed_and_a_flush_changes_no_absent_key",
+        )
+    },
+    Mutation {
+        package: "tidekv-resp",
+        target: "databases",
+        ..mutation(
+            "a watched key does not change when its database is swapped",
+            "crates/resp/src/data/watched_key.rs",
+            "if keyspaces.swaps(self.database) == self.swaps {",
+            "if keyspaces.swaps(self.database) >= self.swaps {",
+            "a_watch_is_of_one_database",
+        )
+    },
+    Mutation {
+        package: "tidekv-resp",
+        target: "databases",
+        ..mutation(
+            "a swap of databases is not stored",
+            "crates/resp/src/data/execution.rs",
+            "        if self.is_map_changed {\n            let (keyspace",
+            "        if self.is_map_changed && self.batch.len() > 1 {\n            let (keyspace",
+            "moved_and_swapped_data_survive_a_restart",
+        )
+    },
+    Mutation {
+        package: "tidekv-resp",
+        target: "databases",
+        ..mutation(
+            "a flush of one database removes the fields of the hashes of others",
+            "crates/resp/src/data/hash.rs",
+            "if execution.state.keyspaces.has_hashes_beside(execution.slot())? {",
+            "if execution.state.keyspaces.has_hashes_beside(execution.slot())? && false {",
+            "a_flush_of_one_database_leaves_the_hashes_of_others",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..mutation(
+            "a random entry may be an overwritten version",
+            "crates/store/src/api/sampling.rs",
+            "if !cursor.next()? || cursor.entry_sequence() != sequence {",
+            "if !cursor.next()? || cursor.entry_sequence() < sequence {",
+            "api::sampling::tests::keys_are_drawn_equally_often_from_memtables_and_tables",
+        )
+    },
     tiered(
         "an overwritten object is not invalidated on flash",
         "crates/tiered/src/device/flash_device.rs",

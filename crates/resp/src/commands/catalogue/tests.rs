@@ -3,10 +3,13 @@
 use std::fmt::Write;
 
 use super::*;
+use crate::commands::command::position;
+use crate::state::command_statistics::COMMANDS_MAX;
 
 /// In the order of the documentation.
-const GROUPS: [Group; 6] = [
+const GROUPS: [Group; 7] = [
     Group::String,
+    Group::Bitmap,
     Group::Generic,
     Group::Hash,
     Group::Transactions,
@@ -75,6 +78,9 @@ fn records_are_consistent() {
         }
     }
     assert_eq!(BY_NAME.len(), COMMANDS.len(), "names are unique");
+    assert!(COMMANDS.len() <= COMMANDS_MAX, "each has its statistics");
+    let numbers = COMMANDS.iter().map(|command| position(COMMANDS, command));
+    assert!(numbers.eq((0..COMMANDS.len()).map(Some)));
     for group in GROUPS {
         let names: Vec<_> = COMMANDS.iter().filter(|c| c.group == group).map(|c| c.name).collect();
         assert!(names.is_sorted(), "{names:?}");
@@ -114,5 +120,53 @@ fn documentation() -> String {
                 writeln!(page, "| `{syntax}` | {} | {whose} {} |", command.summary, command.since);
         }
     }
-    page
+    page + LIMITS
 }
+
+/// The end of the page.
+const LIMITS: &str = "
+## Differences from Redis 7.0
+
+The server takes the version of Redis whose replies it has: `INFO` says 7.0.15. Replies and errors
+are those of that version, checked by recorded replies and by random commands beside Redis (`cargo
+run -p tidekv-resp --example beside_redis_fuzz`), with these exceptions:
+
+- A key has 1 byte to 64 KiB: there is no empty key. A string has at most 256 MiB. The name of a
+  field is 16 bytes shorter than a key.
+- Keys, fields and `SCAN` are in the order of their bytes. A cursor is a number of a walk that the
+  server remembers; one that it has forgotten starts again.
+- `INCRBYFLOAT` and `HINCRBYFLOAT` compute exactly below 10^20 with 17 decimals, and otherwise in
+  64-bit floating point, where Redis computes in the 80-bit numbers of x87. So results differ in
+  the last digits from 18 digits on, and numbers above 1.8e308 are refused.
+- `DBSIZE` walks over all keys. `INFO keyspace` counts databases of up to 10 000 versions, and
+  estimates larger ones from 512 random entries, at most every ten seconds; the deviation is a few
+  percent.
+- `OBJECT REFCOUNT` is 1; `OBJECT ENCODING` is what Redis chooses for a value that was set at
+  once. Times and frequencies of accesses are not tracked: `OBJECT IDLETIME` and `FREQ` return
+  errors.
+- `CONFIG SET` accepts the parameters of Redis. `maxmemory` is the memory budget of the store, at
+  least 8 MiB (0 changes nothing); `maxclients`, `timeout`, `requirepass`, `appendfsync` (`always`
+  or `no`), `slowlog-*`, `latency-monitor-threshold` and `hash-max-listpack-*` (in `OBJECT
+  ENCODING`) have an effect; parameters of listening, TLS, files and processes are fixed; all
+  others are accepted, returned by `CONFIG GET` and have no effect, which the log says.
+- `FLUSHDB` of a database, while other databases have hashes, writes a note for each of its
+  hashes: at most about ten million, in a transaction at most 64 MiB of them. `FLUSHALL` has no
+  limit.
+- `KEYS`, `SCAN`, `RANDOMKEY` and `DBSIZE` in a transaction that writes see at most 64 MiB of
+  keys.
+- `WATCH` of an absent key: after a flush of the database, `EXEC` may fail although the key was
+  not set, if the store has written its memtable to storage meanwhile.
+- `MONITOR` drops a client that leaves 4096 lines unread. `SLOWLOG`, `LATENCY` and `INFO
+  commandstats` count the execution of a command, without the wait for the commit.
+- `MEMORY USAGE` is the memory in the value cache; `MEMORY PURGE` does nothing.
+- Replies are limited to 512 MiB, the writes of a transaction to 960 MiB.
+
+## Missing commands
+
+Not supported yet, and answered with `ERR unknown command`: lists, sets, sorted sets, streams,
+HyperLogLog, geographic indexes, publish and subscribe, scripts and functions, cluster,
+replication (`REPLICAOF`, `ROLE`, `WAIT`, `FAILOVER`, …), ACLs, modules, client tracking (`CLIENT
+TRACKING`, `CACHING`, `GETREDIR`, `TRACKINGINFO`), dumps (`DUMP`, `RESTORE`, `MIGRATE`, `SAVE`,
+`BGSAVE`, `BGREWRITEAOF`, `LASTSAVE`), `SORT`, `SORT_RO`, `SHUTDOWN`, `DEBUG`, `LATENCY GRAPH` and
+`LOLWUT`.
+";
