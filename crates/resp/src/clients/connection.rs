@@ -30,35 +30,26 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidekv_net::budget::Reservation;
 use tidekv_net::stream::{self, Stream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
+use crate::clients::outbox::{Outbox, REPLY_BYTES};
 use crate::clients::queue::Queue;
-use crate::commands::catalogue::{self, COMMANDS};
-use crate::commands::command::{Call, Command, ExecutionClass, Flag, Run, Verb, position};
+use crate::clients::requests::{self, Request};
+use crate::commands::catalogue::COMMANDS;
+use crate::commands::command::{Call, ExecutionClass, Flag, Run, Verb, position};
 use crate::data::watched_key::WatchedKey;
 use crate::dispatch::batch::{Outcome, Part};
 use crate::dispatch::group_commit::GroupCommit;
 use crate::dispatch::observation;
 use crate::dispatch::pipeline::{self, Tried, Way};
 use crate::protocol::input::Input;
-use crate::protocol::reply::{CommandError, Reply, ReplyBuffer, Streamed};
-use crate::protocol::request::{Arguments, Limits, Parsed};
-use crate::state::memory::{FREE_BYTES, OUT_OF_MEMORY};
+use crate::protocol::reply::{CommandError, Reply, Streamed};
+use crate::state::memory::OUT_OF_MEMORY;
 use crate::state::server_state::State;
 use crate::state::session::Session;
 
-/// Maximum requests parsed from the input before they are executed.
-const REQUESTS_MAX: usize = pipeline::WRITE_CALLS_MAX;
-/// Maximum bytes of these requests.
-const REQUEST_BYTES: usize = 1 << 20;
-/// Initial capacity for them.
-const DEFAULT_REQUESTS: usize = 16;
-/// Replies are sent when they reach this size, even if more requests are buffered; earlier, if there
-/// is no memory for them.
-const REPLY_BYTES: usize = 128 << 10;
 /// The time to poll until another writer is done, which mostly takes microseconds: about the cost
 /// of passing work to a thread and back on a busy machine.
 const BUSY_NS_MAX: u64 = 200_000;
@@ -71,17 +62,6 @@ const ONE_PIECE: &str = "one piece of work at a time";
 
 const NO_AUTH: CommandError = CommandError::text("NOAUTH Authentication required.");
 const INTERNAL: CommandError = CommandError::text("ERR internal error");
-
-/// A parsed request.
-enum Request {
-    Call(Call),
-    /// A request that cannot be executed.
-    Refused(CommandError),
-    /// A request that was discarded.
-    Discarded,
-    /// A protocol error: the stream ends here; earlier requests are still executed.
-    End,
-}
 
 /// The outcome of a step.
 enum Step {
@@ -101,9 +81,7 @@ pub(crate) struct Connection {
     /// Moves with the work to an I/O thread and returns with its outcome; `None` meanwhile.
     session: Option<Box<Session>>,
     input: Input,
-    replies: ReplyBuffer,
-    /// The memory of `replies`, and of replies that an I/O thread makes.
-    reply_memory: Reservation,
+    outbox: Outbox,
     queue: Option<Queue>,
     watches: Vec<WatchedKey>,
     /// The commands of all connections, after `MONITOR`.
@@ -124,8 +102,7 @@ impl Connection {
             stream,
             session: Some(Box::new(session)),
             input: Input::new(state.memory.requests().reservation()),
-            replies: ReplyBuffer::default(),
-            reply_memory: state.memory.replies().reservation(),
+            outbox: Outbox::new(Arc::clone(&state)),
             queue: None,
             watches: Vec::new(),
             monitor: None,
@@ -172,11 +149,11 @@ impl Connection {
     /// Sends `line` of a monitor and those that wait behind it; false if the connection must end.
     async fn show(&mut self, line: Option<Bytes>) -> bool {
         let Some(line) = line else { return false };
-        self.replies.put(&line);
-        while self.replies.len() < REPLY_BYTES
+        self.outbox.put(&line);
+        while self.outbox.len() < REPLY_BYTES
             && let Some(Ok(line)) = self.monitor.as_mut().map(mpsc::Receiver::try_recv)
         {
-            self.replies.put(&line);
+            self.outbox.put(&line);
         }
         self.flush().await.is_ok()
     }
@@ -208,7 +185,8 @@ impl Connection {
     /// Executes all complete requests and sends the replies.
     async fn work(&mut self) -> io::Result<()> {
         loop {
-            let requests = self.parse();
+            let session = self.session.as_mut().expect(ONE_PIECE);
+            let requests = requests::parse(&mut self.input, &self.state, session);
             if requests.is_empty() {
                 return self.flush().await;
             }
@@ -224,51 +202,6 @@ impl Connection {
                 return self.flush().await;
             }
         }
-    }
-
-    /// Parses complete requests from the input, up to the limits.
-    fn parse(&mut self) -> VecDeque<Request> {
-        let mut requests = VecDeque::with_capacity(DEFAULT_REQUESTS);
-        let mut bytes = 0;
-        let limits = Limits {
-            request_bytes_max: self.state.memory.request_bytes_max(),
-            authenticated: self.session().is_authenticated,
-        };
-        // An unauthenticated client's requests are parsed one by one: AUTH changes the limits of
-        // the next.
-        let requests_max = if limits.authenticated { REQUESTS_MAX } else { 1 };
-        let mut last_command: Option<&'static Command> = None;
-        while requests.len() < requests_max && bytes < REQUEST_BYTES {
-            match self.input.next(limits) {
-                Ok(None) => break,
-                Ok(Some(Parsed::TooLarge)) => requests.push_back(Request::Discarded),
-                Ok(Some(Parsed::Request(words))) if is_http(&words) => {
-                    self.session().is_closing = true;
-                    break;
-                }
-                Ok(Some(Parsed::Request(words))) => {
-                    requests.push_back(match catalogue::resolve(words, last_command) {
-                        Ok(call) => {
-                            bytes += call.bytes_len();
-                            last_command = Some(call.command);
-                            Request::Call(call)
-                        }
-                        Err(error) => Request::Refused(error),
-                    })
-                }
-                Err(error) => {
-                    let error = CommandError::from(format!("ERR {error}"));
-                    requests.extend([Request::Refused(error), Request::End]);
-                    break;
-                }
-            }
-        }
-        self.state.counters.commands.add(requests.len());
-        if let Some(command) = last_command {
-            let now_ms = self.state.now_ms();
-            self.session().client.touch(now_ms, command.name);
-        }
-        requests
     }
 
     async fn execute(&mut self, mut requests: VecDeque<Request>) -> io::Result<()> {
@@ -292,7 +225,7 @@ impl Connection {
             if self.session().is_closing {
                 return Ok(());
             }
-            if self.must_flush() {
+            if self.outbox.must_flush() {
                 self.flush().await?;
             }
         }
@@ -351,7 +284,7 @@ impl Connection {
         match self.on_event_loop(|state, session| pipeline::run_in_memory(state, session, &call)) {
             None => {}
             // A large reply is made again on an I/O thread, when there is memory for it.
-            Some(Some(reply)) if self.has_memory_for(&reply) => {
+            Some(Some(reply)) if self.outbox.has_memory_for(&reply) => {
                 self.reply(&reply);
                 let shown = std::slice::from_ref(&call);
                 observation::show(&self.state, self.session.as_deref(), shown);
@@ -471,7 +404,7 @@ impl Connection {
         let writes = calls.iter().any(|call| call.command.place == ExecutionClass::Write);
         let mut bytes = self.state.memory.fetch_bytes_max();
         loop {
-            self.reserve_reply(bytes).await?;
+            self.outbox.reserve(bytes, &mut *self.stream).await?;
             let run = move |state: &State, session: &mut Session| {
                 let run = if writes { pipeline::run_writes } else { pipeline::run_points };
                 let replies = run(state, session, &calls);
@@ -485,7 +418,7 @@ impl Connection {
             // Reads whose replies are larger than what was reserved are made again when there is
             // memory for them. Writes cannot be made again.
             let needed: usize = replies.iter().map(Reply::bytes_len).sum();
-            let is_reserved = self.reply_memory.try_grow_to(self.replies.len() + needed);
+            let is_reserved = self.outbox.try_reserve(needed);
             if !is_reserved && !writes && needed > bytes {
                 bytes = needed;
                 continue;
@@ -495,31 +428,6 @@ impl Connection {
             observation::show(&self.state, self.session.as_deref(), &calls);
             return Ok(rest);
         }
-    }
-
-    /// Reserves memory for a reply of `bytes`; sends the replies so far if it must wait for that.
-    async fn reserve_reply(&mut self, bytes: usize) -> io::Result<()> {
-        let wanted = self.replies.len() + bytes;
-        if !self.reply_memory.try_grow_to(wanted) {
-            self.flush().await?;
-            // If there is none in time, the reply is made without: it is one of a few, because
-            // there are only so many I/O threads.
-            let bytes = bytes.min(self.state.memory.replies().bytes_max());
-            self.reply_memory.grow_to(bytes).await;
-        }
-        Ok(())
-    }
-
-    /// Whether a reply is small, or there is memory for it at once.
-    fn has_memory_for(&mut self, reply: &Reply) -> bool {
-        let bytes = reply.bytes_len();
-        bytes <= FREE_BYTES || self.reply_memory.try_grow_to(self.replies.len() + bytes)
-    }
-
-    /// Whether the replies must be sent before more are made.
-    fn must_flush(&mut self) -> bool {
-        let bytes = self.replies.len();
-        bytes >= REPLY_BYTES || (bytes >= FREE_BYTES && !self.reply_memory.try_grow_to(REPLY_BYTES))
     }
 
     /// Appends `replies`, and sends those that are produced while they are sent.
@@ -595,7 +503,8 @@ impl Connection {
     }
 
     async fn run_alone(&mut self, call: Call) -> io::Result<()> {
-        self.reserve_reply(self.state.memory.fetch_bytes_max()).await?;
+        let bytes = self.state.memory.fetch_bytes_max();
+        self.outbox.reserve(bytes, &mut *self.stream).await?;
         self.has_writes |= call.writes();
         let walks = match call.command.place {
             ExecutionClass::Walk => self.state.walks.clone().acquire_owned().await.ok(),
@@ -701,7 +610,7 @@ impl Connection {
         }
         if self.session().takes_reply() {
             let protocol = self.session().protocol();
-            self.replies.push(reply, protocol);
+            self.outbox.push(reply, protocol);
         }
     }
 
@@ -726,20 +635,7 @@ impl Connection {
 
     /// Sends all replies.
     async fn flush(&mut self) -> io::Result<()> {
-        let patience = self.state.settings.write_timeout;
-        let counters = &self.state.counters;
-        let sent = |count| counters.output_bytes.add(count);
-        let is_reserved = self.reply_memory.try_grow_to(self.replies.len());
-        let budget = self.state.memory.replies();
-        let is_needed = || !is_reserved || budget.is_exhausted();
-        let (stream, replies) = (&mut *self.stream, &mut *self.replies);
-        let result = stream::send_unless(stream, replies, patience, is_needed, sent).await;
-        if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::OutOfMemory) {
-            counters.output_limit_disconnections.add(1);
-            tracing::warn!("a client that does not read its replies is closed: memory is needed");
-        }
-        self.reply_memory.shrink_to(0);
-        result
+        self.outbox.flush(&mut *self.stream).await
     }
 
     /// Closes the stream so that the last replies arrive.
@@ -761,10 +657,4 @@ async fn next_line(monitor: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Bytes>
 /// Whether an error discards the transaction at once: that of an invalid `EXEC`.
 fn is_abort(error: &CommandError) -> bool {
     matches!(error, CommandError::Message(message) if message.starts_with("EXECABORT"))
-}
-
-/// Whether it is an HTTP request: a web page may make a browser send commands in its body. Redis
-/// closes such a connection without a reply, and so does TideKV.
-fn is_http(words: &Arguments) -> bool {
-    words[0].eq_ignore_ascii_case(b"post") || words[0].eq_ignore_ascii_case(b"host:")
 }

@@ -2157,7 +2157,7 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     served(
         "a client that reads nothing keeps the memory that others need",
-        "crates/resp/src/clients/connection.rs",
+        "crates/resp/src/clients/outbox.rs",
         (
             "        let is_needed = || !is_reserved || budget.is_exhausted();",
             "        let is_needed = || false;",

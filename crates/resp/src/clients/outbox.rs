@@ -1,0 +1,100 @@
+//! The replies of a connection that are not sent yet, and their memory.
+//!
+//! Guarantees: what a connection holds of replies, but for a few KiB, is reserved in the budget of
+//! all connections; a client that accepts nothing is given up after the write timeout, or within
+//! seconds if others need the memory of what it does not read.
+
+use std::io;
+use std::sync::Arc;
+
+use tidekv_net::budget::Reservation;
+use tidekv_net::stream::{self, Stream};
+
+use crate::protocol::reply::{Protocol, Reply, ReplyBuffer};
+use crate::state::memory::FREE_BYTES;
+use crate::state::server_state::State;
+
+/// Replies are sent when they reach this size, even if more requests are buffered; earlier, if there
+/// is no memory for them.
+pub(crate) const REPLY_BYTES: usize = 128 << 10;
+
+/// The unsent replies of a connection.
+pub(crate) struct Outbox {
+    state: Arc<State>,
+    replies: ReplyBuffer,
+    /// The memory of `replies`, and of replies that an I/O thread makes.
+    memory: Reservation,
+}
+
+impl Outbox {
+    pub(crate) fn new(state: Arc<State>) -> Self {
+        let memory = state.memory.replies().reservation();
+        Self { state, replies: ReplyBuffer::default(), memory }
+    }
+
+    /// Bytes to be sent.
+    pub(crate) fn len(&self) -> usize {
+        self.replies.len()
+    }
+
+    /// Appends a reply.
+    pub(crate) fn push(&mut self, reply: &Reply, protocol: Protocol) {
+        self.replies.push(reply, protocol);
+    }
+
+    /// Appends bytes as they are.
+    pub(crate) fn put(&mut self, bytes: &[u8]) {
+        self.replies.put(bytes);
+    }
+
+    /// Whether the replies must be sent before more are made.
+    pub(crate) fn must_flush(&mut self) -> bool {
+        let bytes = self.len();
+        bytes >= REPLY_BYTES || (bytes >= FREE_BYTES && !self.memory.try_grow_to(REPLY_BYTES))
+    }
+
+    /// Whether a reply is small, or there is memory for it at once.
+    pub(crate) fn has_memory_for(&mut self, reply: &Reply) -> bool {
+        let bytes = reply.bytes_len();
+        bytes <= FREE_BYTES || self.try_reserve(bytes)
+    }
+
+    /// Reserves memory for `bytes` more, if it is there at once.
+    pub(crate) fn try_reserve(&mut self, bytes: usize) -> bool {
+        self.memory.try_grow_to(self.replies.len() + bytes)
+    }
+
+    /// Reserves memory for `bytes` more; sends the replies so far if it must wait for that.
+    pub(crate) async fn reserve(
+        &mut self,
+        bytes: usize,
+        stream: &mut dyn Stream,
+    ) -> io::Result<()> {
+        if !self.try_reserve(bytes) {
+            self.flush(stream).await?;
+            // If there is none in time, the reply is made without: it is one of a few, because
+            // there are only so many I/O threads.
+            let bytes = bytes.min(self.state.memory.replies().bytes_max());
+            self.memory.grow_to(bytes).await;
+        }
+        Ok(())
+    }
+
+    /// Sends all replies.
+    pub(crate) async fn flush(&mut self, stream: &mut dyn Stream) -> io::Result<()> {
+        let patience = self.state.settings.write_timeout;
+        let counters = &self.state.counters;
+        let sent = |count| counters.output_bytes.add(count);
+        let is_reserved = self.memory.try_grow_to(self.replies.len());
+        let budget = self.state.memory.replies();
+        let is_needed = || !is_reserved || budget.is_exhausted();
+        let result =
+            stream::send_unless(stream, &mut self.replies, patience, is_needed, sent).await;
+        if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::OutOfMemory) {
+            counters.output_limit_disconnections.add(1);
+            tracing::warn!("a client that does not read its replies is closed: memory is needed");
+        }
+        self.memory.shrink_to(0);
+        result
+    }
+}
