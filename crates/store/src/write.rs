@@ -54,6 +54,28 @@ pub(crate) enum LogEnds {
     WhenLong,
 }
 
+/// The deletions of a group.
+#[derive(Default)]
+struct Deletions {
+    has_any: bool,
+    /// The keyspaces of which ranges were deleted.
+    trees_with_ranges: Vec<Arc<Tree>>,
+}
+
+impl Deletions {
+    #[inline]
+    fn note(&mut self, kind: Kind, tree: &Arc<Tree>) {
+        if !matches!(kind, Kind::Delete | Kind::RangeDelete) {
+            return;
+        }
+        self.has_any = true;
+        let is_new = || !self.trees_with_ranges.iter().any(|other| other.id == tree.id);
+        if kind == Kind::RangeDelete && is_new() {
+            self.trees_with_ranges.push(Arc::clone(tree));
+        }
+    }
+}
+
 impl Engine {
     /// Writes `batch` if the conditions hold, and waits for its `durability`.
     pub(crate) fn write(
@@ -91,7 +113,7 @@ impl Engine {
     /// memory, for background work or for a disk (it passes the log record to the operating system,
     /// which keeps it in memory unless memory is short).
     pub(crate) fn try_write(
-        &self,
+        self: &Arc<Self>,
         batch: WriteBatch,
         conditions: Vec<Condition>,
     ) -> Result<Attempt> {
@@ -159,7 +181,7 @@ impl Engine {
         Ok(Written::Done)
     }
 
-    fn try_lead(&self, request: &Request) -> Result<Attempt> {
+    fn try_lead(self: &Arc<Self>, request: &Request) -> Result<Attempt> {
         self.jobs.check_open()?;
         // After a torn log a new one is created, with a sync of the directory.
         if !self.logs.with(|logs| logs.current.is_open()) {
@@ -179,7 +201,7 @@ impl Engine {
         Ok(Attempt::Done)
     }
 
-    fn commit(&self, batches: &[&WriteBatch], sync: bool) -> Result<()> {
+    fn commit(self: &Arc<Self>, batches: &[&WriteBatch], sync: bool) -> Result<()> {
         let first = self.snapshots.last_sequence() + 1;
         let count: usize = batches.iter().map(|batch| batch.len()).sum();
         let last = first + count as u64 - 1;
@@ -200,11 +222,14 @@ impl Engine {
             logs.current.number()
         };
         if count > 0 {
-            self.insert(first, batches, log);
+            let deletions = self.insert(first, batches, log);
             self.snapshots.use_up_to(last);
             self.snapshots.publish(last);
             self.stats.writes.add(count as u64);
             self.stats.write_groups.add(1);
+            if deletions.has_any {
+                self.note_deletions(&deletions.trees_with_ranges);
+            }
         }
         Ok(())
     }
@@ -236,7 +261,8 @@ impl Engine {
         Ok(())
     }
 
-    fn insert(&self, first: Sequence, batches: &[&WriteBatch], log: u64) {
+    fn insert(&self, first: Sequence, batches: &[&WriteBatch], log: u64) -> Deletions {
+        let mut deletions = Deletions::default();
         let mut sequence = first;
         let mut last_tree: Option<Arc<Tree>> = None;
         for batch in batches {
@@ -249,10 +275,12 @@ impl Engine {
                     _ => self.trees.get(operation.keyspace).expect("checked before it was queued"),
                 };
                 apply(&tree, operation.kind, operation.key, operation.payload, sequence, log);
+                deletions.note(operation.kind, &tree);
                 sequence += 1;
                 last_tree = Some(tree);
             }
         }
+        deletions
     }
 
     fn validate_one(&self, request: &Request) -> Result<Written> {

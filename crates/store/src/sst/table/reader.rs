@@ -190,6 +190,11 @@ impl Table {
         &self.file
     }
 
+    /// The number of partitions of its index.
+    pub(crate) fn partitions_len(&self) -> usize {
+        self.partitions.len()
+    }
+
     pub(super) fn partitions(&self) -> &[Partition] {
         &self.partitions
     }
