@@ -1,6 +1,7 @@
 //! Drops tables of which no reader needs anything, by an edit of the manifest, unread
-//! (`dead_tables.rs` decides): after every range deletion, every flush, and in every look for dead
-//! data (`lifecycle/reclaim.rs`), for which requests are collected here.
+//! (`dead_tables.rs` decides): after a deletion of a range that holds whole tables, after every
+//! flush, and in every look for dead data (`lifecycle/reclaim.rs`), for which requests are collected
+//! here.
 //!
 //! Guarantee: a table is dropped only after the log that holds the tombstone over it is on stable
 //! storage. So a power cut keeps both or undoes both.
@@ -58,12 +59,12 @@ impl Engine {
         self.executor.execute_later(delay, Box::new(look));
     }
 
-    /// Called after deletions were written, to `trees_with_ranges` those of ranges.
-    pub(crate) fn note_deletions(self: &Arc<Self>, trees_with_ranges: &[Arc<Tree>]) {
+    /// Called after deletions were written, in `emptied` of ranges that hold whole tables.
+    pub(crate) fn note_deletions(self: &Arc<Self>, emptied: &[Arc<Tree>]) {
         if !self.jobs.reclaim().is_awaited() {
             self.expect_dead_data(QUIET);
         }
-        for tree in trees_with_ranges {
+        for tree in emptied {
             let (engine, tree) = (Arc::clone(self), Arc::clone(tree));
             let drop_tables = move || engine.drop_dead_tables(&tree);
             self.executor.execute(Priority::Low, Box::new(drop_tables));

@@ -348,6 +348,16 @@ impl Version {
 }
 
 impl Version {
+    /// Whether `[start, end)` holds all keys of some table.
+    pub(crate) fn has_table_between(&self, start: &[u8], end: &[u8]) -> bool {
+        let is_between =
+            |table: &Arc<TableHandle>| *table.meta.smallest >= *start && table.ends_before(end);
+        let below = self.levels[1..].iter().filter_map(|tables| {
+            tables.get(tables.partition_point(|table| *table.meta.smallest < *start))
+        });
+        self.levels[0].iter().chain(below).any(is_between)
+    }
+
     /// The tables that may hold older versions of keys of `table`, which is on `level`.
     pub(crate) fn older_than<'v>(
         &'v self,

@@ -7,13 +7,14 @@
 //! a run repeats operation for operation.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
-use std::sync::Arc;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidekv::{
     Commit, Compression, Db, Durability, FilterKind, Keyspace, KeyspaceOptions, Options, WriteBatch,
 };
-use tidekv_io::{Clock, ManualClock, MemoryStorage};
+use tidekv_io::{Clock, Executor, ManualClock, MemoryStorage};
 
 use crate::expected::{Expected, Found, KEYSPACES, Write, as_live, found_in, shown};
 use crate::support::split::SplitExecutor;

@@ -39,13 +39,20 @@ pub(crate) struct ExpiredShare {
 pub(crate) struct Deadlines {
     /// Ascending once [`Self::compress`] has been called.
     groups: Vec<Group>,
+    /// The table stores no distribution.
+    is_assumed: bool,
 }
 
 impl Deadlines {
     /// A single group of `entries` with `bytes`, whose latest deadline is `until_ms`: for tables
     /// without a stored distribution.
     pub(super) fn whole(until_ms: u64, entries: u64, bytes: u64) -> Self {
-        Self { groups: vec![Group { until_ms, entries, bytes }] }
+        Self { groups: vec![Group { until_ms, entries, bytes }], is_assumed: true }
+    }
+
+    /// Whether it is that of [`Self::whole`].
+    pub(super) fn is_assumed(&self) -> bool {
+        self.is_assumed
     }
 
     /// Counts an entry of `bytes`.
@@ -124,7 +131,10 @@ impl Deadlines {
             before = before.checked_add(r.varint()?)?;
             Some(Group { until_ms: before, entries: r.varint()?, bytes: r.varint()? })
         };
-        (0..count).map(group).collect::<Option<Vec<_>>>().map(|groups| Self { groups })
+        (0..count)
+            .map(group)
+            .collect::<Option<Vec<_>>>()
+            .map(|groups| Self { groups, is_assumed: false })
     }
 }
 

@@ -145,7 +145,7 @@ impl TableProperties {
         ];
         numbers.into_iter().for_each(|n| put_varint(&mut out, n));
         out.extend_from_slice(&self.contents.to_le_bytes());
-        if self.expiring > 0 {
+        if self.expiring > 0 && !self.deadlines.is_assumed() {
             self.deadlines.encode(&mut out);
         }
         out
@@ -201,5 +201,30 @@ impl TableProperties {
             .map(|key| key.len())
             .sum::<usize>()
             + self.deadlines.charge()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tables from before the distribution of deadlines was stored end after the fingerprint.
+    #[test]
+    fn properties_without_a_distribution_of_deadlines_are_read() {
+        let mut properties = TableProperties { id: 3, ..TableProperties::default() };
+        for i in 0..10u64 {
+            let payload = [&(1000 + i).to_le_bytes()[..], b"value"].concat();
+            let trailer = Trailer::new(i, if i < 4 { Kind::Expiring } else { Kind::Value });
+            properties.count_entry(b"key", trailer, &payload);
+        }
+        properties.deadlines.compress();
+        let new = properties.encode();
+        assert_eq!(TableProperties::decode(&new), Some(properties.clone()));
+        let mut distribution = Vec::new();
+        properties.deadlines.encode(&mut distribution);
+        let old = TableProperties::decode(&new[..new.len() - distribution.len()]).unwrap();
+        assert_eq!((old.expiring, old.latest_deadline_ms), (4, 1003));
+        assert_eq!(old.deadlines.expired(1002).entries, 0, "it may be any of them");
+        assert_eq!(old.deadlines.expired(1003).entries, 4);
     }
 }
