@@ -36,5 +36,5 @@ fn flushall_empties_a_full_disk() {
     for i in 0..filled / 3 {
         assert_eq!(set(i), "OK", "{i} of {filled}");
     }
-    server.shutdown();
+    server.shutdown(support::PATIENCE);
 }

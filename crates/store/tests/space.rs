@@ -66,7 +66,7 @@ impl World {
         let directory = Path::new(DIRECTORY);
         let names = self.disk.list(directory).unwrap();
         let tables = names.iter().filter(|entry| entry.name.ends_with(".table"));
-        tables.map(|t| self.disk.read_file(&directory.join(&t.name)).unwrap().len() as u64).sum()
+        tables.map(|t| self.disk.read_file(directory.join(&t.name)).unwrap().len() as u64).sum()
     }
 
     /// The bytes that a scan of everything reads after a restart.

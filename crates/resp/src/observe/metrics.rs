@@ -10,7 +10,7 @@ use tidekv_observe::metric::{JOB_SECONDS, Metric, metric};
 
 /// All metrics, in the order in which they are written.
 #[rustfmt::skip]
-pub(crate) static METRICS: [Metric; 75] = [
+pub(crate) static METRICS: [Metric; 78] = [
     // The server.
     Metric { divisor: 1e3, ..metric(Gauge, "tidekv_start_time_seconds", "Start time of the server, in seconds since the Unix epoch.", "", &[("", "server.started_ms")]) },
     metric(Counter, "tidekv_commands_total", "Commands received from clients.", "", &[("", "server.commands")]),

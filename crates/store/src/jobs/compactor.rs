@@ -173,6 +173,7 @@ impl Engine {
                 self.start_compaction(&tree, compaction);
             }
         }
+        self.expect_dead_data(Duration::ZERO);
     }
 
     /// Picks a compaction for a background job and counts it as running, both under the structure

@@ -172,6 +172,12 @@ impl TableHandle {
         *self.meta.smallest <= *key && !self.ends_before(key)
     }
 
+    /// The first key after all keys of the table.
+    pub(crate) fn keys_end(&self) -> Vec<u8> {
+        let last: &[u8] = if self.meta.largest_is_exclusive { &[] } else { &[0] };
+        [&*self.meta.largest, last].concat()
+    }
+
     /// Whether both tables may hold keys of one range.
     pub(crate) fn overlaps_table(&self, other: &Self) -> bool {
         !self.ends_before(&other.meta.smallest) && !other.ends_before(&self.meta.smallest)
