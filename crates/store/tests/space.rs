@@ -26,8 +26,16 @@ struct World {
 }
 
 fn opened(disk: &MemoryStorage, clock: &Arc<ManualClock>) -> tidekv::Result<World> {
+    opened_with(disk, clock, SMALL)
+}
+
+fn opened_with(
+    disk: &MemoryStorage,
+    clock: &Arc<ManualClock>,
+    limits: Limits,
+) -> tidekv::Result<World> {
     let executor = Arc::new(SplitExecutor::new(clock));
-    let mut options = options(disk, clock, SMALL).warm_start(false);
+    let mut options = options(disk, clock, limits).warm_start(false);
     options.environment.executor = Some(executor.clone());
     let db = Db::open(DIRECTORY, options)?;
     let keyspace = db.keyspace("k")?;
@@ -200,6 +208,27 @@ fn nine_tenths_give_their_space_and_their_read_cost_back_within_a_minute() {
             }
         }
     }
+}
+
+/// Once most of a store was compacted away, the last range tombstones covered a tenth of the keys but
+/// half of the bytes, which counted as a tenth: they stayed.
+#[test]
+fn ranges_count_by_the_bytes_that_they_cover() {
+    let limits = Limits { memtable_bytes: 1 << 20, table_bytes: 64 << 20 };
+    let clock = Arc::new(ManualClock::new(START_MS));
+    let world = opened_with(&MemoryStorage::new(), &clock, limits).unwrap();
+    let entries = 12_800;
+    fill(&world, entries, 4000, Death::RangeDelete, true);
+    let (most, all) = (0..entries / 200 * 9 * 20, entries / 200 * 9 * 20..entries);
+    for part in [most, all] {
+        for start in part.step_by(20).filter(|&start| !stays(start, Death::RangeDelete)) {
+            world.keyspace.delete_range(key(start), key(start + 20)).unwrap();
+        }
+        world.rest(60);
+    }
+    let live = (0..entries).filter(|&i| stays(i, Death::RangeDelete)).count() as u64 * 4010;
+    let left = world.table_bytes();
+    assert!(left * 10 <= live * 12, "{left} are left, {live} live");
 }
 
 #[test]

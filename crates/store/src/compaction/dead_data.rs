@@ -5,8 +5,7 @@
 //! - *Point tombstones*: each takes its own space and hides at most one entry of the older tables
 //!   that overlap; an entry counts as their average.
 //! - *Range tombstones*: the share of each older table's keys that they cover, from the top level of
-//!   its index, or from the position of the bounds between its first and last key where the index is
-//!   too coarse.
+//!   its index; within a partition keys are taken to be spread evenly.
 //! - Overwritten entries do not count: the sizes of the levels bound them (`picker.rs`).
 //!
 //! A table all of whose entries expire, little by little, as those of a time series do, is left to
@@ -24,9 +23,6 @@ use std::sync::Arc;
 use crate::format::key::Sequence;
 use crate::format::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::version::levels::{TableHandle, Version};
-
-/// A table whose index has at least this many partitions says how many bytes lie between two keys.
-const PARTITIONS_MIN: usize = 8;
 
 /// A table whose last entry expires in this time is not rewritten any more.
 const DYING_MS: u64 = 30_000;
@@ -177,28 +173,47 @@ fn expired(table: &TableHandle, now_ms: u64) -> Amount {
 fn covered(table: &TableHandle, ranges: &RangeTombstones) -> Amount {
     let all = Amount::of(table);
     let reaches = |start: &[u8], end: &[u8]| table.overlaps(Some(start), Some(end));
-    let fragments = ranges.fragments().iter().filter(|f| reaches(&f.start, &f.end));
-    let bytes: u64 = fragments.map(|f| bytes_between(table, &f.start, &f.end)).sum();
-    let bytes = bytes.min(all.bytes);
+    let mut fragments = ranges.fragments().iter().filter(|f| reaches(&f.start, &f.end)).peekable();
+    if fragments.peek().is_none() {
+        return Amount::default();
+    }
+    let scale = KeyScale::of(table);
+    let bytes: f64 = fragments.map(|f| scale.bytes_between(&f.start, &f.end)).sum();
+    let bytes = (bytes as u64).min(all.bytes);
     Amount { entries: mul_div(all.entries, bytes, all.bytes), bytes }
 }
 
-/// About how many bytes of `table` belong to keys in `[start, end)`.
-fn bytes_between(table: &TableHandle, start: &[u8], end: &[u8]) -> u64 {
-    let (meta, file) = (table.meta(), table.table());
-    let (first, last) = (&*meta.smallest, &*meta.largest);
-    let (begins, ends) = (start <= first, end > last);
-    if begins && ends {
-        return meta.bytes;
+/// Where keys are in a table: known at the ends of the partitions of its index, and taken to be
+/// spread evenly between these.
+struct KeyScale {
+    /// Keys with the bytes of the file up to them, ascending.
+    marks: Vec<(Box<[u8]>, f64)>,
+}
+
+impl KeyScale {
+    fn of(table: &TableHandle) -> Self {
+        let meta = table.meta();
+        let inner = table.table().partition_ends().into_iter().map(|(key, end)| (key, end as f64));
+        let first = std::iter::once((meta.smallest.clone(), 0.0));
+        let last = (meta.largest.clone(), meta.bytes as f64);
+        Self { marks: first.chain(inner).chain([last]).collect() }
     }
-    if file.partitions_len() >= PARTITIONS_MIN {
-        let from = if begins { 0 } else { file.approximate_offset_of(start) };
-        let to = if ends { meta.bytes } else { file.approximate_offset_of(end) };
-        return to.saturating_sub(from);
+
+    /// About how many bytes belong to keys in `[start, end)`.
+    fn bytes_between(&self, start: &[u8], end: &[u8]) -> f64 {
+        (self.offset_of(end) - self.offset_of(start)).max(0.0)
     }
-    let from = if begins { 0.0 } else { position(start, first, last) };
-    let to = if ends { 1.0 } else { position(end, first, last) };
-    (meta.bytes as f64 * (to - from).clamp(0.0, 1.0)) as u64
+
+    fn offset_of(&self, key: &[u8]) -> f64 {
+        let at = self.marks.partition_point(|(mark, _)| **mark < *key);
+        match (at.checked_sub(1).map(|before| &self.marks[before]), self.marks.get(at)) {
+            (None, _) => 0.0,
+            (Some((_, bytes)), None) => *bytes,
+            (Some((first, from)), Some((last, to))) => {
+                from + (to - from) * position(key, first, last)
+            }
+        }
+    }
 }
 
 /// The position of `key` between `first` (0) and `last` (1), if keys are spread evenly.

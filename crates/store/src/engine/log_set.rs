@@ -36,8 +36,9 @@ use crate::wal::names::Names;
 const MEMTABLES_PER_LOG: u64 = 8;
 const LOG_BYTES: u64 = 16 << 20;
 
-/// The largest reserve for deletions: enough for a thousand of them.
-const RESERVE_BYTES_MAX: u64 = 64 << 10;
+/// The largest reserve for deletions: enough to clear a few keyspaces with the longest keys, or for
+/// ten thousand other deletions.
+const RESERVE_BYTES_MAX: u64 = 1 << 20;
 
 /// The live logs, for the commit leader and for the thread that removes logs.
 #[derive(Debug)]
@@ -129,7 +130,7 @@ impl LogSet {
 
     /// The space of a log that only deletions may use.
     pub(crate) fn reserve_bytes(&self, memory: &MemoryBudget) -> u64 {
-        RESERVE_BYTES_MAX.min(memory.memtable_bytes() / 4)
+        RESERVE_BYTES_MAX.min(memory.memtable_bytes() / 2)
     }
 
     /// Begins the first log after the store was opened, and returns its number.

@@ -2080,4 +2080,11 @@ pub const MUTATIONS: &[Mutation] = &[
         "let reserve = 0;",
         "version::manifest::file::tests::a_full_disk_leaves_space_for_edits_that_add_nothing",
     ),
+    reclaimed(
+        "range tombstones count by keys instead of bytes",
+        "crates/store/src/compaction/dead_data.rs",
+        "first.chain(inner).chain([last])",
+        "{ drop(inner); first.chain([last]) }",
+        "ranges_count_by_the_bytes_that_they_cover",
+    ),
 ];
