@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tidekv_testkit::evidence::{Row, Value};
 
 use crate::failure::Result;
-use crate::harness::job::{CorpusJob, Drive, Ending, ReplayJob, ReplayPart};
+use crate::harness::job::{CorpusJob, Drive, Ending, ReclaimJob, ReplayJob, ReplayPart};
 use crate::load::keys::{Choice, KEY_BYTES};
 use crate::scale::Scale;
 use crate::subject::{Choices, FlashSettings};
@@ -133,6 +133,8 @@ pub(crate) struct Point {
     pub(crate) replay: Option<ReplayPlan>,
     /// Real files, which replace either.
     pub(crate) corpus: Option<CorpusJob>,
+    /// Deletions, and the space that comes back, in place of any.
+    pub(crate) reclaim: Option<ReclaimJob>,
     pub(crate) ending: Ending,
     /// The cache policy, which replaces the subject's own.
     pub(crate) policy: Option<String>,

@@ -318,6 +318,16 @@ pub trait Subject: Send + Sync {
     /// Deletes `key`.
     fn delete(&self, key: &[u8]) -> Result<()>;
 
+    /// Deletes every key from `start` to `end` (exclusive).
+    fn delete_range(&self, _start: &[u8], _end: &[u8]) -> Result<()> {
+        Err(Failure::usage("this subject deletes no ranges"))
+    }
+
+    /// Sets `key` to `value`, which expires after `ttl`.
+    fn put_with_ttl(&self, _key: &[u8], _value: &[u8], _ttl: Duration) -> Result<()> {
+        Err(Failure::usage("the entries of this subject do not expire"))
+    }
+
     /// Passes the value of `key` to `see`; whether it exists.
     fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool>;
 

@@ -55,6 +55,29 @@ pub(crate) enum LogEnds {
     WhenLong,
 }
 
+/// The deletions of a group.
+#[derive(Default)]
+struct Deletions {
+    has_any: bool,
+    /// The keyspaces in which a range with whole tables was deleted.
+    emptied: Vec<Arc<Tree>>,
+}
+
+impl Deletions {
+    #[inline]
+    fn note(&mut self, kind: Kind, tree: &Arc<Tree>, key: &[u8], payload: &[u8]) {
+        if !matches!(kind, Kind::Delete | Kind::RangeDelete) {
+            return;
+        }
+        self.has_any = true;
+        let is_new = || !self.emptied.iter().any(|other| other.id == tree.id);
+        let holds_tables = || tree.view().version.has_table_between(key, payload);
+        if kind == Kind::RangeDelete && is_new() && holds_tables() {
+            self.emptied.push(Arc::clone(tree));
+        }
+    }
+}
+
 impl Engine {
     /// Writes `batch` if the conditions hold, and waits for its `durability`.
     pub(crate) fn write(
@@ -93,7 +116,7 @@ impl Engine {
     /// memory, for background work or for a disk (it passes the log record to the operating system,
     /// which keeps it in memory unless memory is short).
     pub(crate) fn try_write(
-        &self,
+        self: &Arc<Self>,
         mut batch: WriteBatch,
         conditions: Vec<Condition>,
     ) -> Result<Attempt> {
@@ -136,7 +159,7 @@ impl Engine {
     fn lead(self: &Arc<Self>, group: &[Request]) -> Vec<Result<Written>> {
         let bytes: usize = group.iter().map(|r| r.batch.bytes_len()).sum();
         if let Err(error) = self.jobs.check_open().and_then(|()| self.make_room(bytes)) {
-            return group.iter().map(|_| Err(error.clone())).collect();
+            return self.lead_deletions(group, &error);
         }
         let verdicts = self.validate_conditions(group);
         let batches: Vec<&WriteBatch> = group
@@ -148,13 +171,39 @@ impl Engine {
         let sync = group.iter().any(|r| r.durability == Durability::Sync);
         match self.commit(&batches, sync) {
             Ok(()) => verdicts.into_vec(),
-            Err(error) => group.iter().map(|_| Err(error.clone())).collect(),
+            Err(error) => self.lead_deletions(group, &error),
         }
+    }
+
+    /// Commits those writes of a group that only delete, if the others failed with `error` because
+    /// the disk is full.
+    fn lead_deletions(self: &Arc<Self>, group: &[Request], error: &Error) -> Vec<Result<Written>> {
+        let lead = |request: &Request| match self.admits_deletion(&request.batch, error) {
+            true => self.lead_validated(request),
+            false => Err(error.clone()),
+        };
+        group.iter().map(lead).collect()
+    }
+
+    /// Whether `batch`, which only deletes, may be written although `error` stops other writes: the
+    /// disk is full, and deletions can empty it. They may exceed the memory for memtables a little,
+    /// because flushes need space.
+    fn admits_deletion(&self, batch: &WriteBatch, error: &Error) -> bool {
+        let memory_max = self.memory.shares().memtables_bytes_max;
+        error.kind() == ErrorKind::Full
+            && all_delete(&[batch])
+            && self.trees.memtables_bytes() <= memory_max + memory_max / 8
     }
 
     fn lead_one(self: &Arc<Self>, request: &Request) -> Result<Written> {
         self.jobs.check_open()?;
-        self.make_room(request.batch.bytes_len())?;
+        match self.make_room(request.batch.bytes_len()) {
+            Err(error) if !self.admits_deletion(&request.batch, &error) => Err(error),
+            _ => self.lead_validated(request),
+        }
+    }
+
+    fn lead_validated(self: &Arc<Self>, request: &Request) -> Result<Written> {
         if self.validate_one(request)? == Written::Conflict {
             return Ok(Written::Conflict);
         }
@@ -162,7 +211,7 @@ impl Engine {
         Ok(Written::Done)
     }
 
-    fn try_lead(&self, request: &Request) -> Result<Attempt> {
+    fn try_lead(self: &Arc<Self>, request: &Request) -> Result<Attempt> {
         self.jobs.check_open()?;
         // After a torn log a new one is created, with a sync of the directory.
         if !self.logs.with(|logs| logs.current.is_open()) {
@@ -182,7 +231,7 @@ impl Engine {
         Ok(Attempt::Done)
     }
 
-    fn commit(&self, batches: &[&WriteBatch], sync: bool) -> Result<()> {
+    fn commit(self: &Arc<Self>, batches: &[&WriteBatch], sync: bool) -> Result<()> {
         let first = self.snapshots.last_sequence() + 1;
         let count: usize = batches.iter().map(|batch| batch.len()).sum();
         let last = first + count as u64 - 1;
@@ -203,11 +252,14 @@ impl Engine {
             logs.current.number()
         };
         if count > 0 {
-            self.insert(first, batches, log);
+            let deletions = self.insert(first, batches, log);
             self.snapshots.use_up_to(last);
             self.snapshots.publish(last);
             self.stats.writes.add(count as u64);
             self.stats.write_groups.add(1);
+            if deletions.has_any {
+                self.note_deletions(&deletions.emptied);
+            }
         }
         Ok(())
     }
@@ -225,6 +277,7 @@ impl Engine {
         if !logs.current.is_open() {
             self.logs.switch_log(logs, &self.trees, &self.memory)?;
         }
+        self.make_log_space(logs, batches)?;
         if sync {
             logs.current.sync_front_and_mark()?;
         }
@@ -239,7 +292,21 @@ impl Engine {
         Ok(())
     }
 
-    fn insert(&self, first: Sequence, batches: &[&WriteBatch], log: u64) {
+    /// Allocates space for a record of `batches`. The last part of a log's space is for deletions,
+    /// with which a full disk can be emptied.
+    fn make_log_space(&self, logs: &mut Logs, batches: &[&WriteBatch]) -> Result<()> {
+        let bytes: usize = batches.iter().map(|batch| batch.bytes_len()).sum();
+        let reserve = self.logs.reserve_bytes(&self.memory);
+        match logs.current.make_space(bytes as u64, reserve) {
+            Err(full) if full.kind() == ErrorKind::Full && all_delete(batches) => {
+                logs.current.make_space(bytes as u64, 0)
+            }
+            made => made,
+        }
+    }
+
+    fn insert(&self, first: Sequence, batches: &[&WriteBatch], log: u64) -> Deletions {
+        let mut deletions = Deletions::default();
         let mut sequence = first;
         let mut last_tree: Option<Arc<Tree>> = None;
         for batch in batches {
@@ -252,10 +319,12 @@ impl Engine {
                     _ => self.trees.get(operation.keyspace).expect("checked before it was queued"),
                 };
                 apply(&tree, operation.kind, operation.key, operation.payload, sequence, log);
+                deletions.note(operation.kind, &tree, operation.key, operation.payload);
                 sequence += 1;
                 last_tree = Some(tree);
             }
         }
+        deletions
     }
 
     fn validate_one(&self, request: &Request) -> Result<Written> {
@@ -484,6 +553,15 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// Whether there are operations, and all of them delete.
+fn all_delete(batches: &[&WriteBatch]) -> bool {
+    let deletes = |batch: &&WriteBatch| {
+        let mut operations = Operations::new(batch.encoded().unwrap_or_default()).flatten();
+        !batch.is_empty() && operations.all(|o| matches!(o.kind, Kind::Delete | Kind::RangeDelete))
+    };
+    batches.iter().all(deletes)
 }
 
 /// Whether the condition's key has not been written since, nor its keyspace dropped. The view is

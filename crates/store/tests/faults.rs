@@ -54,13 +54,16 @@ const TIMES: [Option<u64>; 3] = [Some(1), Some(3), None];
 
 /// Operations that may fail unnoticed. The first three clean up, and the next opening repeats them.
 /// The fourth is the mark after an edit that is already written; the manifest is rewritten after
-/// it. The others concern the lists of hot entries and of filter repairs and the time of the last
+/// it. The next two are for more space than is needed now; if less cannot be had either, the write
+/// fails. The others concern the lists of hot entries and of filter repairs and the time of the last
 /// opening, which are optional.
-const ABSORBED: [&str; 24] = [
+const ABSORBED: [&str; 26] = [
     "remove .table",
     "remove .log",
     "remove MANIFEST-",
     "write MANIFEST-",
+    "reserve space for MANIFEST-",
+    "reserve space for .log",
     "create HOT",
     "inspect HOT",
     "open HOT",

@@ -9,6 +9,7 @@ use crate::experiments::elcached;
 use crate::experiments::engine;
 use crate::experiments::limit;
 use crate::experiments::policy;
+use crate::experiments::space;
 use crate::experiments::spotkv;
 use crate::failure::{Failure, Result};
 
@@ -20,6 +21,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Experiment> {
         .chain(changing::EXPERIMENTS)
         .chain(restart::EXPERIMENTS)
         .chain(limit::EXPERIMENTS)
+        .chain(space::EXPERIMENTS)
         .chain(policy::EXPERIMENTS)
         .chain(spotkv::EXPERIMENTS)
         .chain(bigkv::EXPERIMENTS)

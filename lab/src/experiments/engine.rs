@@ -109,6 +109,7 @@ pub(crate) fn reading(
         }),
         replay: None,
         corpus: None,
+        reclaim: None,
         ending: Ending::Close,
         policy: None,
         // Where storage is read, a counter has no visible cost.

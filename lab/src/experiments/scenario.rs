@@ -92,6 +92,7 @@ impl Scenario {
             }),
             replay: None,
             corpus: None,
+            reclaim: None,
             ending: Ending::Close,
             policy: None,
             counts_everything: true,

@@ -29,6 +29,9 @@ pub(crate) struct Job {
     /// Real files, in place of either.
     #[serde(default)]
     pub(crate) corpus: Option<CorpusJob>,
+    /// Deletions, and the space that comes back, in place of any.
+    #[serde(default)]
+    pub(crate) reclaim: Option<ReclaimJob>,
     pub(crate) ending: Ending,
 }
 
@@ -71,6 +74,53 @@ pub(crate) struct CorpusCounts {
     pub(crate) misses: u64,
     /// Responses with wrong bytes or flags.
     pub(crate) wrong_values: u64,
+}
+
+/// Entries of which nine in ten die, for [`crate::harness::reclaim`].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ReclaimJob {
+    pub(crate) entries: u64,
+    pub(crate) death: Death,
+    /// How long entries live that expire, in seconds.
+    pub(crate) life_s: f64,
+    /// How long the store is watched afterwards, in seconds.
+    pub(crate) seconds: f64,
+}
+
+/// How entries die.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Death {
+    /// Each is deleted.
+    Delete,
+    /// Ranges are deleted.
+    RangeDelete,
+    /// Their time to live ends.
+    Expire,
+}
+
+/// The sizes of a store at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ReclaimLook {
+    /// Since the last entry died.
+    pub(crate) seconds: f64,
+    pub(crate) table_bytes: u64,
+    /// Of all files, logs included.
+    pub(crate) file_bytes: u64,
+}
+
+/// The result of a [`ReclaimJob`].
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ReclaimCounts {
+    /// Bytes of the keys and values that are left.
+    pub(crate) live_bytes: u64,
+    /// Bytes of tables before anything died.
+    pub(crate) full_bytes: u64,
+    /// In order of time.
+    pub(crate) looks: Vec<ReclaimLook>,
+    /// The time of a scan at the end, and after a compaction of everything, in seconds.
+    pub(crate) scan_s: f64,
+    pub(crate) merged_scan_s: f64,
 }
 
 /// The part of a replay.
@@ -293,6 +343,9 @@ pub(crate) struct Measurement {
     /// The result of a corpus.
     #[serde(default)]
     pub(crate) corpus: Option<CorpusCounts>,
+    /// The space after deletions.
+    #[serde(default)]
+    pub(crate) reclaim: Option<ReclaimCounts>,
     /// Reads can be compared with those of a block device.
     pub(crate) has_device: bool,
     /// The results of consecutive phases.

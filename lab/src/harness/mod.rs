@@ -5,6 +5,7 @@
 pub(crate) mod job;
 pub(crate) mod replay;
 pub(crate) mod corpus;
+pub(crate) mod reclaim;
 pub(crate) mod lane;
 pub(crate) mod drive;
 pub(crate) mod phases;

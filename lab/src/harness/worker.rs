@@ -17,6 +17,7 @@ use crate::harness::corpus;
 use crate::harness::drive;
 use crate::harness::job::{Ending, Job, Measurement};
 use crate::harness::phases;
+use crate::harness::reclaim;
 use crate::harness::replay::Replay;
 use crate::load::keys::{key_of, present};
 use crate::load::values::Values;
@@ -111,6 +112,9 @@ fn carry_out(job: &Job, record: &SubjectRecord) -> Result<(Box<dyn Subject>, Mea
     }
     if let Some(corpus) = &job.corpus {
         corpus::run(corpus, job, &*subject, &kernel, &mut measurement)?;
+    }
+    if let Some(reclaim) = &job.reclaim {
+        reclaim::run(reclaim, job, &*subject, &mut measurement)?;
     }
     if matches!(job.ending, Ending::Settle | Ending::Merge) {
         let started_ns = clock.monotonic_ns();

@@ -44,6 +44,8 @@ pub const SUBJECTS: &[SubjectRecord] = &[
     #[cfg(feature = "engines")]
     rocks::DEFAULT,
     #[cfg(feature = "engines")]
+    rocks::RECLAIMING,
+    #[cfg(feature = "engines")]
     rocks::OPTIONS,
     #[cfg(feature = "engines")]
     fjalls::FJALL,

@@ -497,6 +497,7 @@ impl Runner<'_> {
             drive: point.drive.clone(),
             replay: point.replay.as_ref().map(|plan| plan.job(ReplayPart::Requests)),
             corpus: point.corpus.clone(),
+            reclaim: point.reclaim,
             ending: point.ending,
         };
         let of = format!("{}/{}", alternation + 1, point.alternations);
@@ -603,6 +604,7 @@ impl Runner<'_> {
             drive: replay.is_none().then_some(drive),
             replay,
             corpus: None,
+            reclaim: None,
             ending: match plan.end {
                 StoreEnd::Settled => Ending::Settle,
                 StoreEnd::Merged => Ending::Merge,

@@ -7,7 +7,7 @@ use tidekv_testkit::evidence::{Row, Value};
 
 use crate::experiment::{Experiment, Found, Params, Point, Rule, Target};
 use crate::experiments::ackey::restart;
-use crate::harness::job::{CorpusCounts, Ending, Length, Measurement};
+use crate::harness::job::{CorpusCounts, Ending, Length, Measurement, ReclaimCounts, ReclaimLook};
 use crate::harness::phases;
 use crate::load::keys::data_bytes;
 use crate::machine::latency::Quantiles;
@@ -31,6 +31,9 @@ const SECTOR_BYTES_PER_READ_MAX: u64 = 2 * 511;
 
 /// A subject above this multiple of its budget is not a fair baseline.
 const OVER_BUDGET_FROM: f64 = 1.02;
+
+/// Space is back when tables take at most this many times the live bytes.
+const SPACE_AMP: f64 = 1.2;
 
 /// Below this number of reads per operation ratios are meaningless.
 const READS_PER_OPERATION_MIN: f64 = 0.01;
@@ -60,7 +63,8 @@ impl Series {
 /// The metrics of one turn.
 pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
     let mut found = Metrics::new();
-    if point.drive.is_none() && point.replay.is_none() && point.corpus.is_none() {
+    let is_idle = point.drive.is_none() && point.replay.is_none();
+    if is_idle && point.corpus.is_none() && point.reclaim.is_none() {
         found.insert("open_s", turn.open_seconds);
     }
     // If another process works for a subject, that process counts.
@@ -70,6 +74,7 @@ pub(crate) fn metrics(point: &Point, turn: &Measurement) -> Metrics {
     }
     found.extend(cache_metrics(point, turn));
     found.extend(turn.corpus.iter().flat_map(corpus_metrics));
+    found.extend(turn.reclaim.iter().flat_map(reclaim_metrics));
     if let (Some(bytes), Some(store)) = (turn.counts.filter_bytes, &point.store) {
         found.insert("filter_bits_per_key", bytes as f64 * 8.0 / store.entries as f64);
     }
@@ -149,6 +154,36 @@ fn corpus_metrics(counts: &CorpusCounts) -> Metrics {
     if seconds > 0.0 {
         found.insert("sets_per_s", counts.sets as f64 / seconds);
     }
+    found
+}
+
+/// Bytes over live bytes when entries have just died, after some seconds, and at the end; the time
+/// until tables took at most [`SPACE_AMP`] times the live bytes (if they did); and scans.
+fn reclaim_metrics(counts: &ReclaimCounts) -> Metrics {
+    let live = counts.live_bytes.max(1) as f64;
+    let amp = |look: &ReclaimLook| look.table_bytes as f64 / live;
+    let at = |seconds: f64| counts.looks.iter().rev().find(|look| look.seconds <= seconds);
+    let mut found = Metrics::new();
+    let times = [
+        ("space_amp_start", 0.0),
+        ("space_amp_1s", 1.0),
+        ("space_amp_5s", 5.0),
+        ("space_amp_20s", 20.0),
+        ("space_amp_end", f64::INFINITY),
+    ];
+    let end = counts.looks.last().map_or(0.0, |look| look.seconds);
+    for (name, seconds) in times {
+        let is_measured = seconds <= end || seconds.is_infinite();
+        let look = at(seconds).or(counts.looks.first()).filter(|_| is_measured);
+        found.extend(look.map(|look| (name, amp(look))));
+    }
+    found.insert("space_amp_full", counts.full_bytes as f64 / live);
+    let last = counts.looks.last();
+    found.extend(last.map(|look| ("file_space_amp_end", look.file_bytes as f64 / live)));
+    let back = counts.looks.iter().find(|look| amp(look) <= SPACE_AMP);
+    found.extend(back.map(|look| ("seconds_to_space", look.seconds)));
+    found.insert("scan_s", counts.scan_s);
+    found.insert("scan_over_merged", counts.scan_s / counts.merged_scan_s.max(1e-9));
     found
 }
 

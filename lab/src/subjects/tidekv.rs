@@ -297,6 +297,14 @@ impl Subject for TideKv {
         Ok(self.keyspace.delete(key)?)
     }
 
+    fn delete_range(&self, start: &[u8], end: &[u8]) -> Result<()> {
+        Ok(self.keyspace.delete_range(start, end)?)
+    }
+
+    fn put_with_ttl(&self, key: &[u8], value: &[u8], ttl: Duration) -> Result<()> {
+        Ok(self.keyspace.put_with_ttl(key, value, ttl)?)
+    }
+
     fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {
         VALUE.with_borrow_mut(|value| {
             let is_there = self.keyspace.get_into(key, value)?;

@@ -10,7 +10,7 @@ use tidekv_observe::metric::{JOB_SECONDS, Metric, metric};
 
 /// All metrics, in the order in which they are written.
 #[rustfmt::skip]
-pub(crate) static METRICS: [Metric; 77] = [
+pub(crate) static METRICS: [Metric; 80] = [
     // The server.
     Metric { divisor: 1e3, ..metric(Gauge, "tidekv_start_time_seconds", "Start time of the server, in seconds since the Unix epoch.", "", &[("", "server.started_ms")]) },
     metric(Counter, "tidekv_commands_total", "Commands received from clients.", "", &[("", "server.commands")]),
@@ -90,6 +90,9 @@ pub(crate) static METRICS: [Metric; 77] = [
     metric(Counter, "tidekv_compaction_dropped_entries_total", "Entries dropped by compactions: overwritten or deleted (obsolete), or expired.", "reason", &[("obsolete", "compaction.entries_dropped"), ("expired", "compaction.entries_expired")]),
     metric(Counter, "tidekv_compaction_trivial_moves_total", "Tables moved down a level without being rewritten.", "", &[("", "compaction.trivial_moves")]),
     metric(Counter, "tidekv_seek_compactions_total", "Seek-triggered compactions: scans had read as much from the runs as merging them costs.", "", &[("", "compaction.seek_triggered")]),
+    metric(Counter, "tidekv_space_compactions_total", "Compactions that gave the space of deleted and expired data back.", "", &[("", "compaction.space_triggered")]),
+    metric(Counter, "tidekv_dropped_tables_total", "Tables dropped unread: all entries had expired or were deletions (expired), or range deletions covered them (covered).", "reason", &[("expired", "compaction.expired_tables_dropped"), ("covered", "compaction.covered_tables_dropped")]),
+    metric(Counter, "tidekv_dropped_table_bytes_total", "Bytes of tables dropped unread.", "", &[("", "compaction.dropped_bytes")]),
     metric(Counter, "tidekv_background_jobs_total", "Flushes and compactions completed.", "job", &[("flush", "flush.count"), ("compaction", "compaction.count")]),
     metric(Counter, "tidekv_background_errors_total", "Flushes and compactions that failed.", "", &[("", "background.errors")]),
     Metric { bounds_s: &JOB_SECONDS, ..metric(Histogram, "tidekv_background_duration_seconds", "Duration of flushes and compactions.", "job", &[("flush", "flush"), ("compaction", "compaction")]) },

@@ -531,7 +531,8 @@ impl Keyspace {
     }
 
     /// Deletes every key from `start` (inclusive) to `end` (exclusive), in one step that costs the
-    /// same for any number of keys. No effect if `end` is not after `start`.
+    /// same for any number of keys. No effect if `end` is not after `start`. Tables that the range
+    /// covers are dropped, unread, unless a snapshot needs them.
     ///
     /// ```
     /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
@@ -549,7 +550,8 @@ impl Keyspace {
         self.write(batch)
     }
 
-    /// Deletes every key that exists now, in one step.
+    /// Deletes every key that exists now, in one step. The files of the tables are removed at once,
+    /// unless a snapshot or an iterator needs them; this works on a full disk, too.
     ///
     /// ```
     /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
@@ -565,7 +567,12 @@ impl Keyspace {
         let Some((last, _)) = self.iter().keys_only().next_back().transpose()? else {
             return Ok(());
         };
-        self.delete_range(b"", [&last[..], &[0]].concat())
+        // Up to the end of the last table, so that all tables are covered and dropped: behind the
+        // last entry there may be deleted ones.
+        let version = self.tree.version();
+        let ends = version.tables().map(|table| table.keys_end());
+        let end = ends.fold([&last[..], &[0]].concat(), |end, of_table| end.max(of_table));
+        self.delete_range(b"", end)
     }
 
     // ---- Upkeep ----

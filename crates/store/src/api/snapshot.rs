@@ -132,6 +132,8 @@ impl Snapshot {
 
 impl Drop for Moment {
     fn drop(&mut self) {
-        self.handle.engine().snapshots.release_snapshot(self.sequence);
+        let engine = self.handle.engine();
+        engine.snapshots.release_snapshot(self.sequence);
+        engine.note_released_snapshot();
     }
 }

@@ -2,7 +2,8 @@
 //! versions are removed.
 //!
 //! [`picker`] selects the next compaction (pure), [`output`] writes tables, [`merge_tables`] is the
-//! loop between them, also used by flushes.
+//! loop between them, also used by flushes. [`reclaim`] and [`dead_tables`] give the space of
+//! deleted and expired data back.
 
 pub(crate) mod idle;
 pub(crate) mod retain;
@@ -10,6 +11,10 @@ pub(crate) mod cache_invalidation;
 pub(crate) mod hot_block_carryover;
 
 pub(crate) mod picker;
+pub(crate) mod dead_data;
+pub(crate) mod dead_tables;
+pub(crate) mod reclaim;
+pub(crate) mod reclaim_watch;
 pub(crate) mod output;
 
 use std::sync::Arc;
@@ -27,6 +32,9 @@ use crate::read::merge::MergingCursor;
 use crate::sst::cursor::{Cursor, Target};
 use crate::version::levels::{TableHandle, Version};
 use output::{Output, Outputs};
+
+/// Keys and payloads between two possible pauses of a merge.
+const PAUSE_BYTES: usize = 256 << 10;
 
 /// Bytes of a key that an error shows.
 const KEY_BYTES_SHOWN: usize = 64;
@@ -67,6 +75,8 @@ impl LevelsBelow {
 
 /// The settings and inputs of a flush or compaction.
 pub(crate) struct MergePlan<'a> {
+    /// Called after every [`PAUSE_BYTES`] of input.
+    pub(crate) pause: &'a dyn Fn(),
     /// Ascending.
     pub(crate) snapshots: &'a [Sequence],
     pub(crate) now_ms: u64,
@@ -104,6 +114,7 @@ pub(crate) fn merge_tables(
     outputs.set_tombstones(tombstones, plan.start, plan.end);
     let mut retention = Retention::new(plan.snapshots, plan.now_ms, plan.tombstones);
     let mut counts = MergeCounts::default();
+    let mut bytes_to_pause = PAUSE_BYTES;
     let wants_locations = plan.invalidation.wants_locations() || plan.heat.is_some();
     match plan.start {
         Some(start) => cursor.seek(Target::AtOrAfter(start, Trailer(u64::MAX)))?,
@@ -115,6 +126,14 @@ pub(crate) fn merge_tables(
             break;
         }
         counts.entries_read += 1;
+        let bytes = key.len() + payload.len();
+        match bytes_to_pause.checked_sub(bytes) {
+            Some(left) => bytes_to_pause = left,
+            None => {
+                (plan.pause)();
+                bytes_to_pause = PAUSE_BYTES;
+            }
+        }
         let below = &mut plan.below;
         let verdict = retention.decide(key, trailer, payload, |key| {
             below.as_mut().is_some_and(|below| below.is_free_of(key))

@@ -47,10 +47,21 @@ pub(crate) struct Compaction {
     pub(crate) grandparents: Vec<Arc<TableHandle>>,
     /// The inputs can be moved unchanged.
     pub(crate) is_move: bool,
-    /// It was triggered by the seeks of scans.
-    pub(crate) is_for_seeks: bool,
-    /// It was picked while the store was idle; writes do not depend on it.
-    pub(crate) is_idle: bool,
+    pub(crate) trigger: Trigger,
+}
+
+/// Why a compaction was picked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trigger {
+    /// The size of a level, the number of runs in level 0, or a request. Only for these writes may
+    /// have to wait.
+    Size,
+    /// The seeks of scans have paid for it.
+    Seeks,
+    /// The store was idle.
+    Idle,
+    /// It gives back the space of about this many bytes of deleted and expired data.
+    Space { dead_bytes: u64 },
 }
 
 impl Compaction {
@@ -138,8 +149,7 @@ impl Compaction {
             lower,
             grandparents,
             is_move: false,
-            is_for_seeks: false,
-            is_idle: false,
+            trigger: Trigger::Size,
         };
         let is_idle = compaction.tables().all(|table| !table.is_busy());
         is_idle.then_some(compaction)
@@ -244,13 +254,31 @@ pub(crate) fn pick_idle(
     options: PickerOptions,
     spare_bytes: u64,
 ) -> Option<Compaction> {
-    let mut compaction = pick_level0(version, &targets(version, options.base_bytes))?;
-    compaction.is_move = can_move(&compaction, options);
+    let mut compaction = merge_level0(version, options)?;
     if compaction.cost_bytes() > spare_bytes.min(LOWER_RATIO_MAX * version.level_bytes(0)) {
         compaction = pick_within_level0(version)?;
     }
-    compaction.is_idle = true;
+    compaction.trigger = Trigger::Idle;
     (compaction.cost_bytes() <= spare_bytes).then_some(compaction)
+}
+
+/// The merge of all of level 0 with the base level; `None` if it is empty or tables are busy.
+pub(crate) fn merge_level0(version: &Version, options: PickerOptions) -> Option<Compaction> {
+    let compaction = pick_level0(version, &targets(version, options.base_bytes))?;
+    let is_move = can_move(&compaction, options);
+    Some(Compaction { is_move, ..compaction })
+}
+
+/// The merge of `table` with the level below its `level`; `None` if tables are busy.
+pub(crate) fn merge_down(
+    version: &Version,
+    options: PickerOptions,
+    level: usize,
+    table: &Arc<TableHandle>,
+) -> Option<Compaction> {
+    let compaction = Compaction::new(version, level, level + 1, vec![Arc::clone(table)])?;
+    let is_move = can_move(&compaction, options);
+    Some(Compaction { is_move, ..compaction })
 }
 
 /// Merges all of level 0 into one of its tables.
@@ -267,10 +295,7 @@ fn pick_within_level0(version: &Version) -> Option<Compaction> {
 /// otherwise of the table of a lower level with the most seek bytes; otherwise of level 0 with
 /// itself.
 pub(crate) fn pick_for_seeks(version: &Version, options: PickerOptions) -> Option<Compaction> {
-    let level0 = pick_level0(version, &targets(version, options.base_bytes)).map(|compaction| {
-        let is_move = can_move(&compaction, options);
-        Compaction { is_move, ..compaction }
-    });
+    let level0 = merge_level0(version, options);
     // At least the table itself is read and written: this excludes most tables.
     let below = (1..LAST).flat_map(|level| {
         let tables = version.level(level).iter();
@@ -368,8 +393,7 @@ pub(crate) fn rewrite(table: &Arc<TableHandle>) -> Option<Compaction> {
         lower: Vec::new(),
         grandparents: Vec::new(),
         is_move: false,
-        is_for_seeks: false,
-        is_idle: false,
+        trigger: Trigger::Size,
     })
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::compaction::idle::IdleCompaction;
+use crate::compaction::reclaim_watch::ReclaimWatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sst::seeks::SeekWork;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -28,6 +29,10 @@ pub(crate) enum JobKind {
     SeekCompaction,
     /// Run while the store is idle: writes do not depend on it.
     IdleCompaction,
+    /// Gives the space of dead data back: writes do not depend on it.
+    SpaceCompaction,
+    /// Drops tables of which no reader needs anything: writes do not depend on it.
+    TableDrop,
 }
 
 impl std::fmt::Display for JobKind {
@@ -37,6 +42,8 @@ impl std::fmt::Display for JobKind {
             Self::Compaction => "compaction",
             Self::SeekCompaction => "compaction for scans",
             Self::IdleCompaction => "idle compaction",
+            Self::SpaceCompaction => "compaction for space",
+            Self::TableDrop => "drop of tables",
         })
     }
 }
@@ -64,6 +71,8 @@ pub(crate) struct JobState {
     /// The number of entries in the hot list that have not been restored yet; 0 without a list.
     hot_list_names: AtomicUsize,
     idle: IdleCompaction,
+    /// When to look for dead data.
+    reclaim: ReclaimWatch,
     /// The merges that the seeks of scans have paid for.
     seek_work: Arc<SeekWork>,
     /// The number of jobs that have ended.
@@ -83,6 +92,7 @@ impl JobState {
             flushes_running: AtomicUsize::new(0),
             hot_list_names: AtomicUsize::new(0),
             idle: IdleCompaction::default(),
+            reclaim: ReclaimWatch::default(),
             seek_work,
             progress: Mutex::new(0),
             ended: Condvar::new(),
@@ -137,7 +147,10 @@ impl JobState {
         let of_kind = match job {
             JobKind::Flush => &mut errors.flush,
             JobKind::Compaction => &mut errors.compaction,
-            JobKind::SeekCompaction | JobKind::IdleCompaction => return,
+            JobKind::SeekCompaction
+            | JobKind::IdleCompaction
+            | JobKind::SpaceCompaction
+            | JobKind::TableDrop => return,
         };
         match outcome {
             Ok(()) => of_kind.remove(&tree.id),
@@ -215,6 +228,11 @@ impl JobState {
     /// Detects when writers are idle.
     pub(crate) fn idle(&self) -> &IdleCompaction {
         &self.idle
+    }
+
+    /// When to look for dead data.
+    pub(crate) fn reclaim(&self) -> &ReclaimWatch {
+        &self.reclaim
     }
 
     /// The merges that the seeks of scans have paid for.

@@ -3,6 +3,8 @@
 //! Guarantees:
 //! - The end record of a log names its successor, whose file name is durable by then, so a log that
 //!   is missing in the middle is noticed.
+//! - The last part of the space of a log ([`LogSet::reserve_bytes`]) is for deletions: a full disk
+//!   that refuses other writes still accepts them.
 //! - A switch of logs does not wait for the disk: the next log is prepared in the background while
 //!   the current one fills ([`NextLog`]). The end of the current log is synced together with the
 //!   first sync of the next one, by a flush or for a write that requests it
@@ -33,6 +35,10 @@ use crate::wal::names::Names;
 /// memtable: opening a store reads its logs to their ends.
 const MEMTABLES_PER_LOG: u64 = 8;
 const LOG_BYTES: u64 = 16 << 20;
+
+/// The largest reserve for deletions: enough to clear a few keyspaces with the longest keys, or for
+/// ten thousand other deletions.
+const RESERVE_BYTES_MAX: u64 = 1 << 20;
 
 /// The live logs, for the commit leader and for the thread that removes logs.
 #[derive(Debug)]
@@ -120,6 +126,11 @@ impl LogSet {
     pub(crate) fn bytes_max(&self, memory: &MemoryBudget) -> u64 {
         let memtable_bytes = memory.memtable_bytes();
         memtable_bytes.max(LOG_BYTES.min(MEMTABLES_PER_LOG * memtable_bytes))
+    }
+
+    /// The space of a log that only deletions may use.
+    pub(crate) fn reserve_bytes(&self, memory: &MemoryBudget) -> u64 {
+        RESERVE_BYTES_MAX.min(memory.memtable_bytes() / 2)
     }
 
     /// Begins the first log after the store was opened, and returns its number.
@@ -224,7 +235,9 @@ impl LogSet {
             *spare = None;
         }
         let log = if self.storage.exists(&path)? {
-            LogWriter::recycling(self.storage.open(&path, Access::Buffered)?, number)
+            let file = self.storage.open(&path, Access::Buffered)?;
+            let allocated = file.len()?;
+            LogWriter::recycling(file, number).with_allocated(allocated)
         } else {
             let file = self.storage.create(&path, Access::Buffered)?;
             // A memtable's worth of log; the rest is allocated as the log grows.
@@ -233,7 +246,8 @@ impl LogSet {
                 Err(error) if error.kind() != tidekv_io::ErrorKind::Unsupported => {
                     return Err(error.into());
                 }
-                _ => LogWriter::new(file, number),
+                Err(_) => LogWriter::new(file, number),
+                Ok(()) => LogWriter::new(file, number).with_allocated(bytes),
             }
         };
         self.names.sync()?;

@@ -190,6 +190,11 @@ impl MemoryBudget {
         self.debt_bytes.store(debt_bytes, Ordering::Relaxed);
     }
 
+    /// The number of sorted runs in the fullest level 0.
+    pub(crate) fn level0_runs(&self) -> usize {
+        self.level0_runs.load(Ordering::Relaxed)
+    }
+
     /// Records that a flush took `took_ns` for `bytes` of memtables.
     ///
     /// Small flushes consist mostly of syncs and say little. Two keyspaces may be flushed at the
@@ -217,7 +222,7 @@ impl MemoryBudget {
         Backlog {
             memtables_bytes: trees.memtables_bytes(),
             memtables_bytes_max: shares.memtables_bytes_max,
-            level0_runs: self.level0_runs.load(Ordering::Relaxed),
+            level0_runs: self.level0_runs(),
             debt_bytes: self.debt_bytes.load(Ordering::Relaxed),
             debt_bytes_slow: 64 * self.base_bytes(),
             flush_bytes_per_s: self.flush_bytes_per_s(),

@@ -71,6 +71,12 @@ pub(crate) struct EngineStats {
     pub(crate) compaction_moves: Counter,
     /// Compactions that the seeks of scans had paid for (`seeks.rs`).
     pub(crate) seek_compactions: Counter,
+    /// Compactions that gave the space of dead data back (`reclaim.rs`).
+    pub(crate) space_compactions: Counter,
+    /// Tables dropped unread (`dead_tables.rs`), by the cause of their death, and their bytes.
+    pub(crate) expired_tables_dropped: Counter,
+    pub(crate) covered_tables_dropped: Counter,
+    pub(crate) dropped_bytes: Counter,
     pub(crate) compaction_read_bytes: Counter,
     pub(crate) compaction_write_bytes: Counter,
     pub(crate) entries_dropped: Counter,

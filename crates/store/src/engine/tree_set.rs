@@ -228,8 +228,11 @@ impl TreeSet {
                 Ok(true)
             }
             Err(error) => {
-                let made = added.iter().map(|(_, table)| table.meta().id);
-                structure.orphans.extend(made.filter(|id| !removed.contains(id)));
+                // A manifest that refused the edit as a whole, on a full disk, does not name them.
+                if !structure.manifest.is_intact() {
+                    let made = added.iter().map(|(_, table)| table.meta().id);
+                    structure.orphans.extend(made.filter(|id| !removed.contains(id)));
+                }
                 Err(error)
             }
         }

@@ -13,16 +13,20 @@ use tidekv_io::Priority;
 use crate::compaction::cache_invalidation::{self, CacheInvalidation, TrackedPointers};
 use crate::compaction::hot_block_carryover::{HotBlockCarryover, Rule};
 use crate::compaction::output::{Output, OutputOptions, Outputs};
-use crate::compaction::picker::{self, Compaction, PickerOptions};
+use crate::compaction::picker::{self, Compaction, PickerOptions, Trigger};
+use crate::compaction::reclaim_watch::QUIET;
 use crate::compaction::{LevelsBelow, MergeCounts, MergePlan, merge_tables};
 use crate::engine::Engine;
 use crate::engine::job_state::JobKind;
 use crate::error::{ErrorKind, Result};
+use crate::format::LEVELS;
 use crate::format::entry_location::RelocatedEntry;
 use crate::format::files::table_name;
 use crate::format::key::Sequence;
 use crate::format::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::jobs::background::guarded;
+use crate::jobs::give_way::GiveWay;
+use crate::jobs::table_dropper::RETRY_AFTER_FAILURE;
 use crate::read::merge::{Child, MergingCursor};
 use crate::read::run_cursor::{RunCursor, Tables};
 use crate::sst::table::Reading;
@@ -122,12 +126,12 @@ impl Engine {
             is_paid(&tree.version())?;
             let compaction =
                 self.pick(&tree, |version| is_paid(version).inspect(Compaction::spend_seek_bytes))?;
-            Some((tree, Compaction { is_for_seeks: true, ..compaction }))
+            Some((tree, Compaction { trigger: Trigger::Seeks, ..compaction }))
         })
     }
 
     /// Schedules a compaction that was picked.
-    fn start_compaction(self: &Arc<Self>, tree: &Arc<Tree>, compaction: Compaction) {
+    pub(crate) fn start_compaction(self: &Arc<Self>, tree: &Arc<Tree>, compaction: Compaction) {
         let (engine, tree) = (Arc::clone(self), Arc::clone(tree));
         let job = move || engine.begin_compaction(&tree, compaction);
         self.executor.execute(Priority::Low, Box::new(job));
@@ -169,12 +173,13 @@ impl Engine {
                 self.start_compaction(&tree, compaction);
             }
         }
+        self.expect_dead_data(Duration::ZERO);
     }
 
     /// Picks a compaction for a background job and counts it as running, both under the structure
     /// lock: the thread that closes the store takes that lock once, and then either sees the job or
     /// knows that none will start (`Engine::stop_background`).
-    fn pick(
+    pub(crate) fn pick(
         &self,
         tree: &Tree,
         pick: impl FnOnce(&Version) -> Option<Compaction>,
@@ -242,7 +247,9 @@ impl Engine {
             .tables()
             .flat_map(|t| t.range_tombstones().tombstones().collect::<Vec<_>>())
             .collect();
-        let borders = if compaction.is_move { Vec::new() } else { self.borders(&compaction) };
+        // One that gives way to users takes one thread.
+        let is_whole = compaction.is_move || matches!(compaction.trigger, Trigger::Space { .. });
+        let borders = if is_whole { Vec::new() } else { self.borders(&compaction) };
         let follows =
             !compaction.is_move && !self.memory.caches().policy().disables(Ablation::Repair);
         let moves = match follows {
@@ -333,7 +340,11 @@ impl Engine {
                 children.push(Box::new(RunCursor::new(tables, blocks, Reading::Compaction)));
             }
         }
+        let gives_way =
+            matches!(compaction.trigger, Trigger::Space { .. }).then(|| self.give_way());
+        let pause = || gives_way.iter().for_each(GiveWay::pause);
         let plan = MergePlan {
+            pause: &pause,
             snapshots: &parts.snapshots,
             now_ms: self.clock.unix_ms(),
             tombstones: &parts.tombstones,
@@ -391,7 +402,7 @@ impl Engine {
     ) -> Result<()> {
         let (compaction, tree) = (&parts.compaction, &parts.tree);
         self.logs.names().sync()?;
-        let written = outputs.iter().map(|o| o.meta.bytes).sum();
+        let written: u64 = outputs.iter().map(|o| o.meta.bytes).sum();
         let mut edit = Edit::default();
         push_removals(&mut edit, tree, compaction);
         let mut added = Vec::new();
@@ -417,6 +428,13 @@ impl Engine {
         }
         compaction.tables().for_each(|table| table.retire());
         self.count_merge(counts);
+        if let Trigger::Space { dead_bytes } = compaction.trigger
+            && level == LEVELS - 1
+        {
+            // Above the last level, what tombstones hide may be further down.
+            let freed = compaction.input_bytes().saturating_sub(written);
+            self.jobs.reclaim().note_freed(dead_bytes, freed, self.clock.monotonic_ns());
+        }
         self.stats.compactions.add(1);
         self.stats.compaction_read_bytes.add(compaction.input_bytes());
         self.stats.compaction_write_bytes.add(written);
@@ -474,14 +492,15 @@ impl Engine {
             parts.compaction.tables().for_each(|table| table.set_busy(false));
         }
         self.jobs.compaction_ends();
-        if parts.compaction.is_for_seeks {
+        if parts.compaction.trigger == Trigger::Seeks {
             self.jobs.seek_work().end();
         }
         self.stats.compaction_ns.record(self.clock.monotonic_ns() - parts.started_ns);
-        let job = match &parts.compaction {
-            compaction if compaction.is_for_seeks => JobKind::SeekCompaction,
-            compaction if compaction.is_idle => JobKind::IdleCompaction,
-            _ => JobKind::Compaction,
+        let job = match parts.compaction.trigger {
+            Trigger::Size => JobKind::Compaction,
+            Trigger::Seeks => JobKind::SeekCompaction,
+            Trigger::Idle => JobKind::IdleCompaction,
+            Trigger::Space { .. } => JobKind::SpaceCompaction,
         };
         self.note_outcome(job, &parts.tree, &outcome);
         // The inputs' files can be removed once no view holds them.
@@ -493,6 +512,12 @@ impl Engine {
             // A check made meanwhile has found the tables busy.
             self.expect_quiet(0);
         }
+        let is_for_space = matches!(job, JobKind::SpaceCompaction);
+        self.expect_dead_data(match (is_for_space, outcome.is_ok()) {
+            (_, false) => RETRY_AFTER_FAILURE,
+            (true, true) => Duration::ZERO,
+            (false, true) => QUIET,
+        });
     }
 }
 

@@ -65,6 +65,7 @@ impl Engine {
         self.remove_obsolete_tables();
         self.jobs.signal_progress();
         if flushed.is_ok() {
+            self.note_flush(tree);
             self.schedule_compactions();
         }
         flushed.is_ok()
@@ -139,6 +140,7 @@ impl Engine {
         }
         let renews = !self.memory.caches().policy().disables(Ablation::Sync);
         let plan = MergePlan {
+            pause: &|| {},
             snapshots,
             now_ms: self.clock.unix_ms(),
             tombstones: &tombstones,

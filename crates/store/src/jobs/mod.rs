@@ -1,8 +1,10 @@
-//! Background jobs: flushes, compactions, filter repair and warm start.
+//! Background jobs: flushes, compactions, reclaiming the space of dead data, filter repair and warm start.
 //!
 //! Modules are declared bottom-up.
 
 pub(crate) mod background;
+pub(crate) mod table_dropper;
+pub(crate) mod give_way;
 pub(crate) mod compactor;
 pub(crate) mod flusher;
 pub(crate) mod filter_repairer;

@@ -113,6 +113,7 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<Arc<Engine>> {
     let hot_list = opened.inspect_err(|_| engine.stop_background())?;
     engine.after_install();
     if !engine.options.read_only {
+        engine.begin_reclaiming();
         engine.schedule_compactions();
         // Tables flushed by an earlier run, or by this one when it replayed the logs.
         let trees = engine.trees.load();

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::format::checksum::key_hash;
-use crate::format::key::{LookupKey, Sequence, Trailer};
+use crate::format::key::{Kind, LookupKey, Sequence, Trailer};
 use crate::format::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::memtable::sorted_list::{Node, SortedList, Splice};
 use crate::sst::cursor::{Cursor, Target};
@@ -82,6 +82,8 @@ pub(crate) struct Memtable {
     filter_bytes: usize,
     tombstones: Tombstones,
     entries: AtomicUsize,
+    /// How many of them are deletions.
+    deletions: AtomicU64,
     /// The log that holds its first write; 0 while it is empty.
     first_log: AtomicU64,
     /// Start of its writes in the logs.
@@ -114,6 +116,7 @@ impl Memtable {
             filter_bytes: target_bytes / BYTES_PER_FILTER_BYTE,
             tombstones: Tombstones::default(),
             entries: AtomicUsize::new(0),
+            deletions: AtomicU64::new(0),
             first_log: AtomicU64::new(0),
             begins_at: LogPosition::default(),
             created_at,
@@ -146,6 +149,9 @@ impl Memtable {
             None => {}
         }
         self.entries.fetch_add(1, Ordering::Relaxed);
+        if trailer.kind() == Kind::Delete {
+            self.deletions.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// A filter of the entries so far. Small memtables have none: searching them is cheap, and a
@@ -251,6 +257,16 @@ impl Memtable {
     /// Number of entries, counting all versions.
     pub(crate) fn entries(&self) -> usize {
         self.entries.load(Ordering::Relaxed)
+    }
+
+    /// How many of its entries are deletions.
+    pub(crate) fn deletions(&self) -> u64 {
+        self.deletions.load(Ordering::Relaxed)
+    }
+
+    /// Whether it holds range tombstones.
+    pub(crate) fn has_range_tombstones(&self) -> bool {
+        self.tombstones.any.load(Ordering::Acquire)
     }
 
     /// The number of the log that holds its first write; `None` while empty.

@@ -14,6 +14,7 @@
 //!
 //! Modules, bottom-up.
 
+mod deadlines;
 mod properties;
 mod format;
 mod builder;

@@ -91,6 +91,14 @@ groups! {
         trivial_moves = "compaction.trivial_moves",
         /// Compactions triggered by scans that had read as much as the compaction costs.
         seek_compactions = "compaction.seek_triggered",
+        /// Compactions triggered by the space of deleted and expired data.
+        space_compactions = "compaction.space_triggered",
+        /// Tables dropped unread because all their entries had expired or were deletions.
+        expired_tables_dropped = "compaction.expired_tables_dropped",
+        /// Tables dropped unread because range deletions covered them.
+        covered_tables_dropped = "compaction.covered_tables_dropped",
+        /// Bytes of the tables that were dropped unread.
+        dropped_bytes = "compaction.dropped_bytes",
         /// Bytes of the tables that compactions read.
         compaction_read_bytes = "compaction.read_bytes",
         /// Bytes of the tables that compactions wrote.

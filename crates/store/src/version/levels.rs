@@ -132,6 +132,14 @@ impl TableHandle {
         self.busy.store(busy, Ordering::Release);
     }
 
+    /// The oldest sequence of the table, with the override of bulk ingest applied.
+    pub(crate) fn oldest_sequence(&self) -> Sequence {
+        match self.meta.sequence_override {
+            0 => self.table.properties().smallest_sequence,
+            by_ingest => by_ingest,
+        }
+    }
+
     /// The newest sequence of the table, with the override of bulk ingest applied.
     pub(crate) fn newest_sequence(&self) -> Sequence {
         self.meta.largest_sequence.max(self.meta.sequence_override)
@@ -157,6 +165,17 @@ impl TableHandle {
             std::cmp::Ordering::Equal => self.meta.largest_is_exclusive,
             std::cmp::Ordering::Greater => false,
         }
+    }
+
+    /// Whether `key` is between the first and the last key of the table.
+    pub(crate) fn may_hold(&self, key: &[u8]) -> bool {
+        *self.meta.smallest <= *key && !self.ends_before(key)
+    }
+
+    /// The first key after all keys of the table.
+    pub(crate) fn keys_end(&self) -> Vec<u8> {
+        let last: &[u8] = if self.meta.largest_is_exclusive { &[] } else { &[0] };
+        [&*self.meta.largest, last].concat()
     }
 
     /// Whether both tables may hold keys of one range.
@@ -331,6 +350,40 @@ impl Version {
             .filter(|t| !t.ends_before(&span.smallest) && t.meta.smallest <= span.largest)
             .cloned()
             .collect()
+    }
+}
+
+impl Version {
+    /// Whether `[start, end)` holds all keys of some table.
+    pub(crate) fn has_table_between(&self, start: &[u8], end: &[u8]) -> bool {
+        let is_between =
+            |table: &Arc<TableHandle>| *table.meta.smallest >= *start && table.ends_before(end);
+        let below = self.levels[1..].iter().filter_map(|tables| {
+            tables.get(tables.partition_point(|table| *table.meta.smallest < *start))
+        });
+        self.levels[0].iter().chain(below).any(is_between)
+    }
+
+    /// The tables that may hold older versions of keys of `table`, which is on `level`.
+    pub(crate) fn older_than<'v>(
+        &'v self,
+        level: usize,
+        table: &'v Arc<TableHandle>,
+    ) -> impl Iterator<Item = &'v Arc<TableHandle>> + 'v {
+        // By sequence, because an ingested table may be ahead of older writes to other keys.
+        let in_level0 = self.levels[0].iter().filter(move |other| {
+            level == 0
+                && other.meta.id != table.meta.id
+                && other.oldest_sequence() < table.newest_sequence()
+                && other.overlaps_table(table)
+        });
+        in_level0.chain((level.max(1)..LEVELS).filter(move |&below| below > level).flat_map(
+            move |below| {
+                let tables = &self.levels[below];
+                let first = tables.partition_point(|other| other.ends_before(&table.meta.smallest));
+                tables[first..].iter().take_while(|other| !table.ends_before(&other.meta.smallest))
+            },
+        ))
     }
 }
 

@@ -6,6 +6,9 @@
 //! sync, on any thread, the log is lost for good (the system may have dropped its pages, and
 //! reports that once).
 //!
+//! A caller that must not be left with a torn log on a full disk allocates the space of a record
+//! before it appends it ([`LogWriter::make_space`]).
+//!
 //! Writers do not wait for the end of one log before they begin the next ([`LogWriter::end`]). One
 //! rule keeps the logs in order: no byte of a log is synced before all of the preceding log is
 //! ([`LogWriter::follow`]). The bytes on stable storage, over all logs, are therefore a prefix of
@@ -163,6 +166,8 @@ pub(crate) struct LogWriter {
     written_back: u64,
     /// The offset up to which the file's pages hold only bytes of this log and zeros.
     own_until: u64,
+    /// The length up to which space is allocated, as far as known.
+    allocated: u64,
     /// The preceding logs whose sync no mark records yet.
     unmarked: Vec<Arc<LogSyncer>>,
     health: Health,
@@ -172,6 +177,13 @@ pub(crate) struct LogWriter {
 /// Writeback is requested whenever this many bytes have accumulated: a sync then has few bytes left
 /// to write, however long the log, instead of as many as the disk takes in a second.
 const WRITEBACK_BYTES: u64 = 1 << 20;
+
+/// Space is allocated in steps of at least this size.
+const ALLOCATED_BYTES: u64 = 4 << 10;
+
+/// More than a frame adds to its payload, together with a mark, an end record, and the rest of the
+/// page in a recycled file.
+const FRAMES_BYTES: u64 = PAGE_BYTES + 256;
 
 /// Page size of the system's page cache.
 const PAGE_BYTES: u64 = 4096;
@@ -189,6 +201,7 @@ impl LogWriter {
             offset: 0,
             written_back: 0,
             own_until: u64::MAX,
+            allocated: 0,
             unmarked: Vec::new(),
             health: Health::Good,
             frame: Vec::new(),
@@ -202,6 +215,31 @@ impl LogWriter {
     /// page, with zeros after the frame.
     pub(crate) fn recycling(file: Arc<dyn File>, number: u64) -> Self {
         Self { own_until: 0, ..Self::new(file, number) }
+    }
+
+    /// The same, with space for `bytes` allocated already.
+    #[must_use]
+    pub(crate) fn with_allocated(self, bytes: u64) -> Self {
+        Self { allocated: bytes, ..self }
+    }
+
+    /// Allocates space for a record of `bytes` and for `reserve` bytes after it, unless there is.
+    /// If the disk is full, this fails and leaves the log as it is.
+    pub(crate) fn make_space(&mut self, bytes: u64, reserve: u64) -> Result<()> {
+        let needed = self.offset + bytes + FRAMES_BYTES + reserve;
+        if needed <= self.allocated {
+            return Ok(());
+        }
+        let mut allocate = |until: u64| -> tidekv_io::Result<()> {
+            self.file.allocate(until)?;
+            self.allocated = until;
+            Ok(())
+        };
+        match allocate(needed + reserve.max(ALLOCATED_BYTES)).or_else(|_| allocate(needed)) {
+            Err(error) if error.kind() == tidekv_io::ErrorKind::Full => Err(error.into()),
+            // A system that cannot allocate: the record itself may fail.
+            _ => Ok(()),
+        }
     }
 
     /// The log's number.

@@ -120,6 +120,17 @@ const fn dropped(
     Mutation { target: "keyspaces", ..mutation(name, file, find, replace, test) }
 }
 
+/// In the drops of dead tables and the compactions for space.
+const fn reclaimed(
+    name: &'static str,
+    file: &'static str,
+    find: &'static str,
+    replace: &'static str,
+    test: &'static str,
+) -> Mutation {
+    Mutation { target: "space", ..mutation(name, file, find, replace, test) }
+}
+
 /// In the tier under the block cache.
 const fn below(
     name: &'static str,
@@ -510,9 +521,9 @@ pub const MUTATIONS: &[Mutation] = &[
     race(
         "readers see a group before it is in the memtables",
         "crates/store/src/write.rs",
-        "            self.insert(first, batches, log);\n",
+        "            let deletions = self.insert(first, batches, log);\n",
         "            self.snapshots.publish(last);\n\
-         self.insert(first, batches, log);\n",
+         let deletions = self.insert(first, batches, log);\n",
         "api::db::tests::models::batches_are_whole_and_reads_never_go_back",
     ),
     race(
@@ -2172,5 +2183,96 @@ pub const MUTATIONS: &[Mutation] = &[
             "            Self::UnixMilliseconds => Some(number),",
         ),
         ("clock_steps", "a_time_of_day_is_that_of_the_machine"),
+    ),
+    reclaimed(
+        "an expired table is dropped although an older version is below it",
+        "crates/store/src/compaction/dead_tables.rs",
+        "                && !version.older_than(level, table).any(|older| has_values(&older))",
+        "",
+        "expired_entries_do_not_uncover_older_versions",
+    ),
+    reclaimed(
+        "a covered table is dropped although a snapshot sees it",
+        "crates/store/src/compaction/dead_tables.rs",
+        "return !present.is_between(table.oldest_sequence(), hidden_from);",
+        "return true;",
+        "what_a_snapshot_sees_stays_until_it_is_released",
+    ),
+    reclaimed(
+        "a table is dropped although a gap between tombstones leaves some of its keys",
+        "crates/store/src/compaction/dead_tables.rs",
+        "if *fragment.start > *covered_up_to {",
+        "if false {",
+        "reclaiming_changes_no_answer",
+    ),
+    reclaimed(
+        "a table is dropped for a tombstone that is not newer",
+        "crates/store/src/compaction/dead_tables.rs",
+        "filter(|&tombstone| tombstone > sequence).min()",
+        "min()",
+        "reclaiming_changes_no_answer",
+    ),
+    reclaimed(
+        "tables are dropped before the log that deletes their entries is synced",
+        "crates/store/src/jobs/table_dropper.rs",
+        "            self.sync_log()?;\n",
+        "",
+        "a_covered_table_is_dropped_at_once_and_unread",
+    ),
+    reclaimed(
+        "the release of a snapshot starts no look for what it held",
+        "crates/store/src/jobs/table_dropper.rs",
+        "if self.jobs.reclaim().is_held() {",
+        "if false {",
+        "what_a_snapshot_sees_stays_until_it_is_released",
+    ),
+    reclaimed(
+        "what a snapshot holds is rewritten again and again",
+        "crates/store/src/compaction/dead_data.rs",
+        "    if is_held {\n        dead.is_held = true;\n        return dead;\n    }\n",
+        "    let _ = is_held;\n",
+        "what_a_snapshot_sees_stays_until_it_is_released",
+    ),
+    reclaimed(
+        "expired entries do not count as dead",
+        "crates/store/src/compaction/dead_data.rs",
+        "amount: expired(table, present.now_ms)",
+        "amount: Amount::default()",
+        "nine_tenths_give_their_space_and_their_read_cost_back_within_a_minute",
+    ),
+    reclaimed(
+        "memtables with deletions are never flushed for space",
+        "crates/store/src/lifecycle/reclaim.rs",
+        "        if !is_due && !is_dense(all, dead) {",
+        "        if true || !is_due && !is_dense(all, dead) {",
+        "nine_tenths_give_their_space_and_their_read_cost_back_within_a_minute",
+    ),
+    reclaimed(
+        "ordinary writes use the space of a log that is for deletions",
+        "crates/store/src/write.rs",
+        "let reserve = self.logs.reserve_bytes(&self.memory);",
+        "let reserve = 0;",
+        "a_full_disk_can_be_emptied_again_and_again",
+    ),
+    reclaimed(
+        "deletions wait for flushes that fail on a full disk",
+        "crates/store/src/write.rs",
+        "            && all_delete(&[batch])\n",
+        "            && false\n",
+        "a_full_disk_is_emptied_by_deleting_everything",
+    ),
+    race(
+        "edits that add tables use the space of the manifest that is for drops",
+        "crates/store/src/version/manifest/file.rs",
+        "let reserve = if edit.adds_files() { RESERVE_BYTES } else { 0 };",
+        "let reserve = 0;",
+        "version::manifest::file::tests::a_full_disk_leaves_space_for_edits_that_add_nothing",
+    ),
+    reclaimed(
+        "range tombstones count by keys instead of bytes",
+        "crates/store/src/compaction/dead_data.rs",
+        "first.chain(inner).chain([last])",
+        "{ drop(inner); first.chain([last]) }",
+        "ranges_count_by_the_bytes_that_they_cover",
     ),
 ];

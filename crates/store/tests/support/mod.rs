@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 pub mod held;
+pub mod split;
 pub mod strange_tier;
 
 use std::collections::BTreeMap;

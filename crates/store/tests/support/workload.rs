@@ -14,66 +14,15 @@ use std::time::Duration;
 use tidekv::{
     Commit, Compression, Db, Durability, FilterKind, Keyspace, KeyspaceOptions, Options, WriteBatch,
 };
-use tidekv_io::{Clock, Executor, InlineExecutor, Job, ManualClock, MemoryStorage, Priority};
+use tidekv_io::{Clock, Executor, ManualClock, MemoryStorage};
 
 use crate::expected::{Expected, Found, KEYSPACES, Write, as_live, found_in, shown};
+use crate::support::split::SplitExecutor;
 use crate::support::{DIRECTORY, Dice, Limits, Model, START_MS, Value, cache_policy, options};
 
 /// The step of the clock, and the time to live of expiring entries.
 const TICK: Duration = Duration::from_millis(400);
 const LIFE_MS: u64 = 1000;
-
-/// Runs jobs in the caller like the inline executor, but splits compactions as if four threads ran
-/// them, and keeps delayed jobs until their time.
-pub struct SplitExecutor {
-    inline: InlineExecutor,
-    clock: Arc<ManualClock>,
-    later: Mutex<Vec<(u64, Job)>>,
-}
-
-impl SplitExecutor {
-    fn new(clock: &Arc<ManualClock>) -> Self {
-        let (inline, later) = (InlineExecutor::new(), Mutex::default());
-        Self { inline, clock: Arc::clone(clock), later }
-    }
-
-    fn run_due(&self) {
-        let now_ns = self.clock.monotonic_ns();
-        let due = self.later.lock().unwrap().extract_if(.., |(at, _)| *at <= now_ns).collect();
-        let due: Vec<(u64, Job)> = due;
-        due.into_iter().for_each(|(_, job)| self.inline.execute(Priority::Low, job));
-    }
-}
-
-impl Debug for SplitExecutor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SplitExecutor").finish_non_exhaustive()
-    }
-}
-
-impl Executor for SplitExecutor {
-    fn execute(&self, priority: Priority, job: Job) {
-        self.inline.execute(priority, job);
-    }
-
-    fn execute_later(&self, delay: Duration, job: Job) {
-        let due = self.clock.monotonic_ns() + delay.as_nanos() as u64;
-        self.later.lock().unwrap().push((due, job));
-    }
-
-    fn parallelism(&self) -> usize {
-        4
-    }
-
-    fn shutdown(&self) {
-        self.later.lock().unwrap().clear();
-        self.inline.shutdown();
-    }
-
-    fn is_inline(&self) -> bool {
-        false
-    }
-}
 
 /// The settings of the `n`th opening of the store.
 pub fn settings(disk: &MemoryStorage, clock: &Arc<ManualClock>, n: u64) -> Options {

@@ -116,6 +116,7 @@ pub(crate) fn point(scale: &Scale, threads: u64, load: &Load) -> Point {
         }),
         replay: None,
         corpus: None,
+        reclaim: None,
         ending: Ending::Close,
         policy: None,
         counts_everything: true,

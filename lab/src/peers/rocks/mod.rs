@@ -144,6 +144,16 @@ pub const DEFAULT: SubjectRecord = SubjectRecord {
     open: |path, settings| open(path, settings, Variant::Default),
 };
 
+/// With its ways to give the space of deleted entries back.
+pub const RECLAIMING: SubjectRecord = SubjectRecord {
+    name: "rocksdb:reclaiming",
+    about: "the same as rocksdb:default, with compactions triggered by half of a window of 128 \
+            entries being deletions, and by an age of a minute",
+    is_default: false,
+    open: |path, settings| open(path, settings, Variant::Reclaiming),
+    ..DEFAULT
+};
+
 /// With the options that "Exploring Cache Policies in RocksDB" (Gallardo and Friedman) sweeps.
 pub const OPTIONS: SubjectRecord = SubjectRecord {
     name: "rocksdb:options",
@@ -169,6 +179,12 @@ const COMPACTIONS_MAX: usize = 4;
 
 const WRITE_BUFFER_BYTES_MAX: usize = 64 << 20;
 
+/// Entries of the window in which `rocksdb:reclaiming` counts deletions.
+const DELETION_WINDOW: usize = 128;
+
+/// The age at which `rocksdb:reclaiming` compacts tables, in seconds.
+const PERIODIC_S: u64 = 60;
+
 /// Approximate bytes of the lab's scans, with entries of 116 bytes.
 const SCAN_BYTES: usize = 16 << 10;
 
@@ -182,6 +198,7 @@ enum Variant {
     Rows,
     Tuned,
     Default,
+    Reclaiming,
     Options(Chosen),
 }
 
@@ -220,7 +237,8 @@ fn open(path: &Path, settings: &Settings, variant: Variant) -> Result<Box<dyn Su
         options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
     }
     let db = DB::open_cf_with_opts(&options, path, [(COLUMN, options.clone())]).map_err(failed)?;
-    let is_as_it_comes = matches!(variant, Variant::Default | Variant::Options(_));
+    let is_as_it_comes =
+        matches!(variant, Variant::Default | Variant::Reclaiming | Variant::Options(_));
     if settings.cache_bytes.is_some() && !is_as_it_comes {
         blocks.give_up(readers_bytes(&db)?);
     }
@@ -319,6 +337,13 @@ fn options(settings: &Settings, variant: Variant, blocks: &Room) -> Result<Optio
     options.set_compression_type(compression);
     if let Variant::Options(chosen) = variant {
         chosen.set_tables(&mut table, &mut options, settings.is_filling);
+    } else if variant == Variant::Reclaiming {
+        options.add_compact_on_deletion_collector_factory(
+            DELETION_WINDOW,
+            DELETION_WINDOW / 2,
+            0.5,
+        );
+        options.set_periodic_compaction_seconds(PERIODIC_S);
     } else if variant != Variant::Default {
         table.set_format_version(6);
         table.set_cache_index_and_filter_blocks(true);
@@ -374,6 +399,11 @@ impl Subject for Rocks {
 
     fn delete(&self, key: &[u8]) -> Result<()> {
         self.db.delete_opt(key, &self.writes).map_err(failed)
+    }
+
+    fn delete_range(&self, start: &[u8], end: &[u8]) -> Result<()> {
+        let column = self.db.cf_handle(COLUMN).expect("it was opened with this column");
+        self.db.delete_range_cf_opt(&column, start, end, &self.writes).map_err(failed)
     }
 
     fn get(&self, key: &[u8], see: &mut dyn FnMut(&[u8])) -> Result<bool> {

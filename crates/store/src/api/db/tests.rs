@@ -3,6 +3,7 @@
 mod memory;
 mod caches;
 mod quiet;
+mod reclaim;
 mod seeks;
 #[cfg(not(miri))]
 mod models;

@@ -275,6 +275,7 @@ impl TableBuilder {
         let none = Compression::None;
         let range_tombstones = encode_range_tombstones(&self.range_tombstones);
         let (range_tombstones, _) = self.writer.write(&range_tombstones, none)?;
+        self.properties.deadlines.compress();
         let (properties, _) = self.writer.write(&self.properties.encode(), none)?;
         self.scratch.clear();
         self.top.finish(&mut self.scratch);

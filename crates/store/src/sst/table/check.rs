@@ -265,6 +265,7 @@ impl Checker<'_> {
         for tombstone in self.table.range_tombstones().tombstones() {
             self.counted.count_range_tombstone(&tombstone);
         }
+        self.counted.deadlines.compress();
         let counted = TableProperties {
             id: stored.id,
             keyspace: stored.keyspace,
@@ -272,6 +273,10 @@ impl Checker<'_> {
             filter_bits_per_key: stored.filter_bits_per_key,
             file_bytes: stored.file_bytes,
             contents: if stored.contents == 0 { 0 } else { self.counted.contents },
+            deadlines: match stored.deadlines.is_assumed() {
+                true => stored.deadlines.clone(),
+                false => std::mem::take(&mut self.counted.deadlines),
+            },
             // The builder has cut overlapping tombstones into fragments.
             range_tombstones: stored.range_tombstones,
             ..std::mem::take(&mut self.counted)

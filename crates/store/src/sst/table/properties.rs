@@ -16,10 +16,12 @@
 //! varint   bytes of data blocks on disk, number of data blocks
 //! varint   kind of filter (0: none), filter bits per key
 //! 8        fingerprint of the contents of the data blocks (0: unknown)
+//! …        distribution of the deadlines (`deadlines.rs`), if any entry has one
 //! ```
 //!
 //! New fields are appended: a reader ignores all bytes after the fields that it knows.
 
+use super::deadlines::Deadlines;
 use crate::format::checksum::long_checksum;
 use crate::format::coding::{Reader, put_bytes, put_varint};
 use crate::format::key::{Kind, SEQUENCE_MAX, Sequence, Trailer, split_deadline};
@@ -58,6 +60,8 @@ pub(crate) struct TableProperties {
     /// A fingerprint of the contents of all data blocks, in their order; 0 if unknown, as in tables
     /// from before this field existed.
     pub(crate) contents: u64,
+    /// The deadlines of expiring entries.
+    pub(crate) deadlines: Deadlines,
     /// The file's length. Not stored.
     pub(crate) file_bytes: u64,
 }
@@ -81,6 +85,7 @@ impl TableProperties {
                 };
                 self.latest_deadline_ms = deadline.max(self.latest_deadline_ms);
                 self.expiring += 1;
+                self.deadlines.add(deadline, (user_key.len() + payload.len()) as u64);
             }
             Kind::Value | Kind::RangeDelete => {}
         }
@@ -140,13 +145,16 @@ impl TableProperties {
         ];
         numbers.into_iter().for_each(|n| put_varint(&mut out, n));
         out.extend_from_slice(&self.contents.to_le_bytes());
+        if self.expiring > 0 && !self.deadlines.is_assumed() {
+            self.deadlines.encode(&mut out);
+        }
         out
     }
 
     /// Reads properties from untrusted bytes.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let r = &mut Reader::new(bytes);
-        let properties = Self {
+        let mut properties = Self {
             id: r.varint()?,
             keyspace: u32::try_from(r.varint()?).ok()?,
             entries: r.varint()?,
@@ -168,7 +176,20 @@ impl TableProperties {
             filter_kind: u8::try_from(r.varint()?).ok()?,
             filter_bits_per_key: u8::try_from(r.varint()?).ok()?,
             contents: if r.is_empty() { 0 } else { r.u64()? },
+            deadlines: Deadlines::default(),
             file_bytes: 0,
+        };
+        properties.deadlines = match (properties.expiring, r.is_empty()) {
+            (0, _) => Deadlines::default(),
+            (_, false) => Deadlines::decode(r)?,
+            // Written before the distribution was stored.
+            (expiring, true) => {
+                let bytes = properties.raw_key_bytes.saturating_add(properties.raw_value_bytes);
+                let share = u128::from(bytes) * u128::from(expiring)
+                    / u128::from(properties.entries.max(1));
+                let share = u64::try_from(share).unwrap_or(u64::MAX);
+                Deadlines::whole(properties.latest_deadline_ms, expiring, share)
+            }
         };
         (properties.largest_sequence <= SEQUENCE_MAX).then_some(properties)
     }
@@ -178,6 +199,32 @@ impl TableProperties {
         [&self.smallest_key, &self.largest_key, &self.range_start, &self.range_end]
             .iter()
             .map(|key| key.len())
-            .sum()
+            .sum::<usize>()
+            + self.deadlines.charge()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tables from before the distribution of deadlines was stored end after the fingerprint.
+    #[test]
+    fn properties_without_a_distribution_of_deadlines_are_read() {
+        let mut properties = TableProperties { id: 3, ..TableProperties::default() };
+        for i in 0..10u64 {
+            let payload = [&(1000 + i).to_le_bytes()[..], b"value"].concat();
+            let trailer = Trailer::new(i, if i < 4 { Kind::Expiring } else { Kind::Value });
+            properties.count_entry(b"key", trailer, &payload);
+        }
+        properties.deadlines.compress();
+        let new = properties.encode();
+        assert_eq!(TableProperties::decode(&new), Some(properties.clone()));
+        let mut distribution = Vec::new();
+        properties.deadlines.encode(&mut distribution);
+        let old = TableProperties::decode(&new[..new.len() - distribution.len()]).unwrap();
+        assert_eq!((old.expiring, old.latest_deadline_ms), (4, 1003));
+        assert_eq!(old.deadlines.expired(1002).entries, 0, "it may be any of them");
+        assert_eq!(old.deadlines.expired(1003).entries, 4);
     }
 }

@@ -190,6 +190,17 @@ impl Table {
         &self.file
     }
 
+    /// The last key of each partition but the last, and the bytes of the file up to its end.
+    pub(crate) fn partition_ends(&self) -> Vec<(Box<[u8]>, u64)> {
+        let view = self.top.view();
+        let mut key = Vec::new();
+        let end = |i: usize| {
+            view.key_into(i, &mut key);
+            (key.as_slice().into(), self.partitions[i].index.end())
+        };
+        (0..view.len().saturating_sub(1)).map(end).collect()
+    }
+
     pub(super) fn partitions(&self) -> &[Partition] {
         &self.partitions
     }

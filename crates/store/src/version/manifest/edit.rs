@@ -97,6 +97,16 @@ pub(crate) struct Edit {
     pub(crate) changes: Vec<Change>,
 }
 
+impl Edit {
+    /// Whether it adds tables or keyspaces: such an edit does not give space back.
+    pub(crate) fn adds_files(&self) -> bool {
+        let adds = |change: &Change| {
+            matches!(change, Change::AddTable { .. } | Change::PutKeyspace { .. })
+        };
+        self.changes.iter().any(adds)
+    }
+}
+
 /// Tags on disk: do not change.
 mod tag {
     pub(super) const IDENTITY: u8 = 1;

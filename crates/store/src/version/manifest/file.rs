@@ -5,6 +5,9 @@
 //! edit. `CURRENT` names the current manifest and is replaced in one step (written to a temporary
 //! file, synced, renamed, directory synced).
 //!
+//! A manifest keeps [`RESERVE_BYTES`] of allocated space for edits that add no table: on a full
+//! disk they can still drop tables and keyspaces, which gives space back.
+//!
 //! After a failed write or sync the end of the manifest file is unknown, so the next commit begins
 //! a new file with a snapshot of the state. Until then all files that the failed edit refers to
 //! must stay in place.
@@ -33,6 +36,9 @@ use crate::wal::{LogReader, LogWriter};
 /// A manifest that exceeds this size, and twice its first snapshot, is rewritten: replaying it
 /// would take longer than the snapshot.
 const ROLL_BYTES: u64 = 1 << 20;
+
+/// Allocated space for edits that add nothing: some hundred tables can be dropped.
+const RESERVE_BYTES: u64 = 4 << 10;
 
 /// The manifest of an open store.
 #[derive(Debug)]
@@ -86,10 +92,16 @@ impl Manifest {
             .log
             .as_ref()
             .is_none_or(|log| log.offset() > ROLL_BYTES.max(2 * self.snapshot_bytes));
-        if roll {
-            self.begin_file(&mut next)?;
-        } else if let Some(log) = &mut self.log {
-            let written = log.append(|out| edit.encode(out)).and_then(|()| log.sync());
+        // On a full disk, one that is long goes on.
+        let is_begun = roll && self.begin_file_if_possible(&mut next)?;
+        if let Some(log) = self.log.as_mut().filter(|_| !is_begun) {
+            let mut encoded = Vec::new();
+            edit.encode(&mut encoded);
+            let reserve = if edit.adds_files() { RESERVE_BYTES } else { 0 };
+            // If this fails, the file is as it was.
+            log.make_space(encoded.len() as u64, reserve)?;
+            let written =
+                log.append(|out| out.extend_from_slice(&encoded)).and_then(|()| log.sync());
             if let Err(error) = written {
                 self.log = None;
                 return Err(error);
@@ -104,18 +116,49 @@ impl Manifest {
         Ok(())
     }
 
-    fn begin_file(&mut self, next: &mut State) -> Result<()> {
+    /// Whether the edits so far may all be undone: the end of the file is known, and a failed edit
+    /// is not in it.
+    pub(crate) fn is_intact(&self) -> bool {
+        self.log.is_some()
+    }
+
+    /// Begins a file; false if there is no space for it, and the current one can be used.
+    fn begin_file_if_possible(&mut self, next: &mut State) -> Result<bool> {
         let number = self.state.next_file.max(next.next_file);
         // The number is used even if this fails half-way.
         self.state.next_file = number + 1;
         next.next_file = number + 1;
-        self.log = None;
+        match self.write_snapshot(number, next) {
+            Err(error) if error.kind() == ErrorKind::Full && self.log.is_some() => {
+                let path = self.names.directory().join(manifest_name(number));
+                let _ = self.names.storage().remove(&path);
+                Ok(false)
+            }
+            Err(error) => {
+                self.log = None;
+                Err(error)
+            }
+            Ok(log) => self.begin_file(number, log).map(|()| true),
+        }
+    }
+
+    /// Writes a manifest file with a snapshot of `state`, which `CURRENT` does not name yet.
+    fn write_snapshot(&self, number: u64, state: &State) -> Result<LogWriter> {
         self.names.check()?;
-        let storage = Arc::clone(self.names.storage());
         let path = self.names.directory().join(manifest_name(number));
-        let mut log = LogWriter::new(storage.create(&path, Access::Buffered)?, number);
-        log.append(|out| next.snapshot().encode(out))?;
+        let file = self.names.storage().create(&path, Access::Buffered)?;
+        let mut log = LogWriter::new(file, number);
+        let mut encoded = Vec::new();
+        state.snapshot().encode(&mut encoded);
+        log.make_space(encoded.len() as u64, RESERVE_BYTES)?;
+        log.append(|out| out.extend_from_slice(&encoded))?;
         log.sync()?;
+        Ok(log)
+    }
+
+    fn begin_file(&mut self, number: u64, log: LogWriter) -> Result<()> {
+        self.log = None;
+        let storage = Arc::clone(self.names.storage());
         self.names.sync()?;
         write_current(&self.names, number)?;
         self.snapshot_bytes = log.offset();
@@ -224,90 +267,4 @@ fn read_current(storage: &dyn Storage, path: &Path) -> Result<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::options::KeyspaceOptions;
-    use crate::version::manifest::Change;
-    use tidekv_io::{Fault, FaultRule, MemoryStorage, Operation, Tear};
-
-    fn put(id: u32) -> Edit {
-        let options = KeyspaceOptions::default();
-        Edit { changes: vec![Change::PutKeyspace { id, name: format!("k{id}").into(), options }] }
-    }
-
-    fn new(disk: &MemoryStorage) -> Manifest {
-        disk.create_dir_all(Path::new("/d")).unwrap();
-        disk.sync_dir(Path::new("/")).unwrap();
-        let names = Names::new(Arc::new(disk.clone()), Path::new("/d"));
-        Manifest::new(Arc::new(names), State::new(1))
-    }
-
-    fn keyspaces(disk: &MemoryStorage) -> Vec<u32> {
-        let state = read(disk, Path::new("/d")).unwrap().unwrap().0;
-        state.keyspaces.keys().copied().collect()
-    }
-
-    #[test]
-    fn acknowledged_edits_survive_a_power_cut_at_any_operation() {
-        let whole = MemoryStorage::new();
-        let mut manifest = new(&whole);
-        let start = whole.operations();
-        for id in 0..5 {
-            manifest.commit(put(id)).unwrap();
-        }
-        let end = whole.operations();
-        for cut in start..=end {
-            for tear in [Tear::DropUnsynced, Tear::KeepUnsynced, Tear::Torn { seed: cut }] {
-                let disk = MemoryStorage::new();
-                let mut manifest = new(&disk);
-                disk.cut_power_at(cut);
-                let mut acknowledged = 0;
-                while acknowledged < 5 && manifest.commit(put(acknowledged)).is_ok() {
-                    acknowledged += 1;
-                }
-                let after = disk.after_power_loss(tear);
-                let found = match read(&after, Path::new("/d")).unwrap() {
-                    Some((state, _)) => state.keyspaces.len() as u32,
-                    None => 0,
-                };
-                assert!(found >= acknowledged && found <= acknowledged + 1, "cut {cut} {tear:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn after_a_failed_sync_the_next_commit_begins_a_new_file() {
-        let disk = MemoryStorage::new();
-        let mut manifest = new(&disk);
-        manifest.commit(put(1)).unwrap();
-        disk.add_fault(FaultRule {
-            operation: Some(Operation::Sync),
-            path_contains: None,
-            skip: 0,
-            times: Some(1),
-            fault: Fault::SyncLost,
-        });
-        assert!(manifest.commit(put(2)).is_err());
-        assert_eq!(manifest.state().keyspaces.len(), 1);
-        manifest.commit(put(3)).unwrap();
-        assert_eq!(keyspaces(&disk), [1, 3]);
-        assert_eq!(keyspaces(&disk.after_power_loss(Tear::DropUnsynced)), [1, 3]);
-    }
-
-    #[test]
-    fn newer_current_is_refused_and_damaged_one_is_named() {
-        let disk = MemoryStorage::new();
-        new(&disk).commit(put(1)).unwrap();
-        let current = Path::new("/d/CURRENT");
-        let good = disk.read_file(current).unwrap();
-        disk.write_file(current, b"tidekv 2 SOMETHING else\n");
-        assert_eq!(read(&disk, Path::new("/d")).unwrap_err().kind(), ErrorKind::Unavailable);
-        for bit in 0..good.len() * 8 {
-            let mut bad = good.clone();
-            bad[bit / 8] ^= 1 << (bit % 8);
-            disk.write_file(current, &bad);
-            let error = read(&disk, Path::new("/d")).unwrap_err();
-            assert!(error.to_string().contains("CURRENT"), "{error}");
-        }
-    }
-}
+mod tests;

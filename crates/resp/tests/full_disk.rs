@@ -1,0 +1,47 @@
+//! The server on a full disk: it refuses writes, and can be emptied.
+
+mod support;
+
+use std::time::Duration;
+
+use support::{Client, Value, open_db_on, options};
+use tidekv_io::{Clock, MemoryStorage, SystemClock};
+use tidekv_resp::Server;
+
+/// The bytes of all files.
+fn used(disk: &MemoryStorage) -> u64 {
+    disk.paths().iter().map(|path| disk.read_file(path).map_or(0, |bytes| bytes.len() as u64)).sum()
+}
+
+/// `FLUSHALL` freed nothing, and the server refused writes for good.
+#[test]
+fn flushall_empties_a_full_disk() {
+    let disk = MemoryStorage::new();
+    let server = Server::start(open_db_on(&disk), options()).unwrap();
+    let mut client = Client::connect(&server);
+    let value = "v".repeat(100_000);
+    assert_eq!(client.ask("SET first 1"), "OK");
+    disk.set_capacity(Some(used(&disk) + (24 << 20)));
+    let mut set = |i: u32| client.ask(&format!("SET key-{i} {i}{value}"));
+    let mut full = None;
+    for i in 0..2000 {
+        if let Value::Error(error) = set(i) {
+            full = Some((i, error));
+            break;
+        }
+    }
+    let (filled, error) = full.expect("the disk is bounded");
+    assert!(error.contains("no space"), "{error}");
+    assert_eq!(client.ask("FLUSHALL"), "OK");
+    assert_eq!(client.ask("GET first"), Value::Null);
+    // The files are removed in the background.
+    let clock = SystemClock::new();
+    while client.ask("SET first 2") != "OK" {
+        assert!(clock.monotonic_ns() < support::PATIENCE.as_nanos() as u64, "nothing is freed");
+        clock.sleep(Duration::from_millis(5));
+    }
+    for i in 0..filled / 3 {
+        assert_eq!(client.ask(&format!("SET key-{i} {i}{value}")), "OK", "{i} of {filled}");
+    }
+    server.shutdown(support::PATIENCE);
+}
