@@ -113,6 +113,7 @@ fn counts_of(corpus: &CorpusJob, subject: &Keeper) -> (CorpusCounts, Measurement
         drive: None,
         replay: None,
         corpus: Some(corpus.clone()),
+        reclaim: None,
         ending: Ending::Close,
     };
     let mut measurement = Measurement::default();
