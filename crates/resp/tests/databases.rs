@@ -190,6 +190,73 @@ fn swaps_do_not_tear_concurrent_commands() {
 }
 
 #[test]
+fn reads_from_storage_are_of_the_selected_database() {
+    let storage = MemoryStorage::new();
+    let (db, server, mut client) = start_on(&storage);
+    for database in ["0", "7"] {
+        let commands = [
+            format!("SELECT {database}"),
+            format!("MSET a a{database} b b{database}"),
+            format!("HSET h f h{database}"),
+            format!("SET only{database} v"),
+        ];
+        client.ask_all(&commands.each_ref().map(String::as_str));
+    }
+    stop(&db, server);
+    let (db, server, mut client) = start_on(&storage);
+    let replies = client.ask_all(&[
+        "SELECT 7",
+        "MGET a b only0",
+        "STRLEN a",
+        "EXISTS a b h only0 only7",
+        "TYPE h",
+        "HGET h f",
+        "SELECT 0",
+        "MGET a b only7",
+        "HGET h f",
+        "SELECT 3",
+        "MGET a b",
+        "TYPE h",
+    ]);
+    let pair = |a: &str, b: &str| {
+        Value::List(vec![Value::Text(a.into()), Value::Text(b.into()), Value::Null])
+    };
+    assert_eq!(replies[1], pair("a7", "b7"));
+    assert_eq!(replies[3], 4);
+    assert_eq!(
+        (&replies[4], &replies[5]),
+        (&Value::Text("hash".into()), &Value::Text("h7".into()))
+    );
+    assert_eq!(replies[7], pair("a0", "b0"));
+    assert_eq!(replies[8], "h0");
+    assert_eq!(replies[10], Value::List(vec![Value::Null, Value::Null]));
+    assert_eq!(replies[11], "none");
+    stop(&db, server);
+}
+
+#[test]
+fn a_group_commit_writes_to_the_database_of_each_connection() {
+    let durable = tidekv_resp::ServerOptions { durability: tidekv::Durability::Sync, ..options() };
+    let server = support::start_with(durable);
+    let address = support::tcp_address(&server);
+    std::thread::scope(|scope| {
+        for database in 0..8 {
+            let address = &address;
+            scope.spawn(move || {
+                let mut client = Client::connect_tcp(address);
+                client.ask(&format!("SELECT {database}"));
+                (0..30).for_each(|_| drop(client.ask(&format!("INCRBY n {}", database + 1))));
+            });
+        }
+    });
+    let mut client = Client::connect(&server);
+    for database in 0..8 {
+        client.ask(&format!("SELECT {database}"));
+        assert_eq!(client.ask("GET n"), &*(30 * (database + 1)).to_string());
+    }
+}
+
+#[test]
 fn a_watch_is_of_one_database() {
     let server = support::start();
     let (mut client, mut other) = (Client::connect(&server), Client::connect(&server));

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use support::{Client, Value, list, open_db_at, options, start};
+use tidekv_io::{Clock, SystemClock};
 use tidekv_resp::Server;
 
 #[test]
@@ -202,6 +203,24 @@ fn histograms_count_the_calls_of_commands() {
     client.ask("CONFIG SET latency-monitor-threshold 3600000");
     client.ask("GET k");
     assert_eq!(client.ask("LATENCY LATEST"), Value::List(Vec::new()));
+}
+
+#[test]
+fn the_times_of_commands_do_not_overlap() {
+    let clock = SystemClock::new();
+    let server = start();
+    let mut client = Client::connect(&server);
+    for _ in 0..20 {
+        client.ask_all(&["SET k v", "GET k", "PING", "MULTI", "GET k", "EXEC", "KEYS *"]);
+    }
+    let text = client.ask("INFO commandstats").text();
+    let passed_us = clock.monotonic_ns() / 1000;
+    let times = text.lines().filter_map(|line| {
+        let (_, rest) = line.split_once(",usec=")?;
+        rest.split(',').next()?.parse::<u64>().ok()
+    });
+    let total_us: u64 = times.sum();
+    assert!(total_us <= passed_us, "{total_us} of {passed_us}: {text}");
 }
 
 #[test]

@@ -193,6 +193,7 @@ impl Connection {
             let count = requests.len() as u64;
             self.has_writes = false;
             let began_ns = self.state.monotonic_ns();
+            self.session().lap_ns = began_ns;
             self.execute(requests).await?;
             let took_ns = self.state.monotonic_ns().saturating_sub(began_ns);
             let counters = &self.state.counters;
@@ -213,27 +214,36 @@ impl Connection {
                     self.state.counters.discarded_requests.add(1);
                     self.refuse(OUT_OF_MEMORY);
                 }
-                Request::Call(call) => match self.next_step(call).await {
-                    Step::Done => {}
-                    Step::Enqueue(call) => self.enqueue(call).await,
-                    Step::Offload(call) => {
-                        requests.push_front(Request::Call(call));
-                        self.offload(&mut requests).await?;
+                Request::Call(call) => {
+                    if self.state.pause.may_hold() {
+                        self.wait_while_paused(&call).await;
+                        if self.session().is_closing {
+                            return Ok(());
+                        }
                     }
-                },
+                    match self.step(call) {
+                        Step::Done => {}
+                        Step::Enqueue(call) => self.enqueue(call).await,
+                        Step::Offload(call) => {
+                            requests.push_front(Request::Call(call));
+                            self.offload(&mut requests).await?;
+                        }
+                    }
+                }
             }
             if self.session().is_closing {
                 return Ok(());
             }
             if self.outbox.must_flush() {
                 self.flush().await?;
+                self.session().lap_ns = 0;
             }
         }
         Ok(())
     }
 
-    /// Waits while the server is paused, and takes the next step.
-    async fn next_step(&mut self, call: Call) -> Step {
+    /// Waits while the server is paused.
+    async fn wait_while_paused(&mut self, call: &Call) {
         let is_exec = matches!(call.command.run, Run::Transaction(Verb::Exec));
         let may_write = match &self.queue {
             Some(queue) if is_exec => queue.may_write(),
@@ -245,11 +255,9 @@ impl Connection {
         {
             self.state.pause.wait(PAUSE_CHECK).await;
         }
-        if self.session().client.is_killed() {
-            self.session().is_closing = true;
-            return Step::Done;
-        }
-        self.step(call)
+        let session = self.session();
+        session.is_closing |= session.client.is_killed();
+        session.lap_ns = 0;
     }
 
     /// The calls to show to monitors once they are executed: copies, if there are monitors.
@@ -298,6 +306,7 @@ impl Connection {
         let Some(queue) = &mut self.queue else { return };
         let pushed = queue.push(call).await;
         let len = queue.len();
+        self.session().lap_ns = 0;
         self.session().client.queued.store(len as i64, Ordering::Relaxed);
         match pushed {
             Ok(()) => self.reply(&Reply::Simple("QUEUED")),
@@ -487,11 +496,13 @@ impl Connection {
     /// Executes writing calls together with those of other connections, and waits until they are
     /// durable; `None` if one panicked.
     async fn write_together(&mut self, calls: &mut Vec<Call>) -> Option<Tried> {
-        let session = self.session.take().expect(ONE_PIECE);
+        let mut session = self.session.take().expect(ONE_PIECE);
+        session.lap_ns = 0;
         let part = Part { calls: std::mem::take(calls), session };
         let (part, outcome) = self.group_commit.write(part).await;
         *calls = part.calls;
         self.session = Some(part.session);
+        self.session().lap_ns = 0;
         match outcome {
             Outcome::Done(replies) => Some(Tried::Done(replies)),
             Outcome::Alone | Outcome::InTurn => Some(Tried::Offload),
@@ -581,6 +592,8 @@ impl Connection {
     ) -> Option<T> {
         let state = Arc::clone(&self.state);
         let mut session = self.session.take().expect(ONE_PIECE);
+        // The work may wait for a thread.
+        session.lap_ns = 0;
         let work = move || {
             let done = catch_unwind(AssertUnwindSafe(|| work(&state, &mut session)));
             (session, done)
@@ -590,6 +603,7 @@ impl Connection {
             return std::future::pending().await;
         };
         self.session = Some(session);
+        self.session().lap_ns = 0;
         done.map_err(|_| self.fail()).ok()
     }
 

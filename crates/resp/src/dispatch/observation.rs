@@ -14,9 +14,8 @@ use crate::state::server_state::State;
 use crate::state::session::Session;
 use crate::state::slow_log::{SlowCommand, shortened};
 
-/// Records a call that began at `began_ns`, by the monotonic clock.
-pub(crate) fn note(state: &State, session: &Session, call: &Call, began_ns: u64, has_failed: bool) {
-    let took_ns = state.monotonic_ns().saturating_sub(began_ns);
+/// Records a call whose execution took `took_ns`.
+pub(crate) fn note(state: &State, session: &Session, call: &Call, took_ns: u64, has_failed: bool) {
     if let Some(number) = position(COMMANDS, call.command) {
         state.command_statistics.of(number).count(took_ns, has_failed);
     }

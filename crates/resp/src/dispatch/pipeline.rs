@@ -51,7 +51,10 @@ const POINT_CALLS_MAX: usize = 64;
 
 /// Executes one call; a failed call has written nothing.
 fn run(execution: &mut Execution<'_>, call: &Call) -> CommandResult {
-    let began_ns = execution.state.monotonic_ns();
+    let began_ns = match execution.session.lap_ns {
+        0 => execution.state.monotonic_ns(),
+        lap_ns => lap_ns,
+    };
     let result = match call.command.run {
         Run::Data(run) => run(execution, call.arguments()),
         Run::Both(run) => run(execution, COMMANDS, call.arguments()),
@@ -68,7 +71,10 @@ fn run(execution: &mut Execution<'_>, call: &Call) -> CommandResult {
     };
     execution.settle(result.is_ok());
     if !matches!(result, Err(CommandError::WouldBlock)) {
-        observation::note(execution.state, execution.session, call, began_ns, result.is_err());
+        let ended_ns = execution.state.monotonic_ns();
+        execution.session.lap_ns = ended_ns;
+        let took_ns = ended_ns.saturating_sub(began_ns);
+        observation::note(execution.state, execution.session, call, took_ns, result.is_err());
     }
     result
 }

@@ -43,9 +43,14 @@ impl Pause {
         self.is_over.notify_waiters();
     }
 
+    /// Whether there may be a pause; otherwise nothing must wait.
+    pub(crate) fn may_hold(&self) -> bool {
+        self.until_ms.load(Ordering::SeqCst) > 0
+    }
+
     /// Whether a command must wait, given the time that `now_ms` returns.
     pub(crate) fn holds(&self, may_write: bool, now_ms: impl FnOnce() -> u64) -> bool {
-        if self.until_ms.load(Ordering::SeqCst) == 0 {
+        if !self.may_hold() {
             return false;
         }
         let current = self.current.lock();
@@ -55,7 +60,7 @@ impl Pause {
     /// Waits until the pause ends, at most for `limit`: the caller checks again.
     pub(crate) async fn wait(&self, limit: Duration) {
         let over = self.is_over.notified();
-        if self.until_ms.load(Ordering::SeqCst) > 0 {
+        if self.may_hold() {
             let _ = tokio::time::timeout(limit, over).await;
         }
     }

@@ -156,8 +156,9 @@ run -p tidekv-resp --example beside_redis_fuzz`), with these exceptions:
   keys.
 - `WATCH` of an absent key: after a flush of the database, `EXEC` may fail although the key was
   not set, if the store has written its memtable to storage meanwhile.
-- `MONITOR` drops a client that leaves 4096 lines unread. `SLOWLOG`, `LATENCY` and `INFO
-  commandstats` count the execution of a command, without the wait for the commit.
+- `MONITOR` drops a client that leaves 4096 lines unread. `SLOWLOG`, `LATENCY` and `INFO commandstats`
+  count the execution of a command, without the wait for the commit; they do not count `MULTI`,
+  `EXEC`, `DISCARD`, `WATCH`, `UNWATCH` and `RESET` themselves.
 - `MEMORY USAGE` is the memory in the value cache; `MEMORY PURGE` does nothing.
 - Replies are limited to 512 MiB, the writes of a transaction to 960 MiB.
 
