@@ -12,7 +12,7 @@ use std::time::Duration;
 use support::split::SplitExecutor;
 use support::{DIRECTORY, Dice, Limits, Model, START_MS, alive, collect, count, options};
 use tidekv::{Db, ErrorKind, Keyspace, Snapshot};
-use tidekv_io::{Clock, ManualClock, MemoryStorage, Operation, Storage, Tear};
+use tidekv_io::{Clock, Fault, FaultRule, ManualClock, MemoryStorage, Operation, Storage, Tear};
 
 const SMALL: Limits = Limits { memtable_bytes: 64 << 10, table_bytes: 32 << 10 };
 
@@ -517,6 +517,8 @@ fn fill_disk(world: &World, capacity: u64) -> u64 {
                 for j in 0..50 {
                     let _ = world.keyspace.put(key(i + j), value(i, 1000));
                 }
+                // To the last byte.
+                while world.keyspace.put("key-", "").is_ok() {}
                 return i;
             }
         }
@@ -550,6 +552,27 @@ fn a_full_disk_is_emptied_by_deleting_everything() {
         let world = world.reopened();
         assert_eq!(world.keyspace.iter().count() as u64, filled / 2);
     }
+}
+
+/// There was space for the log and none for tables: writers waited for flushes that could not
+/// succeed, and so did the deletion that would have freed space.
+#[test]
+fn a_deletion_does_not_wait_for_flushes_that_fail() {
+    let world = World::new();
+    fill(&world, 3000, 100, Death::Delete, true);
+    let files = world.file_bytes();
+    world.disk.add_fault(FaultRule {
+        operation: Some(Operation::Write),
+        path_contains: Some(".table".into()),
+        skip: 0,
+        times: None,
+        fault: Fault::Fail(tidekv_io::ErrorKind::Full),
+    });
+    let refused = (0..200_000).find_map(|i| world.keyspace.put(key(i), value(i, 1000)).err());
+    assert_eq!(refused.unwrap().kind(), ErrorKind::Full);
+    world.keyspace.delete_range("", "z").unwrap();
+    assert!(world.file_bytes() < files / 5, "{} of {files}", world.file_bytes());
+    assert!(world.keyspace.iter().next().is_none());
 }
 
 /// Many times over, so that no reserve is used up.

@@ -2217,7 +2217,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/store/src/jobs/table_dropper.rs",
         "            self.sync_log()?;\n",
         "",
-        "a_covered_table_is_dropped_at_once_and_unread",
+        "power_cut_during_a_drop_keeps_whole_prefixes",
     ),
     reclaimed(
         "the release of a snapshot starts no look for what it held",
@@ -2259,7 +2259,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "crates/store/src/write.rs",
         "            && all_delete(&[batch])\n",
         "            && false\n",
-        "a_full_disk_is_emptied_by_deleting_everything",
+        "a_deletion_does_not_wait_for_flushes_that_fail",
     ),
     race(
         "edits that add tables use the space of the manifest that is for drops",
