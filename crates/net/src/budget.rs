@@ -43,6 +43,8 @@ struct Shared {
     free_bytes: usize,
     state: Mutex<State>,
     observer: Option<Box<Observer>>,
+    /// Held while the observer is called, so that the later of two changes arrives later.
+    observing: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -70,6 +72,15 @@ impl fmt::Debug for Budget {
 }
 
 impl State {
+    /// What the observer must learn: the reserved bytes, rounded up to a step. They grow at once, and
+    /// shrink a step late: connections around a step do not move them back and forth.
+    fn news(&self) -> Option<usize> {
+        let step = (self.bytes_max / STEPS).max(1);
+        let bytes = self.used_bytes.next_multiple_of(step);
+        let is_known = bytes <= self.observed_bytes && bytes + step >= self.observed_bytes;
+        (!is_known).then_some(bytes)
+    }
+
     fn has_room_for(&self, bytes: usize) -> bool {
         self.used_bytes.saturating_add(bytes) <= self.bytes_max
     }
@@ -98,7 +109,14 @@ impl Budget {
     /// count.
     pub fn with_free_bytes(bytes_max: usize, free_bytes: usize) -> Self {
         let state = Mutex::new(State { bytes_max, ..State::default() });
-        Self { shared: Arc::new(Shared { free_bytes, state, observer: None }) }
+        Self {
+            shared: Arc::new(Shared {
+                free_bytes,
+                state,
+                observer: None,
+                observing: Mutex::new(()),
+            }),
+        }
     }
 
     /// Calls `observer` with the reserved bytes, rounded up to a step, whenever they change by
@@ -193,20 +211,20 @@ impl Budget {
     /// Tells the observer if the use has changed by a step.
     fn observe(&self) {
         let Some(observer) = &self.shared.observer else { return };
-        let bytes = {
+        // Without the second lock, which most calls do not need.
+        if self.shared.state.lock().news().is_none() {
+            return;
+        }
+        let _observing = self.shared.observing.lock();
+        let news = {
             let mut state = self.shared.state.lock();
-            let step = (state.bytes_max / STEPS).max(1);
-            let bytes = state.used_bytes.next_multiple_of(step);
-            // It grows at once, and shrinks a step late: connections around a step do not move it
-            // back and forth.
-            let is_known = bytes <= state.observed_bytes && bytes + step >= state.observed_bytes;
-            if is_known {
-                return;
-            }
-            state.observed_bytes = bytes;
-            bytes
+            let news = state.news();
+            state.observed_bytes = news.unwrap_or(state.observed_bytes);
+            news
         };
-        observer(bytes);
+        if let Some(bytes) = news {
+            observer(bytes);
+        }
     }
 }
 

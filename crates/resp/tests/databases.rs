@@ -112,6 +112,48 @@ fn a_swap_in_a_transaction_is_stored_with_its_writes() {
 }
 
 #[test]
+fn a_flush_in_a_transaction_leaves_hashes_that_it_has_put_into_other_databases() {
+    for put in ["MOVE h 1", "COPY h h DB 1"] {
+        let storage = MemoryStorage::new();
+        let (_db, _server, mut client) = start_on(&storage);
+        client.ask_all(&["HSET h f v", "PEXPIREAT h 9999999999999"]);
+        client.ask_all(&["MULTI", put, "FLUSHDB", "EXEC"]);
+        assert_eq!(client.ask("DBSIZE"), 0, "{put}");
+        client.ask("SELECT 1");
+        assert_eq!(client.ask("HLEN h"), 1, "{put}");
+        assert_eq!(client.ask("HGET h f"), "v", "{put}");
+    }
+}
+
+#[test]
+fn a_failed_transaction_leaves_the_connection_in_its_database() {
+    let storage = MemoryStorage::new();
+    let (_db, _server, mut client) = start_on(&storage);
+    let large = "x".repeat(3 << 20);
+    for write in ["SET", "GET"] {
+        let mut commands = vec!["MULTI".to_owned(), "SELECT 1".to_owned()];
+        match write {
+            // More than one transaction may write, or return.
+            "SET" => commands.extend((0..4).map(|i| format!("SET a{i} {large}"))),
+            _ => {
+                (0..4).for_each(|i| drop(client.ask(&format!("SET a{i} {large}"))));
+                client.ask("SELECT 1");
+                (0..4).for_each(|i| drop(client.ask(&format!("SET a{i} {large}"))));
+                client.ask("SELECT 0");
+                commands.extend((0..4).map(|i| format!("GET a{i}")));
+            }
+        }
+        commands.push("EXEC".to_owned());
+        let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+        let replies = client.ask_all(&commands);
+        assert!(matches!(replies.last(), Some(Value::Error(_))), "{write}: {:?}", replies.last());
+        client.ask("SET here 1");
+        client.ask("SELECT 0");
+        assert_eq!(client.ask("DEL here"), 1, "{write}");
+    }
+}
+
+#[test]
 fn a_flush_of_one_database_leaves_the_hashes_of_others() {
     let storage = MemoryStorage::new();
     let (db, server, mut client) = start_on(&storage);

@@ -144,6 +144,18 @@ fn values_of_many_keys_may_be_larger_than_memory_for_replies() {
     (0..24).for_each(|_| assert_eq!(client.read(), &*value));
 }
 
+#[test]
+fn a_long_reply_is_skipped_as_a_whole() {
+    let server = start();
+    let mut client = Client::connect(&server);
+    fill(&mut client);
+    client.send(b"CLIENT REPLY SKIP\r\nKEYS *\r\nPING\r\n");
+    assert_eq!(client.read(), "PONG");
+    client.send(b"CLIENT REPLY OFF\r\nKEYS *\r\nPING\r\nCLIENT REPLY ON\r\nECHO on\r\n");
+    assert_eq!(client.read(), "OK");
+    assert_eq!(client.read(), "on");
+}
+
 /// A client that reads nothing gives way when others need the memory.
 #[test]
 fn a_client_that_reads_nothing_is_closed_when_memory_is_needed() {

@@ -83,6 +83,8 @@ pub struct WriteBatch {
     /// The positions in `bytes` of deadlines that depend on when the batch is written, with the
     /// times to live in milliseconds.
     ttls: Vec<(usize, u64)>,
+    /// Whether any entry has a deadline.
+    has_deadlines: bool,
     refused: Option<Error>,
 }
 
@@ -127,6 +129,11 @@ impl WriteBatch {
         }
     }
 
+    /// Whether any entry has a deadline.
+    pub(crate) fn has_deadlines(&self) -> bool {
+        self.has_deadlines
+    }
+
     /// Starts the times to live: the batch is written at `now_ms`.
     pub(crate) fn start_ttls(&mut self, now_ms: u64) {
         for &(at, ttl_ms) in &self.ttls {
@@ -148,6 +155,7 @@ impl WriteBatch {
         let (key, value) = (key.as_ref(), value.as_ref());
         if self.admits(key, value.len()) {
             let deadline = expires_at_ms.to_le_bytes();
+            self.has_deadlines = true;
             self.push(Kind::Expiring, keyspace.into(), key, &deadline, value);
         }
     }
@@ -245,6 +253,7 @@ impl WriteBatch {
         self.keyspaces.clear();
         self.instance = 0;
         self.ttls.clear();
+        self.has_deadlines = false;
         self.refused = None;
     }
 

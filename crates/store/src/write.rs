@@ -87,7 +87,7 @@ impl Engine {
         conditions: Vec<Condition>,
     ) -> Result<Written> {
         let drops = self.check_batch(&batch)?;
-        batch.start_ttls(self.clock.unix_ms());
+        self.start_ttls(&mut batch);
         let timer = self.write_timer();
         let weight = batch.bytes_len() + 64;
         let request = Request { batch, durability, conditions, drops };
@@ -98,6 +98,14 @@ impl Engine {
         };
         self.stop(timer);
         outcome
+    }
+
+    /// Starts the times to live of `batch`.
+    fn start_ttls(self: &Arc<Self>, batch: &mut WriteBatch) {
+        if batch.has_deadlines() {
+            self.note_deadline();
+            batch.start_ttls(self.clock.unix_ms());
+        }
     }
 
     /// When the write began, if it is one of those that are timed.
@@ -121,7 +129,7 @@ impl Engine {
         conditions: Vec<Condition>,
     ) -> Result<Attempt> {
         let drops = self.check_batch(&batch)?;
-        batch.start_ttls(self.clock.unix_ms());
+        self.start_ttls(&mut batch);
         let timer = self.write_timer();
         let request = Request { batch, durability: Durability::Buffered, conditions, drops };
         let outcome = self.queue.try_exclusive(|| self.try_lead(&request));

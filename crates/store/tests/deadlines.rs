@@ -68,7 +68,12 @@ fn what_was_seen_to_have_expired_stays_so_after_a_kill() {
         }
         let machine = SystemClock::new();
         let began = machine.monotonic_ns();
-        while !disk.exists(Path::new("/data/CLOCK")).unwrap() {
+        // The opening has saved a record as well.
+        let is_saved = || {
+            let bytes = disk.read_file(Path::new("/data/CLOCK")).unwrap_or_default();
+            bytes.get(16..24).is_some_and(|at| at == (START_MS + 61_000).to_le_bytes())
+        };
+        while !is_saved() {
             assert!(machine.monotonic_ns() - began < 60_000_000_000, "the time is never saved");
             machine.sleep(Duration::from_millis(1));
         }
@@ -110,6 +115,34 @@ fn a_time_to_live_lasts_as_long_as_it_says_whatever_the_time_of_day() {
     assert!(keyspace.contains("b").unwrap());
     clock.advance(HOUR / 2);
     assert!(!keyspace.contains("b").unwrap());
+}
+
+/// A step that was noticed is saved, and a checkpoint has the time of its store.
+#[test]
+fn the_clock_goes_on_after_a_kill_and_in_a_checkpoint() {
+    let (disk, clock, db) = scene();
+    let keyspace = db.keyspace("k").unwrap();
+    clock.set_forward(24 * HOUR_MS);
+    keyspace.put_with_ttl("a", "1", HOUR).unwrap();
+    db.checkpoint("/copy").unwrap();
+    db.sync().unwrap();
+    let machine = SystemClock::new();
+    let began = machine.monotonic_ns();
+    // The record that was saved at the opening has no step.
+    let is_saved = |killed: &MemoryStorage| open_on(killed, &clock).unix_ms() == START_MS;
+    while !is_saved(&disk.after_power_loss(tidekv_io::Tear::KeepUnsynced)) {
+        assert!(machine.monotonic_ns() - began < 60_000_000_000, "the time is never saved");
+        machine.sleep(Duration::from_millis(1));
+    }
+    let killed = disk.after_power_loss(tidekv_io::Tear::DropUnsynced);
+    assert!(open_on(&killed, &clock).keyspace("k").unwrap().contains("a").unwrap());
+    let environment =
+        Environment::default().storage(Arc::new(disk.clone())).clock(Arc::clone(&clock) as Arc<_>);
+    let copy = Db::open("/copy", Options::new().environment(environment)).unwrap();
+    assert_eq!(copy.unix_ms(), START_MS);
+    assert!(copy.keyspace("k").unwrap().contains("a").unwrap());
+    clock.advance(HOUR);
+    assert!(!copy.keyspace("k").unwrap().contains("a").unwrap());
 }
 
 #[test]

@@ -372,6 +372,31 @@ fn expired_entries_do_not_uncover_older_versions() {
     }
 }
 
+/// A drop of what has expired leaves the trace that a key was written since a transaction read it.
+#[test]
+fn a_transaction_meets_the_writes_of_tables_that_have_expired_since() {
+    use tidekv::{Commit, Durability};
+
+    let world = World::new();
+    let ttl = Duration::from_secs(30);
+    (0..100).for_each(|i| world.keyspace.put_with_ttl(key(i), "old", ttl).unwrap());
+    world.db.flush().unwrap();
+    let mut transaction = world.db.transaction();
+    assert!(transaction.get(&world.keyspace, key(7)).unwrap().is_some());
+    // Another writer deletes it, or sets it for a shorter time.
+    (0..50).for_each(|i| world.keyspace.delete(key(i)).unwrap());
+    (50..100).for_each(|i| world.keyspace.put_with_ttl(key(i), "new", ttl / 2).unwrap());
+    world.db.flush().unwrap();
+    world.rest(60);
+    assert_eq!(world.keyspace.iter().count(), 0);
+    transaction.put_without_ttl(&world.keyspace, key(7), "back");
+    assert_eq!(transaction.commit(Durability::Buffered).unwrap(), Commit::Conflict);
+    assert_eq!(world.keyspace.get(key(7)).unwrap(), None);
+    // Without the transaction's snapshot everything goes.
+    world.rest(60);
+    assert_eq!(world.tables(), 0);
+}
+
 #[test]
 fn a_covered_table_is_dropped_at_once_and_unread() {
     let world = World::new();

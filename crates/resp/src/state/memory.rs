@@ -19,8 +19,8 @@
 //! connection takes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use tidekv::{Db, VALUE_BYTES_MAX};
 use tidekv_net::budget::Budget;
 
@@ -50,14 +50,14 @@ pub(crate) struct Memory {
 
 impl Memory {
     pub(crate) fn new(db: Db, request_bytes_max: usize, buffered_bytes_max: usize) -> Self {
-        let used: Arc<[AtomicU64; 2]> = Arc::default();
+        let used: Arc<Mutex<[u64; 2]>> = Arc::default();
         let part = |at: usize| {
             let (store, used) = (db.clone(), Arc::clone(&used));
             Budget::with_free_bytes(0, FREE_BYTES).observed_by(move |bytes| {
-                used[at].store(bytes as u64, Ordering::SeqCst);
-                let [requests, replies] = &*used;
-                let all = requests.load(Ordering::SeqCst) + replies.load(Ordering::SeqCst);
-                store.set_reserved_memory_bytes(all);
+                // Until the store knows, so that the later of two changes arrives later.
+                let mut used = used.lock();
+                used[at] = bytes as u64;
+                store.set_reserved_memory_bytes(used.iter().sum());
             })
         };
         let (requests, replies) = (part(0), part(1));

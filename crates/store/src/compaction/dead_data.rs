@@ -49,7 +49,7 @@ impl Present<'_> {
     }
 
     /// Whether a snapshot does not see all writes up to `newest`.
-    fn is_before(&self, newest: Sequence) -> bool {
+    pub(crate) fn is_before(&self, newest: Sequence) -> bool {
         self.snapshots.first().is_some_and(|&oldest| oldest < newest)
     }
 }

@@ -9,8 +9,9 @@
 //!    synced before the edit, or a power cut would undo the deletion and keep its effect.
 //! 2. *Lifeless*: all its entries are tombstones or have expired, and no older table that may hold
 //!    one of its keys holds values. An expired entry counts as a deletion: without it an older
-//!    version of the key would reappear. Snapshots do not matter, because entries expire for them
-//!    too.
+//!    version of the key would reappear. Entries expire for snapshots too, but a transaction that
+//!    reads at an older snapshot must find that the key was written since: so no snapshot may be
+//!    older than the newest entry.
 //!
 //! Of the tables of a version the older ones are decided first: a table that is dropped holds no
 //! values for the ones above it. All of them go in one edit.
@@ -49,7 +50,7 @@ pub(crate) fn may_have_dead_tables(
 ) -> bool {
     has_ranges_in_memory
         || !version.tombstoned().is_empty()
-        || version.tables().any(|table| is_lifeless(table, now_ms))
+        || version.tables().any(|table| has_only_expired(table, now_ms))
 }
 
 /// The dead tables of `version`, at most `tables_max`; `ranges` are the range tombstones of its
@@ -78,7 +79,7 @@ pub(crate) fn dead_tables(
             };
             let death = if is_covered(table, &ranges, present) {
                 Death::Covered
-            } else if is_lifeless(table, present.now_ms)
+            } else if is_lifeless(table, present)
                 && !version.older_than(level, table).any(|older| has_values(&older))
             {
                 Death::Lifeless
@@ -107,8 +108,13 @@ fn all_ranges(
     RangeTombstones::newest(&all, present.snapshots)
 }
 
+/// Whether all entries of `table` are tombstones or have expired, and no snapshot is older.
+fn is_lifeless(table: &TableHandle, present: Present<'_>) -> bool {
+    has_only_expired(table, present.now_ms) && !present.is_before(table.newest_sequence())
+}
+
 /// Whether all entries of `table` are tombstones or have expired.
-fn is_lifeless(table: &TableHandle, now_ms: u64) -> bool {
+fn has_only_expired(table: &TableHandle, now_ms: u64) -> bool {
     let properties = table.table().properties();
     let is_past = properties.expiring == 0 || properties.latest_deadline_ms <= now_ms;
     is_past && properties.tombstones + properties.expiring == properties.entries

@@ -187,8 +187,20 @@ impl Engine {
     /// Called when an entry was seen to have expired: saves the time soon, so that the entry does
     /// not come back if the machine's clock is set back and the store is opened again.
     pub(crate) fn note_expired(self: &Arc<Self>) {
+        self.save_clock_later(true);
+    }
+
+    /// Called when a deadline is written: saves the time soon if the machine's clock was set, so that
+    /// the next opening does not take the step for time that has passed.
+    pub(crate) fn note_deadline(self: &Arc<Self>) {
+        self.clock.offset_ms();
+        self.save_clock_later(false);
+    }
+
+    fn save_clock_later(self: &Arc<Self>, has_expired: bool) {
         // Inline, the caller's thread would enter the gate twice.
-        if self.options.read_only || self.executor.is_inline() || !self.clock.must_save() {
+        let is_possible = !self.options.read_only && !self.executor.is_inline();
+        if !is_possible || !self.clock.must_save(has_expired) {
             return;
         }
         let engine = Arc::downgrade(self);
@@ -233,14 +245,22 @@ impl Engine {
         }
     }
 
-    /// Saves the time, so that the store goes on from it when it is opened again. Not synced: after a
-    /// power cut an older record, or none, is as good as the machine's clock.
+    /// Saves the time, so that the store goes on from it when it is opened again. Synced only if the
+    /// machine's clock differs: otherwise it is as good as a record after a power cut.
     pub(crate) fn save_clock(&self) -> Result<()> {
+        let is_synced = self.clock.offset_ms() != 0;
         let record = self.clock.record();
         let (temporary, path) = (self.directory.join(CLOCK_TEMPORARY), self.directory.join(CLOCK));
         let saved = (|| {
             self.put_list(CLOCK_TEMPORARY, Some(&record.encode()))?;
-            Ok(self.storage.rename(&temporary, &path)?)
+            if is_synced {
+                self.storage.open(&temporary, Access::Buffered)?.sync()?;
+            }
+            self.storage.rename(&temporary, &path)?;
+            if is_synced {
+                self.logs.names().sync_in(&self.directory)?;
+            }
+            Ok(())
         })();
         self.clock.saved(record);
         saved

@@ -9,8 +9,10 @@
 //! Deadlines are times of this clock. [`StoreClock::offset_ms`] is how far the machine's time of
 //! day is ahead of it, for deadlines that are given as times of day: usually 0.
 //!
-//! Relies on: the owner saves the record when the store is closed, and within a second after an
-//! entry was seen to have expired ([`StoreClock::must_save`]).
+//! Relies on: the owner saves the record when the store is opened and closed, in checkpoints, when a
+//! step was noticed, and within a second after an entry was seen to have expired
+//! ([`StoreClock::must_save`]). The offset is asked for whenever a deadline is written, so a step is
+//! noticed before it matters.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,6 +75,8 @@ pub(crate) struct StoreClock {
     saved_ms: AtomicU64,
     /// A record is being saved.
     is_saving: AtomicBool,
+    /// A step was noticed, and no record has been saved since.
+    has_news: AtomicBool,
 }
 
 impl StoreClock {
@@ -101,6 +105,7 @@ impl StoreClock {
             offset_ms: AtomicU64::new(0),
             saved_ms: AtomicU64::new(0),
             is_saving: AtomicBool::new(false),
+            has_news: AtomicBool::new(false),
         };
         clock.offset_ms();
         clock
@@ -133,6 +138,7 @@ impl StoreClock {
         let offset = if difference.abs() < STEP_MS_MIN { 0 } else { difference };
         let before = self.offset_ms.swap(offset.cast_unsigned(), Ordering::Relaxed);
         if before.cast_signed() != offset {
+            self.has_news.store(true, Ordering::Relaxed);
             tracing::warn!(
                 step_ms = offset - noticed,
                 "the machine's clock was set; times to live are not affected"
@@ -146,17 +152,20 @@ impl StoreClock {
         Record { store_ms: self.unix_ms(), machine_ms: self.machine.unix_ms() }
     }
 
-    /// Called when an entry was seen to have expired: whether the caller must save a record
-    /// ([`StoreClock::saved`]) because the last one is too old, and nobody does yet.
-    pub(crate) fn must_save(&self) -> bool {
+    /// Called when an entry was seen to have expired, or a deadline is written: whether the caller
+    /// must save a record ([`StoreClock::saved`]), because a step was noticed or, if an entry
+    /// `has_expired`, the last record is too old; and nobody does yet.
+    pub(crate) fn must_save(&self, has_expired: bool) -> bool {
         let saved_ms = self.saved_ms.load(Ordering::Relaxed);
-        let is_old = self.unix_ms().saturating_sub(saved_ms) >= SAVED_MS_MAX;
-        is_old && !self.is_saving.swap(true, Ordering::Relaxed)
+        let is_old = || self.unix_ms().saturating_sub(saved_ms) >= SAVED_MS_MAX;
+        let is_due = self.has_news.load(Ordering::Relaxed) || has_expired && is_old();
+        is_due && !self.is_saving.swap(true, Ordering::Relaxed)
     }
 
     /// A record was saved, or could not be.
     pub(crate) fn saved(&self, record: Record) {
         self.saved_ms.store(record.store_ms, Ordering::Relaxed);
+        self.has_news.store(false, Ordering::Relaxed);
         self.is_saving.store(false, Ordering::Relaxed);
     }
 }
@@ -229,13 +238,21 @@ mod tests {
     fn a_record_is_wanted_when_the_last_is_old_and_once() {
         let machine = Arc::new(ManualClock::new(10_000_000));
         let clock = clock_at(&machine, None);
-        assert!(clock.must_save());
-        assert!(!clock.must_save(), "it is being saved");
+        assert!(clock.must_save(true));
+        assert!(!clock.must_save(true), "it is being saved");
         clock.saved(clock.record());
         machine.advance(Duration::from_millis(SAVED_MS_MAX - 1));
-        assert!(!clock.must_save());
+        assert!(!clock.must_save(true));
         machine.advance(Duration::from_millis(1));
-        assert!(clock.must_save());
+        assert!(!clock.must_save(false), "only when an entry has expired");
+        assert!(clock.must_save(true));
+        clock.saved(clock.record());
+        machine.set_forward(5000);
+        assert!(!clock.must_save(false));
+        assert_eq!(clock.offset_ms(), 5000);
+        assert!(clock.must_save(false), "a step was noticed");
+        clock.saved(clock.record());
+        assert!(!clock.must_save(false));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use tidekv_io::{Access, AppendFile};
 
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::files::table_path;
+use crate::format::files::{CLOCK, table_path};
 use crate::lifecycle::recovery::create_directory;
 use crate::version::manifest::file::write_new;
 use crate::wal::LogPosition;
@@ -64,6 +64,9 @@ impl Engine {
         for id in state.table_ids() {
             self.link_or_copy(&table_path(&self.directory, id), &table_path(target, id))?;
         }
+        let clock = self.storage.create(&target.join(CLOCK), Access::Buffered)?;
+        clock.write_at(0, &self.clock.record().encode())?;
+        clock.sync()?;
         self.logs.names().sync_in(target)?;
         write_new(&self.storage, target, state)
     }

@@ -113,6 +113,9 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<Arc<Engine>> {
     let hot_list = opened.inspect_err(|_| engine.stop_background())?;
     engine.after_install();
     if !engine.options.read_only {
+        if let Err(error) = engine.save_clock() {
+            tracing::warn!(%error, "cannot save the time");
+        }
         engine.begin_reclaiming();
         engine.schedule_compactions();
         // Tables flushed by an earlier run, or by this one when it replayed the logs.

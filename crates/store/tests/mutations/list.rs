@@ -1751,8 +1751,8 @@ pub const MUTATIONS: &[Mutation] = &[
         ..mutation(
             "a flush of one database removes the fields of the hashes of others",
             "crates/resp/src/data/hash.rs",
-            "if execution.state.keyspaces.has_hashes_beside(execution.slot())? {",
-            "if execution.state.keyspaces.has_hashes_beside(execution.slot())? && false {",
+            "if may_have_own || execution.state.keyspaces.has_hashes_beside(execution.slot())? {",
+            "if false {",
             "a_flush_of_one_database_leaves_the_hashes_of_others",
         )
     },
@@ -2114,11 +2114,8 @@ pub const MUTATIONS: &[Mutation] = &[
     deadline(
         "a time to live starts when the operation is added",
         "crates/store/src/write.rs",
-        "        let drops = self.check_batch(&batch)?;\n        \
-         batch.start_ttls(self.clock.unix_ms());\n        let timer = self.write_timer();\n        \
-         let weight",
-        "        let drops = self.check_batch(&batch)?;\n        let timer = self.write_timer();\n        \
-         let weight",
+        "            batch.start_ttls(self.clock.unix_ms());\n",
+        "",
         "a_time_to_live_starts_when_it_is_written",
     ),
     deadline(
@@ -2190,6 +2187,29 @@ pub const MUTATIONS: &[Mutation] = &[
         "                && !version.older_than(level, table).any(|older| has_values(&older))",
         "",
         "expired_entries_do_not_uncover_older_versions",
+    ),
+    reclaimed(
+        "an expired table is dropped although a transaction must find its writes",
+        "crates/store/src/compaction/dead_tables.rs",
+        " && !present.is_before(table.newest_sequence())",
+        "",
+        "a_transaction_meets_the_writes_of_tables_that_have_expired_since",
+    ),
+    served(
+        "a flush of a database forgets the hashes that its transaction put into others",
+        "crates/resp/src/data/hash.rs",
+        ("    let may_have_own = execution.written_bytes() > 0;", "    let may_have_own = false;"),
+        (
+            "databases",
+            "a_flush_in_a_transaction_leaves_hashes_that_it_has_put_into_other_databases",
+        ),
+    ),
+    deadline(
+        "a checkpoint has no time of its store",
+        "crates/store/src/lifecycle/checkpoint.rs",
+        "        clock.write_at(0, &self.clock.record().encode())?;\n",
+        "",
+        "the_clock_goes_on_after_a_kill_and_in_a_checkpoint",
     ),
     reclaimed(
         "a covered table is dropped although a snapshot sees it",
