@@ -54,7 +54,8 @@ fn store_matches_released_files_and_opens_them() {
     let mut dump = Dump::new(
         "All files of a small store that was not closed. Written by crates/store/tests/golden.rs.",
     );
-    for path in disk.paths() {
+    // The time of the opening is another one each time; its record has a test of its own.
+    for path in disk.paths().into_iter().filter(|path| name_of(path) != "CLOCK") {
         dump.file(&name_of(&path));
         dump.part("All of it", &disk.read_file(&path).unwrap());
     }
