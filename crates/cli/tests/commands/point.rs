@@ -154,7 +154,7 @@ fn maintenance_commands_preserve_the_data() {
     run(&["put", "--data", copy, "b", "3"]).ok();
     assert_eq!(run(&["scan", "--data", copy]).ok(), b"a\t2\nb\t3\n");
     run(&["check", "--data", copy]).ok();
-    place.run("checkpoint", &[target.to_str().unwrap()]).fails(1, &["copy", "not empty"]);
+    place.run("checkpoint", &[target.to_str().unwrap()]).fails(1, &["copy", "exists"]);
     assert!(place.run("stats", &[]).text().contains("keyspace \"default\": about 1 entry,"));
     let stats: serde_json::Value =
         serde_json::from_slice(place.run("stats", &["--json"]).ok()).unwrap();
