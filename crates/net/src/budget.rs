@@ -6,7 +6,7 @@
 //! Guarantees:
 //! 1. The sum of all reservations never exceeds the budget; dropping a reservation releases it.
 //! 2. Reservations that must wait are granted in the order of arrival, and fail after
-//!    [`PATIENCE`]: two clients, each halfway through a value for which the other leaves no room,
+//!    ten seconds: two clients, each halfway through a value for which the other leaves no room,
 //!    would otherwise wait for each other forever.
 //! 3. The observer ([`Budget::observed_by`]) learns of growth before the memory is used, in steps.
 //!    So an owner that shares the memory with the connections can make room first.

@@ -25,7 +25,7 @@ pub struct Checkpoint {
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
 
-    /// Directory of the checkpoint: missing or empty.
+    /// Directory of the checkpoint, which must not exist.
     #[arg(value_name = "TARGET")]
     target: PathBuf,
 }

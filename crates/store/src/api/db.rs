@@ -328,8 +328,8 @@ impl Db {
     }
 
     /// Creates a store in the directory `path` that holds the present state of this one. `path`
-    /// must be missing or empty, and on the same file system: tables are shared by hard links, so a
-    /// checkpoint takes hardly any time or space. Writers wait meanwhile.
+    /// must not exist. On the same file system tables are shared by hard links, so a checkpoint takes
+    /// hardly any time or space; on another one they are copied. Writers wait meanwhile.
     ///
     /// # Errors
     ///
