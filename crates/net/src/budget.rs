@@ -154,6 +154,12 @@ impl Budget {
         self.shared.state.lock().used_bytes
     }
 
+    /// Whether `bytes` could be reserved at once.
+    pub fn has_room_for(&self, bytes: usize) -> bool {
+        let state = self.shared.state.lock();
+        state.waiting.is_empty() && state.has_room_for(bytes)
+    }
+
     /// Whether a connection waits for memory.
     pub fn is_exhausted(&self) -> bool {
         !self.shared.state.lock().waiting.is_empty()

@@ -12,7 +12,7 @@ use std::task::{Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::outgoing::Outgoing;
 
@@ -21,8 +21,11 @@ use crate::outgoing::Outgoing;
 pub const SCRATCH_BYTES: usize = 64 << 10;
 /// Maximum pieces of one write: large values among small replies.
 const SLICES_MAX: usize = 16;
-/// A client that accepts no bytes for this long is closed if their memory is needed for others.
-pub const STALL: Duration = Duration::from_secs(3);
+/// The time in which a client must accept [`PACE_BYTES`] if the memory of what it has not read is
+/// needed for others.
+pub const PACE_TIME: Duration = Duration::from_secs(3);
+/// See [`PACE_TIME`].
+pub const PACE_BYTES: usize = 16 << 10;
 /// The time to wait for the client to close after the server has: closing while more requests
 /// arrive would discard the reply that the client has not read yet.
 const LINGER: Duration = Duration::from_millis(500);
@@ -37,15 +40,15 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
 /// Waits for bytes, passes at most `bytes_max` of them to `take`, and returns their number; 0 at the
-/// end of the stream. Cancellation loses no bytes.
+/// end of the stream. Cancellation loses no bytes. `bytes_max` is called when bytes may have arrived.
 pub async fn read(
     stream: &mut dyn Stream,
-    bytes_max: usize,
+    bytes_max: impl Fn() -> usize,
     mut take: impl FnMut(&[u8]),
 ) -> io::Result<usize> {
     poll_fn(|context| {
         SCRATCH.with_borrow_mut(|scratch| {
-            let mut scratch = ReadBuf::new(&mut scratch[..bytes_max.min(SCRATCH_BYTES)]);
+            let mut scratch = ReadBuf::new(&mut scratch[..bytes_max().min(SCRATCH_BYTES)]);
             ready!(Pin::new(&mut *stream).poll_read(context, &mut scratch))?;
             take(scratch.filled());
             Poll::Ready(Ok(scratch.filled().len()))
@@ -64,9 +67,9 @@ pub async fn send(
     send_unless(stream, outgoing, patience, || false, sent).await
 }
 
-/// Sends everything, unless the client accepts nothing for `patience`, or for [`STALL`] when
-/// `is_needed` says that the memory of what is unsent is needed. Calls `sent` with the bytes of each
-/// write.
+/// Sends everything, unless the client accepts nothing for `patience`, or less than [`PACE_BYTES`] in
+/// [`PACE_TIME`] when `is_needed` says that the memory of what is unsent is needed: an error of the
+/// kind `OutOfMemory`. Calls `sent` with the bytes of each write.
 pub async fn send_unless(
     stream: &mut dyn Stream,
     outgoing: &mut Outgoing,
@@ -77,19 +80,62 @@ pub async fn send_unless(
     if outgoing.is_empty() {
         return Ok(());
     }
+    let mut pace = Pace::default();
     while !outgoing.is_empty() {
         let mut slices = [IoSlice::new(b""); SLICES_MAX];
         let count = outgoing.front(&mut slices);
         let write = stream.write_vectored(&slices[..count]);
-        let count = within_unless(patience, &mut is_needed, write).await?;
+        let count = pace.wait(patience, &mut is_needed, write).await?;
         if count == 0 {
             return Err(io::ErrorKind::WriteZero.into());
         }
         sent(count);
+        pace.bytes += count;
         outgoing.advance(count);
     }
     outgoing.shrink();
-    within(patience, stream.flush()).await
+    pace.wait(patience, &mut is_needed, stream.flush()).await
+}
+
+/// How fast a client reads: the bytes that it has accepted in the present window of [`PACE_TIME`].
+#[derive(Default)]
+struct Pace {
+    /// The end of the window, which begins when the client is waited for.
+    end: Option<Instant>,
+    bytes: usize,
+}
+
+impl Pace {
+    /// The result of `write`, for which the client is waited for. The clock is read only if it is
+    /// not ready at once.
+    async fn wait<T>(
+        &mut self,
+        patience: Duration,
+        is_needed: &mut impl FnMut() -> bool,
+        write: impl Future<Output = io::Result<T>>,
+    ) -> io::Result<T> {
+        let mut write = pin!(write);
+        if let Some(result) = at_once(&mut write).await {
+            return result;
+        }
+        let began = Instant::now();
+        loop {
+            let end = *self.end.get_or_insert_with(|| Instant::now() + PACE_TIME);
+            let now = match timeout_at(end.min(began + patience), &mut write).await {
+                Ok(result) => return result,
+                Err(_) => Instant::now(),
+            };
+            if now >= end {
+                if self.bytes < PACE_BYTES && is_needed() {
+                    return Err(io::ErrorKind::OutOfMemory.into());
+                }
+                *self = Self::default();
+            }
+            if now.duration_since(began) >= patience {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+    }
 }
 
 /// Closes the stream so that the last reply arrives.
@@ -98,42 +144,10 @@ pub async fn end(stream: &mut dyn Stream) {
         return;
     }
     // Not into a buffer of its own, which would enlarge every connection's future.
-    let linger =
-        async { while read(stream, SCRATCH_BYTES, |_| {}).await.is_ok_and(|count| count > 0) {} };
+    let linger = async {
+        while read(stream, || SCRATCH_BYTES, |_| {}).await.is_ok_and(|count| count > 0) {}
+    };
     let _ = timeout(LINGER, linger).await;
-}
-
-/// Like [`timeout`], but reads the clock only if the future is not ready at once.
-async fn within<T>(limit: Duration, future: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    let mut future = pin!(future);
-    match at_once(&mut future).await {
-        Some(result) => result,
-        None => timeout(limit, future).await?,
-    }
-}
-
-/// Like [`within`], but ends with an error of the kind `OutOfMemory` after a [`STALL`] at whose end
-/// `is_needed` returns true.
-async fn within_unless<T>(
-    limit: Duration,
-    is_needed: &mut impl FnMut() -> bool,
-    future: impl Future<Output = io::Result<T>>,
-) -> io::Result<T> {
-    let mut future = pin!(future);
-    if let Some(result) = at_once(&mut future).await {
-        return result;
-    }
-    let mut left = limit;
-    loop {
-        let step = left.min(STALL);
-        match timeout(step, &mut future).await {
-            Ok(result) => return result,
-            Err(_) if is_needed() => return Err(io::ErrorKind::OutOfMemory.into()),
-            Err(elapsed) => {
-                left = left.checked_sub(step).filter(|l| !l.is_zero()).ok_or(elapsed)?
-            }
-        }
-    }
 }
 
 /// The result of a future that is ready at once.
@@ -143,4 +157,55 @@ async fn at_once<T>(future: &mut Pin<&mut impl Future<Output = T>>) -> Option<T>
         Poll::Pending => Poll::Ready(None),
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+    const SENT: usize = 1 << 20;
+
+    /// How sending ends, and the seconds until then, for a client that reads `bytes` every `every`.
+    async fn send_to(bytes: usize, every: Duration, is_needed: bool) -> (io::Result<()>, u64) {
+        let (mut server, mut client) = tokio::io::duplex(16);
+        let reader = tokio::spawn(async move {
+            let mut buffer = vec![0; bytes];
+            loop {
+                tokio::time::sleep(every).await;
+                if client.read_exact(&mut buffer).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let mut outgoing = Outgoing::default();
+        outgoing.put(&vec![b'x'; SENT]);
+        let began = Instant::now();
+        let result = send_unless(&mut server, &mut outgoing, PATIENCE, || is_needed, |_| {}).await;
+        reader.abort();
+        (result, began.elapsed().as_secs())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_too_slowly_gives_way_if_memory_is_needed() {
+        for bytes in [1, 100, 4 << 10] {
+            let (result, seconds) = send_to(bytes, Duration::from_secs(2), true).await;
+            assert_eq!(result.unwrap_err().kind(), io::ErrorKind::OutOfMemory);
+            assert_eq!(seconds, PACE_TIME.as_secs(), "{bytes}");
+        }
+        let (result, _) = send_to(PACE_BYTES, Duration::from_secs(2), true).await;
+        result.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_slowly_is_served_otherwise() {
+        let (result, seconds) = send_to(4 << 10, Duration::from_secs(2), false).await;
+        result.unwrap();
+        assert!(seconds > 500, "{seconds}");
+        let (result, seconds) = send_to(1, 2 * PATIENCE, false).await;
+        assert_eq!(result.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(seconds, PATIENCE.as_secs());
+    }
 }

@@ -46,6 +46,21 @@ fn deaf(server: &Server, count: usize, bytes: &[u8]) -> Vec<TcpStream> {
     (0..count).map(connect).collect()
 }
 
+/// Connections that have sent as much of `bytes` as the server takes at once, and read nothing.
+fn deaf_in_part(server: &Server, count: usize, bytes: &[u8]) -> Vec<TcpStream> {
+    let connect = |_| {
+        let socket = TcpStream::connect(tcp_address(server)).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        // An error means that it takes no more, or has closed the connection.
+        let mut rest = bytes;
+        while let Ok(count @ 1..) = (&socket).write(rest) {
+            rest = &rest[count..];
+        }
+        socket
+    };
+    (0..count).map(connect).collect()
+}
+
 fn wait() {
     SystemClock::new().sleep(Duration::from_millis(1500));
 }
@@ -117,17 +132,14 @@ fn memory_stays_within_the_budget() {
     }
     check_peak("large values");
     let half = [&b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$400000\r\n"[..], &value[..350_000]].concat();
-    let connect = |_| {
-        let socket = TcpStream::connect(tcp_address(&server)).unwrap();
-        socket.set_nonblocking(true).unwrap();
-        // What the server does not take stays in the socket.
-        let _ = (&socket).write(&half);
-        socket
-    };
-    let sockets: Vec<TcpStream> = (0..60).map(connect).collect();
+    let sockets = deaf_in_part(&server, 60, &half);
     wait();
     check_peak("halves of values that fit");
     assert_eq!(client.ask("SET small value"), "OK");
+    // A pipeline of small commands is not a request that does not fit.
+    let gets = encode(&[b"GET", b"small"]);
+    client.send(&gets.repeat(2000));
+    (0..2000).for_each(|_| assert_eq!(client.read(), "value"));
     drop(sockets);
 
     // The same values read, by clients that read nothing, and whole.
@@ -143,6 +155,19 @@ fn memory_stays_within_the_budget() {
     wait();
     check_peak("MGET of large values");
     drop((sockets, more));
+    // Replies that must be whole, of transactions and of commands that write.
+    let names: Vec<String> = (0..4).map(|i| format!("large{i}")).collect();
+    let mut transaction = b"MULTI\r\n".to_vec();
+    names.iter().for_each(|name| transaction.extend(encode(&[b"GET", name.as_bytes()])));
+    transaction.extend(b"EXEC\r\n");
+    let readers = deaf(&server, 30, &transaction);
+    wait();
+    check_peak("transactions that read large values");
+    let swap = encode(&[b"SET", b"large0", &value, b"GET"]);
+    let writers = deaf_in_part(&server, 40, &swap.repeat(4));
+    wait();
+    check_peak("writes that return large values");
+    drop((readers, writers));
     client.send(&gets);
     for _ in 0..40 {
         assert_eq!(client.read().text().len(), value.len());

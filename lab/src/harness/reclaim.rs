@@ -6,7 +6,7 @@
 //!    [`STRETCH`] entries.
 //! 2. The clock starts when the last deletion is acknowledged, or when the last deadline passes.
 //! 3. The bytes of tables, and of all files, are read every [`BETWEEN_LOOKS`], until the time is up.
-//! 4. What is left is scanned, then compacted by hand and scanned again: the ratio of the two times
+//! 4. The live data is scanned, then compacted by hand and scanned again: the ratio of the two times
 //!    is the cost of what the subject has not removed. Both are scans of what is in memory, as far as
 //!    it fits.
 #![allow(clippy::disallowed_methods, reason = "reads the sizes of a store's files from outside")]

@@ -190,7 +190,7 @@ impl Connection {
         }
         let buffer = &mut self.buffer;
         let take = |bytes: &[u8]| buffer.extend_from_slice(bytes);
-        let count = stream::read(&mut *self.stream, SCRATCH_BYTES, take).await?;
+        let count = stream::read(&mut *self.stream, || SCRATCH_BYTES, take).await?;
         if !self.reservation.grow_to(self.buffer.len() + self.parser.value_bytes()).await {
             return self.refuse_value();
         }

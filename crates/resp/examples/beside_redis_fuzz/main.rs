@@ -144,7 +144,7 @@ fn start_redis() -> Result<Option<(Redis, u16)>> {
 
 fn start_ours() -> Result<(Server, u16)> {
     let environment = Environment::default().storage(Arc::new(MemoryStorage::new()));
-    // So much that no memtable is flushed: a watched key that is absent then counts as changed by
+    // Enough memory that no memtable is flushed: a watched key that is absent then counts as changed by
     // the flush of a database.
     let options = Options::default().environment(environment).memory_bytes(2 << 30);
     let db = Db::open("data", options)?;

@@ -27,7 +27,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use bytes::Bytes;
 use tidekv_net::stream::{self, Stream};
@@ -43,19 +42,17 @@ use crate::data::watched_key::WatchedKey;
 use crate::dispatch::batch::{Outcome, Part};
 use crate::dispatch::group_commit::GroupCommit;
 use crate::dispatch::observation;
-use crate::dispatch::pipeline::{self, Tried, Way};
-use crate::protocol::input::Input;
-use crate::protocol::reply::{CommandError, Reply, Streamed};
+use crate::dispatch::pipeline::{self, NeedsMemory, SMALL_BYTES_MAX, Tried, Way};
+use crate::protocol::input::{FREE_BYTES, Input};
+use crate::protocol::reply::{CommandError, Reply, STREAMED_BYTES, Streamed};
 use crate::state::memory::OUT_OF_MEMORY;
+use crate::state::monitors;
 use crate::state::server_state::State;
 use crate::state::session::Session;
 
 /// The time to poll until another writer is done, which mostly takes microseconds: about the cost
 /// of passing work to a thread and back on a busy machine.
 const BUSY_NS_MAX: u64 = 200_000;
-
-/// How often a paused connection checks the time.
-const PAUSE_CHECK: Duration = Duration::from_millis(20);
 
 /// The reason why the session is present.
 const ONE_PIECE: &str = "one piece of work at a time";
@@ -125,16 +122,15 @@ impl Connection {
             tokio::select! {
                 biased;
                 is_open = self.read() => if !is_open { break },
-                next = next_line(&mut monitor) => line = Some(next),
+                next = monitors::next_line(&mut monitor) => line = Some(next),
                 () = &mut killed => break,
                 _ = &mut stop => break,
             }
             self.monitor = monitor;
-            if let Some(line) = line {
-                if !self.show(line).await {
-                    break;
-                }
-                continue;
+            if let Some(line) = line
+                && !self.show(line).await
+            {
+                break;
             }
             match self.work().await {
                 Ok(()) if !self.session().is_closing => {}
@@ -253,16 +249,11 @@ impl Connection {
         while self.state.pause.holds(may_write, || self.state.now_ms())
             && !self.session().client.is_killed()
         {
-            self.state.pause.wait(PAUSE_CHECK).await;
+            self.state.pause.wait().await;
         }
         let session = self.session();
         session.is_closing |= session.client.is_killed();
         session.lap_ns = 0;
-    }
-
-    /// The calls to show to monitors once they are executed: copies, if there are monitors.
-    fn shown(&self, calls: &[Call]) -> Vec<Call> {
-        if self.state.monitors.are_any() { calls.to_vec() } else { Vec::new() }
     }
 
     /// Answers a call that needs neither the queue of a transaction nor an I/O thread.
@@ -360,7 +351,7 @@ impl Connection {
         let Some(Request::Call(first)) = requests.pop_front() else { return Ok(()) };
         match (first.command.run, first.command.place) {
             (Run::Transaction(verb), _) => {
-                let shown = self.shown(std::slice::from_ref(&first));
+                let shown = [first.clone()];
                 if verb == Verb::Exec {
                     self.exec().await?;
                 } else {
@@ -397,7 +388,7 @@ impl Connection {
         let replies = match tried {
             None => return Ok(Vec::new()),
             Some(Tried::Done(replies)) => replies,
-            Some(Tried::Busy | Tried::Offload) => Vec::new(),
+            Some(Tried::Busy | Tried::NeedsMemory(_) | Tried::Offload) => Vec::new(),
         };
         replies.iter().for_each(|reply| self.reply(reply));
         let rest = calls.split_off(replies.len());
@@ -409,40 +400,72 @@ impl Connection {
     }
 
     /// Executes calls on an I/O thread; returns the remaining ones.
-    async fn run_on_thread(&mut self, mut calls: Vec<Call>) -> io::Result<Vec<Call>> {
+    async fn run_on_thread(&mut self, calls: Vec<Call>) -> io::Result<Vec<Call>> {
         let writes = calls.iter().any(|call| call.command.place == ExecutionClass::Write);
-        let mut bytes = self.state.memory.fetch_bytes_max();
-        loop {
-            self.outbox.reserve(bytes, &mut *self.stream).await?;
-            let run = move |state: &State, session: &mut Session| {
-                let run = if writes { pipeline::run_writes } else { pipeline::run_points };
-                let replies = run(state, session, &calls);
-                (calls, replies)
-            };
-            let replies;
-            (calls, replies) = match self.on_io_thread(run).await {
-                Some(done) => done,
-                None => return Ok(Vec::new()),
-            };
-            // Reads whose replies are larger than what was reserved are made again when there is
-            // memory for them. Writes cannot be made again.
-            let needed: usize = replies.iter().map(Reply::bytes_len).sum();
-            let is_reserved = self.outbox.try_reserve(needed);
-            if !is_reserved && !writes && needed > bytes {
-                bytes = needed;
-                continue;
-            }
-            let rest = calls.split_off(replies.len());
+        let execute = if writes { pipeline::run_writes } else { pipeline::run_points };
+        let work = move |state: &State, session: &mut Session, calls: &Vec<Call>, bytes_max| {
+            execute(state, session, calls, bytes_max)
+        };
+        let Some((mut calls, replies)) = self.run_with_memory(calls, false, work).await? else {
+            return Ok(Vec::new());
+        };
+        // A call without memory for its reply is answered.
+        let rest = calls.split_off(replies.as_ref().map_or(1, Vec::len));
+        if let Some(replies) = replies {
             self.reply_all(replies).await?;
             observation::show(&self.state, self.session.as_deref(), &calls);
-            return Ok(rest);
         }
+        Ok(rest)
+    }
+
+    /// Runs `work` over `subject` on an I/O thread, with memory for the replies; again, with more, if
+    /// it needs that. The result is `None` if it panicked, and without replies if there was no
+    /// memory in time, which is answered.
+    async fn run_with_memory<C, T, W>(
+        &mut self,
+        mut subject: C,
+        is_walk: bool,
+        work: W,
+    ) -> io::Result<Option<(C, Option<T>)>>
+    where
+        C: Send + 'static,
+        T: Send + 'static,
+        W: Fn(&State, &mut Session, &C, usize) -> Result<T, NeedsMemory> + Clone + Send + 'static,
+    {
+        let mut bytes = self.state.memory.fetch_bytes_max();
+        while self.outbox.reserve(bytes, &mut *self.stream).await? {
+            // After the memory: a walk that waits for memory must not keep others from ending.
+            let permit = match is_walk {
+                true => self.state.walks.clone().acquire_owned().await.ok(),
+                false => None,
+            };
+            let work = work.clone();
+            let run = move |state: &State, session: &mut Session| {
+                let replies = work(state, session, &subject, bytes);
+                drop(permit);
+                (subject, replies)
+            };
+            let replies;
+            (subject, replies) = match self.on_io_thread(run).await {
+                Some(done) => done,
+                None => return Ok(None),
+            };
+            match replies {
+                Ok(replies) => return Ok(Some((subject, Some(replies)))),
+                // With some to spare, because values may grow meanwhile.
+                Err(NeedsMemory(needed)) => {
+                    bytes = needed.max((2 * bytes).min(self.state.memory.reply_bytes_max()));
+                }
+            }
+        }
+        self.refuse(OUT_OF_MEMORY);
+        Ok(Some((subject, None)))
     }
 
     /// Appends `replies`, and sends those that are produced while they are sent.
     async fn reply_all(&mut self, replies: Vec<Reply>) -> io::Result<()> {
         for reply in replies {
-            let is_taken = self.reply_if_wanted(&reply);
+            let is_taken = self.push_reply(&reply);
             if let Reply::Streamed(streamed) = reply
                 && is_taken
             {
@@ -455,13 +478,13 @@ impl Connection {
     /// Sends the elements of a reply, whose head is in the replies already, as they are produced.
     async fn send_streamed(&mut self, streamed: Arc<Streamed>) -> io::Result<()> {
         let protocol = self.session().protocol();
-        loop {
+        // At the first pass, the caller has reserved it.
+        while self.outbox.reserve(STREAMED_BYTES, &mut *self.stream).await? {
             let source = Arc::clone(&streamed);
             let elements = match self.on_io_thread(move |_, _| source.next()).await {
                 Some(Ok(elements)) => elements,
                 // RESP has no way to end a reply early.
                 Some(Err(error)) => {
-                    let error = Reply::from(error);
                     tracing::error!(
                         ?error,
                         "a reply cannot be completed; its connection is closed"
@@ -476,17 +499,28 @@ impl Connection {
             elements.iter().for_each(|element| self.outbox.push(element, protocol));
             self.flush().await?;
         }
+        // Neither is there a way to end it with an error.
+        Err(io::ErrorKind::OutOfMemory.into())
     }
 
     /// Executes writing calls on this event loop, if they need not wait; `None` if one panicked.
     /// While another writer is active, other connections run.
     async fn try_writes(&mut self, calls: &[Call]) -> Option<Tried> {
         let mut until_ns = None;
+        let mut reply_bytes_max = FREE_BYTES;
         loop {
-            let tried =
-                self.on_event_loop(|state, session| pipeline::try_writes(state, session, calls))?;
-            if !matches!(tried, Tried::Busy) {
-                return Some(tried);
+            let tried = self.on_event_loop(|state, session| {
+                pipeline::try_writes(state, session, calls, reply_bytes_max)
+            })?;
+            match tried {
+                Tried::Busy => {}
+                Tried::NeedsMemory(bytes)
+                    if bytes <= SMALL_BYTES_MAX && self.outbox.try_reserve(bytes) =>
+                {
+                    reply_bytes_max = bytes;
+                    continue;
+                }
+                tried => return Some(tried),
             }
             let now_ns = self.state.monotonic_ns();
             if now_ns > *until_ns.get_or_insert(now_ns + BUSY_NS_MAX) {
@@ -501,7 +535,9 @@ impl Connection {
     async fn write_together(&mut self, calls: &mut Vec<Call>) -> Option<Tried> {
         let mut session = self.session.take().expect(ONE_PIECE);
         session.lap_ns = 0;
-        let part = Part { calls: std::mem::take(calls), session };
+        let has_room = self.outbox.try_reserve(SMALL_BYTES_MAX);
+        let reply_bytes_max = if has_room { SMALL_BYTES_MAX } else { FREE_BYTES };
+        let part = Part { calls: std::mem::take(calls), session, reply_bytes_max };
         let (part, outcome) = self.group_commit.write(part).await;
         *calls = part.calls;
         self.session = Some(part.session);
@@ -517,28 +553,15 @@ impl Connection {
     }
 
     async fn run_alone(&mut self, call: Call) -> io::Result<()> {
-        let bytes = self.state.memory.fetch_bytes_max();
-        self.outbox.reserve(bytes, &mut *self.stream).await?;
         self.has_writes |= call.writes();
-        let walks = match call.command.place {
-            ExecutionClass::Walk => self.state.walks.clone().acquire_owned().await.ok(),
-            _ => None,
-        };
-        let shown = self.shown(std::slice::from_ref(&call));
-        let run = move |state: &State, session: &mut Session| {
-            let reply = pipeline::run_alone(state, session, &call);
-            drop(walks);
-            reply
-        };
-        match self.on_io_thread(run).await {
-            Some(reply) => {
-                self.outbox.reserve(reply.bytes_len(), &mut *self.stream).await?;
-                self.reply_all(vec![reply]).await?;
-                observation::show(&self.state, self.session.as_deref(), &shown);
-                Ok(())
-            }
-            None => Ok(()),
+        let is_walk = call.command.place == ExecutionClass::Walk;
+        if let Some((call, Some(reply))) =
+            self.run_with_memory(call, is_walk, pipeline::run_alone).await?
+        {
+            self.reply_all(vec![reply]).await?;
+            observation::show(&self.state, self.session.as_deref(), std::slice::from_ref(&call));
         }
+        Ok(())
     }
 
     async fn exec(&mut self) -> io::Result<()> {
@@ -552,17 +575,15 @@ impl Connection {
             self.reply(&Reply::Error(aborted.into()));
             return Ok(());
         };
-        let bytes = self.state.memory.fetch_bytes_max();
-        self.outbox.reserve(bytes, &mut *self.stream).await?;
         self.has_writes |= calls.iter().any(Call::writes);
-        let shown = self.shown(&calls);
-        let run = move |state: &State, session: &mut Session| {
-            pipeline::run_queue(state, session, &calls, &watches)
-        };
-        if let Some(reply) = self.on_io_thread(run).await {
-            self.outbox.reserve(reply.bytes_len(), &mut *self.stream).await?;
+        let work =
+            |state: &State, session: &mut Session, queued: &(Vec<Call>, Vec<_>), bytes_max| {
+                pipeline::run_queue(state, session, &queued.0, &queued.1, bytes_max)
+            };
+        let queued = (calls, watches);
+        if let Some(((calls, _), Some(reply))) = self.run_with_memory(queued, false, work).await? {
             self.reply(&reply);
-            observation::show(&self.state, self.session.as_deref(), &shown);
+            observation::show(&self.state, self.session.as_deref(), &calls);
         }
         Ok(())
     }
@@ -629,11 +650,11 @@ impl Connection {
     }
 
     fn reply(&mut self, reply: &Reply) {
-        self.reply_if_wanted(reply);
+        self.push_reply(reply);
     }
 
     /// Appends the reply of a command; false if the client does not want it (`CLIENT REPLY`).
-    fn reply_if_wanted(&mut self, reply: &Reply) -> bool {
+    fn push_reply(&mut self, reply: &Reply) -> bool {
         if let Reply::Error(message) = reply {
             self.state.counters.add_error(message);
         }
@@ -647,7 +668,7 @@ impl Connection {
 
     /// Replies with an error to a request that cannot be executed; aborts a `MULTI` in progress.
     fn refuse(&mut self, error: CommandError) {
-        if is_abort(&error) {
+        if error.discards_transaction() {
             self.set_queue(None);
             self.set_watches(Vec::new());
         } else if let Some(queue) = &mut self.queue {
@@ -675,17 +696,4 @@ impl Connection {
             stream::end(&mut *self.stream).await;
         }
     }
-}
-
-/// The next line of a monitor; never, if there is none. `None`: the monitor was dropped.
-async fn next_line(monitor: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Bytes> {
-    match monitor {
-        Some(monitor) => monitor.recv().await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Whether an error discards the transaction at once: that of an invalid `EXEC`.
-fn is_abort(error: &CommandError) -> bool {
-    matches!(error, CommandError::Message(message) if message.starts_with("EXECABORT"))
 }

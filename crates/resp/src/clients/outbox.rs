@@ -1,8 +1,9 @@
 //! The replies of a connection that are not sent yet, and their memory.
 //!
 //! Guarantees: what a connection holds of replies, but for a few KiB, is reserved in the budget of
-//! all connections; a client that accepts nothing is given up after the write timeout, or within
-//! seconds if others need the memory of what it does not read.
+//! all connections before they are made. A client that accepts nothing is closed after the write
+//! timeout. A client that accepts little is closed within seconds if others need the memory of what
+//! it does not read.
 
 use std::io;
 use std::sync::Arc;
@@ -10,8 +11,8 @@ use std::sync::Arc;
 use tidekv_net::budget::Reservation;
 use tidekv_net::stream::{self, Stream};
 
+use crate::protocol::input::FREE_BYTES;
 use crate::protocol::reply::{Protocol, Reply, ReplyBuffer};
-use crate::state::memory::FREE_BYTES;
 use crate::state::server_state::State;
 
 /// Replies are sent when they reach this size, even if more requests are buffered; earlier, if there
@@ -64,20 +65,18 @@ impl Outbox {
         self.memory.try_grow_to(self.replies.len() + bytes)
     }
 
-    /// Reserves memory for `bytes` more; sends the replies so far if it must wait for that.
+    /// Reserves memory for `bytes` more; sends the replies so far if it must wait for that. False if
+    /// there is none in time.
     pub(crate) async fn reserve(
         &mut self,
         bytes: usize,
         stream: &mut dyn Stream,
-    ) -> io::Result<()> {
-        if !self.try_reserve(bytes) {
-            self.flush(stream).await?;
-            // If there is none in time, the reply is made without: it is one of a few, because
-            // there are only so many I/O threads.
-            let bytes = bytes.min(self.state.memory.replies().bytes_max());
-            self.memory.grow_to(bytes).await;
+    ) -> io::Result<bool> {
+        if self.try_reserve(bytes) {
+            return Ok(true);
         }
-        Ok(())
+        self.flush(stream).await?;
+        Ok(self.memory.grow_to(bytes).await)
     }
 
     /// Sends all replies.

@@ -238,6 +238,9 @@ pub(crate) fn hincrbyfloat(execution: &mut Execution<'_>, arguments: &[Bytes]) -
 /// The range of counts that Redis takes: one less than that of 64 bits.
 const COUNT_MAX: i64 = i64::MAX;
 
+/// Memory for each position that `HRANDFIELD` chooses.
+const POSITION_BYTES: usize = 32;
+
 pub(crate) fn hrandfield(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
     let (count, with_values) = match &arguments[1..] {
         [] => (None, false),
@@ -269,13 +272,14 @@ pub(crate) fn hrandfield(execution: &mut Execution<'_>, arguments: &[Bytes]) -> 
         let found = hash.fields_at(execution, &BTreeSet::from([one]))?;
         return Ok(Reply::bulk_or_null(found.into_iter().next().map(|(field, _)| field)));
     };
+    let times = if count < 0 { count.unsigned_abs() } else { hash.len.min(count as u64) };
+    // Before the positions are chosen.
+    let bytes = usize::try_from(times).unwrap_or(usize::MAX).saturating_mul(POSITION_BYTES);
+    execution.state.memory.check_reply(bytes)?;
     let chosen = if count < 0 {
-        let times = count.unsigned_abs();
-        let bytes = usize::try_from(times).unwrap_or(usize::MAX).saturating_mul(32);
-        execution.state.memory.check_reply(bytes)?;
         (0..times).map(|_| below(execution, hash.len)).collect()
     } else {
-        different(execution, hash.len, count as u64)
+        different(execution, hash.len, times)
     };
     let positions: BTreeSet<u64> = chosen.iter().copied().collect();
     let fields = hash.fields_at(execution, &positions)?;

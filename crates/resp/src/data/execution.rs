@@ -23,7 +23,7 @@ use tidekv::{
 };
 
 use crate::data::walk::Walk;
-use crate::protocol::reply::CommandError;
+use crate::protocol::reply::{CommandError, Reply};
 use crate::state::forecast::{self, Read};
 use crate::state::keyspaces::{SlotMap, Space, index_of};
 use crate::state::memory::OUT_OF_MEMORY;
@@ -98,6 +98,9 @@ pub(crate) struct Execution<'a> {
     writes: Vec<Write>,
     /// Reads of the current command, if curves are on.
     reads: Vec<Read>,
+    /// Bytes of the replies so far, and the memory that is reserved for them.
+    replied_bytes: usize,
+    reply_bytes_max: usize,
     /// Bytes of the writes that were settled, and of [`Execution::writes`].
     settled_bytes: usize,
     gathered_bytes: usize,
@@ -117,6 +120,8 @@ impl<'a> Execution<'a> {
             may_stream: true,
             writes: Vec::new(),
             reads: Vec::new(),
+            replied_bytes: 0,
+            reply_bytes_max: usize::MAX,
             settled_bytes: 0,
             gathered_bytes: 0,
             batch: WriteBatch::new(),
@@ -295,6 +300,34 @@ impl<'a> Execution<'a> {
     pub(crate) fn without_streams(mut self) -> Self {
         self.may_stream = false;
         self
+    }
+
+    // ---- Replies ----
+
+    /// The same execution with memory for `bytes` of replies.
+    #[must_use]
+    pub(crate) fn with_reply_memory(mut self, bytes: usize) -> Self {
+        self.reply_bytes_max = bytes;
+        self
+    }
+
+    /// Counts the reply of a command that is not settled yet.
+    ///
+    /// # Errors
+    ///
+    /// [`CommandError::NeedsMemory`] if the replies exceed their memory.
+    pub(crate) fn count_reply(&mut self, reply: &Reply) -> Result<(), CommandError> {
+        let bytes = self.replied_bytes + reply.bytes_len();
+        if bytes > self.reply_bytes_max {
+            return Err(CommandError::NeedsMemory(bytes));
+        }
+        self.replied_bytes = bytes;
+        Ok(())
+    }
+
+    /// Bytes of the replies so far.
+    pub(crate) fn replied_bytes(&self) -> usize {
+        self.replied_bytes
     }
 
     // ---- Writes ----

@@ -143,7 +143,7 @@ impl Hash {
             let (key, entry) = item?;
             bytes += key.len() + entry.value.len();
             execution.state.memory.check_reply(bytes)?;
-            fields.push((key.slice(IDENTITY_BYTES..), entry.value));
+            fields.push((field_of(&key), entry.value));
         }
         Ok(fields)
     }
@@ -175,7 +175,7 @@ impl Hash {
                 return Ok((fields, true));
             }
             bytes += key.len() + entry.value.len();
-            fields.push((key.slice(IDENTITY_BYTES..), entry.value));
+            fields.push((field_of(&key), entry.value));
         }
         Ok((fields, false))
     }
@@ -194,7 +194,7 @@ impl Hash {
             if positions.contains(&at) {
                 bytes += key.len() + entry.value.len();
                 execution.state.memory.check_reply(bytes)?;
-                fields.push((key.slice(IDENTITY_BYTES..), entry.value));
+                fields.push((field_of(&key), entry.value));
             }
         }
         Ok(fields)
@@ -339,7 +339,7 @@ pub(crate) fn field_of(key: &Bytes) -> Bytes {
 /// writes hashes meanwhile.
 pub(crate) fn remove_all(execution: &mut Execution<'_>) -> Result<(), CommandError> {
     // Own writes may have put hashes into other databases.
-    let may_have_own = execution.written_bytes() > 0;
+    let may_have_own = execution.sees_own_writes();
     if may_have_own || execution.state.keyspaces.has_hashes_beside(execution.slot())? {
         // Other databases have fields too: those of this one are removed by notes.
         let everything = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);

@@ -3,8 +3,8 @@
 //! Guarantees:
 //! 1. Nothing is written, and no reply may be sent, before [`Batch::commit`] has succeeded; then
 //!    all of it is durable.
-//! 2. No part waits for another part's storage read, first hash or large value: a part with one of
-//!    these is not in the batch.
+//! 2. No part waits for another part's storage read, first hash, large value or memory for replies:
+//!    a part with one of these is not in the batch.
 //! 3. A call that fails has written nothing; a call that panics affects no other connection.
 //!
 //! Both steps must run on an I/O thread: they wait for the store.
@@ -31,6 +31,8 @@ const PART_BYTES_MAX: usize = 4 * BATCH_BYTES;
 pub(crate) struct Part {
     pub(crate) calls: Vec<Call>,
     pub(crate) session: Box<Session>,
+    /// The memory that is reserved for its replies.
+    pub(crate) reply_bytes_max: usize,
 }
 
 /// The outcome of a part.
@@ -120,7 +122,8 @@ impl<'a> Batch<'a> {
         let empty = Box::new(state.db.transaction());
         let transaction = std::mem::replace(&mut self.transaction, empty);
         let backing = Backing::TransactionInMemory(transaction);
-        let mut execution = Execution::new(state, &mut part.session, backing);
+        let mut execution = Execution::new(state, &mut part.session, backing)
+            .with_reply_memory(part.reply_bytes_max);
         let run = AssertUnwindSafe(|| run_batch(&mut execution, &part.calls, BATCH_BYTES));
         let outcome = match catch_unwind(run) {
             Ok(Ok(replies)) => Outcome::Done(replies),

@@ -12,7 +12,8 @@
 //! 4. A writer with a conflict takes a turn on its keys and starts over, so it makes progress.
 //!
 //! Functions that take several calls may answer only the first of them, to bound replies and
-//! writes; the caller calls again with the rest.
+//! writes; the caller calls again with the rest. Functions that take `reply_bytes_max`, the memory
+//! that is reserved for replies, do nothing if the first reply exceeds it ([`NeedsMemory`]).
 
 use std::collections::{HashMap, HashSet};
 
@@ -44,12 +45,25 @@ pub(crate) const WRITE_CALLS_MAX: usize = 1024;
 const LOOP_CALLS_MAX: usize = 64;
 /// Maximum bytes of their words, and of calls that share a group commit with other connections;
 /// also the bytes of replies or writes after which a batch on the event loop ends.
-const SMALL_BYTES_MAX: usize = 64 << 10;
+pub(crate) const SMALL_BYTES_MAX: usize = 64 << 10;
 /// Maximum calls of a batch that only reads: all their values are in memory before the first reply
 /// is made.
 const POINT_CALLS_MAX: usize = 64;
 
-/// Executes one call; a failed call has written nothing.
+/// Nothing was done: the replies take this many bytes, more than are reserved.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NeedsMemory(pub(crate) usize);
+
+/// The reply with `result`, unless that must be had again with more memory.
+fn answer(result: CommandResult) -> Result<Reply, NeedsMemory> {
+    match result {
+        Err(CommandError::NeedsMemory(bytes)) => Err(NeedsMemory(bytes)),
+        result => Ok(Reply::from(result)),
+    }
+}
+
+/// Executes one call; a failed call has written nothing. [`CommandError::WouldBlock`] and
+/// [`CommandError::NeedsMemory`] mean that it must run again.
 fn run(execution: &mut Execution<'_>, call: &Call) -> CommandResult {
     let began_ns = match execution.session.lap_ns {
         0 => execution.state.monotonic_ns(),
@@ -69,8 +83,9 @@ fn run(execution: &mut Execution<'_>, call: &Call) -> CommandResult {
             Err(CommandError::text("ERR this command cannot run here"))
         }
     };
+    let result = result.and_then(|reply| execution.count_reply(&reply).map(|()| reply));
     execution.settle(result.is_ok());
-    if !matches!(result, Err(CommandError::WouldBlock)) {
+    if !matches!(result, Err(CommandError::WouldBlock | CommandError::NeedsMemory(_))) {
         let ended_ns = execution.state.monotonic_ns();
         execution.session.lap_ns = ended_ns;
         let took_ns = ended_ns.saturating_sub(began_ns);
@@ -79,26 +94,26 @@ fn run(execution: &mut Execution<'_>, call: &Call) -> CommandResult {
     result
 }
 
-/// Executes `calls` until the replies or writes fill a batch, or until one would block. The only
-/// error is [`CommandError::WouldBlock`], of the first call.
+/// Executes `calls` until the replies or writes fill a batch, or until one must run again. The only
+/// errors are [`CommandError::WouldBlock`] and [`CommandError::NeedsMemory`], of the first call.
 pub(crate) fn run_batch(
     execution: &mut Execution<'_>,
     calls: &[Call],
     bytes_max: usize,
 ) -> Result<Vec<Reply>, CommandError> {
     let mut replies = Vec::with_capacity(calls.len());
-    let mut bytes = 0;
     for call in calls {
         let reply = match run(execution, call) {
-            Err(CommandError::WouldBlock) if replies.is_empty() => {
-                return Err(CommandError::WouldBlock);
+            Err(error @ (CommandError::WouldBlock | CommandError::NeedsMemory(_))) => {
+                if replies.is_empty() {
+                    return Err(error);
+                }
+                break;
             }
-            Err(CommandError::WouldBlock) => break,
             result => Reply::from(result),
         };
-        bytes += reply.bytes_len();
         replies.push(reply);
-        if bytes + execution.written_bytes() > bytes_max {
+        if execution.replied_bytes() + execution.written_bytes() > bytes_max {
             break;
         }
     }
@@ -131,7 +146,12 @@ pub(crate) fn run_in_memory(state: &State, session: &mut Session, call: &Call) -
 /// Executes calls that read a few keys each: from the current state, as long as no writer commits
 /// on their keys, because only such reads fill the value and pointer caches; otherwise from a
 /// snapshot.
-pub(crate) fn run_points(state: &State, session: &mut Session, calls: &[Call]) -> Vec<Reply> {
+pub(crate) fn run_points(
+    state: &State,
+    session: &mut Session,
+    calls: &[Call],
+    reply_bytes_max: usize,
+) -> Result<Vec<Reply>, NeedsMemory> {
     let calls = &calls[..calls.len().min(POINT_CALLS_MAX)];
     let (mut execution, calls) = match fetch_present(state, session.database(), calls) {
         Some((calls, entries)) => {
@@ -150,7 +170,11 @@ pub(crate) fn run_points(state: &State, session: &mut Session, calls: &[Call]) -
         Some(entries)
     });
     let calls = &calls[..count];
-    run_batch(&mut execution, calls, BATCH_BYTES).unwrap_or_else(|error| vec![Reply::from(error)])
+    let mut execution = execution.with_reply_memory(reply_bytes_max);
+    match run_batch(&mut execution, calls, BATCH_BYTES) {
+        Ok(replies) => Ok(replies),
+        Err(error) => answer(Err(error)).map(|reply| vec![reply]),
+    }
 }
 
 /// The entries read, by kind and key.
@@ -262,12 +286,19 @@ pub(crate) enum Tried {
     Done(Vec<Reply>),
     /// Another writer is active: try again soon.
     Busy,
+    /// Nothing was written: the first reply needs this much memory.
+    NeedsMemory(usize),
     /// They must wait, or have failed: nothing was written, and [`run_writes`] must execute them.
     Offload,
 }
 
 /// Executes calls, some of which write, on the event loop in one transaction.
-pub(crate) fn try_writes(state: &State, session: &mut Session, calls: &[Call]) -> Tried {
+pub(crate) fn try_writes(
+    state: &State,
+    session: &mut Session,
+    calls: &[Call],
+    reply_bytes_max: usize,
+) -> Tried {
     let calls = on_loop(calls);
     // The setting may have changed while waiting for another writer.
     if state.settings.durability() != Durability::Buffered {
@@ -284,9 +315,11 @@ pub(crate) fn try_writes(state: &State, session: &mut Session, calls: &[Call]) -
         return Tried::Offload;
     }
     let backing = Backing::TransactionInMemory(Box::new(state.db.transaction()));
-    let mut execution = Execution::new(state, session, backing);
-    let Ok(replies) = run_batch(&mut execution, calls, SMALL_BYTES_MAX) else {
-        return Tried::Offload;
+    let mut execution = Execution::new(state, session, backing).with_reply_memory(reply_bytes_max);
+    let replies = match run_batch(&mut execution, calls, SMALL_BYTES_MAX) {
+        Ok(replies) => replies,
+        Err(CommandError::NeedsMemory(bytes)) => return Tried::NeedsMemory(bytes),
+        Err(_) => return Tried::Offload,
     };
     let began_ns = state.monotonic_ns();
     let mark = state.stripes.begin_commit(&keys);
@@ -305,25 +338,35 @@ pub(crate) fn try_writes(state: &State, session: &mut Session, calls: &[Call]) -
 }
 
 /// Executes calls, some of which write, in one transaction.
-pub(crate) fn run_writes(state: &State, session: &mut Session, calls: &[Call]) -> Vec<Reply> {
+pub(crate) fn run_writes(
+    state: &State,
+    session: &mut Session,
+    calls: &[Call],
+    reply_bytes_max: usize,
+) -> Result<Vec<Reply>, NeedsMemory> {
     let calls = &calls[..calls.len().min(WRITE_CALLS_MAX)];
-    let outcome =
-        transact(state, session, calls, &[], |execution| run_batch(execution, calls, BATCH_BYTES));
-    match outcome {
-        Ok(Some(replies)) => replies,
+    let body = |execution: &mut Execution<'_>| run_batch(execution, calls, BATCH_BYTES);
+    match transact(state, session, calls, &[], reply_bytes_max, body) {
+        Ok(Some(replies)) => Ok(replies),
         Ok(None) => unreachable!("nothing is watched"),
-        Err(error) => vec![Reply::from(error); calls.len()],
+        Err(error) => answer(Err(error)).map(|reply| vec![reply; calls.len()]),
     }
 }
 
 /// Executes one call alone, reading from one snapshot.
-pub(crate) fn run_alone(state: &State, session: &mut Session, call: &Call) -> Reply {
+pub(crate) fn run_alone(
+    state: &State,
+    session: &mut Session,
+    call: &Call,
+    reply_bytes_max: usize,
+) -> Result<Reply, NeedsMemory> {
     let hashes = state.keyspaces.hashes();
     let gate = call.excludes_others().then(|| hashes.exclude());
-    let mut execution = match gate {
+    let execution = match gate {
         Some(_) => Execution::new(state, session, Backing::Snapshot(state.db.snapshot())),
         None => Execution::over_snapshot(state, session),
     };
+    let mut execution = execution.with_reply_memory(reply_bytes_max);
     let result = run(&mut execution, call);
     let mut keys = KeySet::default();
     if call.command.has(Flag::Write) {
@@ -333,7 +376,7 @@ pub(crate) fn run_alone(state: &State, session: &mut Session, call: &Call) -> Re
     let committed = execution.commit(state.settings.durability());
     drop(mark);
     drop(gate);
-    Reply::from(committed.and(result))
+    answer(committed.and(result))
 }
 
 /// Records the state of the keys of `WATCH`.
@@ -365,14 +408,16 @@ pub(crate) fn run_queue(
     session: &mut Session,
     calls: &[Call],
     watches: &[WatchedKey],
-) -> Reply {
+    reply_bytes_max: usize,
+) -> Result<Reply, NeedsMemory> {
     let run_all = |execution: &mut Execution<'_>| {
         let mut replies = Vec::with_capacity(calls.len());
-        let mut bytes = 0;
         for call in calls {
-            let reply = Reply::from(run(execution, call));
-            bytes += reply.bytes_len();
-            state.memory.check_reply(bytes)?;
+            let reply = match run(execution, call) {
+                Err(error @ CommandError::NeedsMemory(_)) => return Err(error),
+                result => Reply::from(result),
+            };
+            state.memory.check_reply(execution.replied_bytes())?;
             if execution.written_bytes() > state.memory.request_bytes_max() {
                 return Err(OUT_OF_MEMORY);
             }
@@ -382,9 +427,10 @@ pub(crate) fn run_queue(
     };
     let database = session.database();
     let outcome = if calls.iter().any(|call| call.command.has(Flag::Write)) {
-        transact(state, session, calls, watches, run_all)
+        transact(state, session, calls, watches, reply_bytes_max, run_all)
     } else {
-        let mut execution = Execution::over_snapshot(state, session).without_streams();
+        let execution = Execution::over_snapshot(state, session).without_streams();
+        let mut execution = execution.with_reply_memory(reply_bytes_max);
         // If the keys are unchanged now, they were unchanged when the snapshot was taken. Calls of
         // a failed transaction must not change the session or the settings.
         match have_changed(state, watches) {
@@ -398,9 +444,9 @@ pub(crate) fn run_queue(
         session.select(database);
     }
     match outcome {
-        Ok(Some(replies)) => Reply::Array(replies),
-        Ok(None) => Reply::NullArray,
-        Err(error) => Reply::from(error),
+        Ok(Some(replies)) => Ok(Reply::Array(replies)),
+        Ok(None) => Ok(Reply::NullArray),
+        Err(error) => answer(Err(error)),
     }
 }
 
@@ -434,6 +480,7 @@ fn transact<T>(
     session: &mut Session,
     calls: &[Call],
     watches: &[WatchedKey],
+    reply_bytes_max: usize,
     body: impl Fn(&mut Execution<'_>) -> Result<T, CommandError>,
 ) -> Result<Option<T>, CommandError> {
     let mut keys = KeySet::default();
@@ -463,7 +510,8 @@ fn transact<T>(
         let backing = Backing::Transaction(Box::new(transaction));
         // An attempt that met a conflict may have selected another one.
         session.select(database);
-        let mut execution = Execution::new(state, session, backing);
+        let mut execution =
+            Execution::new(state, session, backing).with_reply_memory(reply_bytes_max);
         let value = body(&mut execution)?;
         let mark = state.stripes.begin_commit(&keys);
         let commit = execution.commit(state.settings.durability())?;

@@ -13,8 +13,9 @@ use tokio::io::AsyncReadExt;
 
 use crate::protocol::request::{Limits, Parsed, Parser, ProtocolError};
 
-/// Bytes that a connection reads at a time while others wait for memory.
-const FREE_BYTES: usize = 4 << 10;
+/// Bytes that each connection may buffer without a reservation, and reads at a time while others
+/// wait for memory: common requests and replies are shorter.
+pub(crate) const FREE_BYTES: usize = 4 << 10;
 
 /// Bytes received and not yet parsed.
 #[derive(Debug)]
@@ -35,8 +36,8 @@ impl Input {
     }
 
     /// Waits for more bytes and returns their number, 0 at the end of the stream. Cancellation
-    /// loses no bytes. All requests returned earlier must have been executed: their memory is no
-    /// longer reserved.
+    /// loses no bytes. All complete requests must have been taken and executed: their memory is no
+    /// longer reserved, and only an incomplete one is in the buffer.
     ///
     /// # Errors
     ///
@@ -47,29 +48,25 @@ impl Input {
             self.buffer = BytesMut::new();
         }
         self.reservation.shrink_to(self.bytes_held());
-        let wanted = self.parser.wanted_bytes(self.buffer.len());
-        if wanted <= SCRATCH_BYTES {
-            // While others wait for memory, a connection takes no more of it than is free.
-            let is_exhausted = self.reservation.budget().is_exhausted();
-            let bytes_max = if is_exhausted { FREE_BYTES } else { SCRATCH_BYTES };
-            let buffer = &mut self.buffer;
-            let count = stream::read(stream, bytes_max, |b| buffer.extend_from_slice(b)).await?;
-            return self.reserve_or_discard(0).await.map(|()| count);
-        }
         // A large value is read into its final place. Doubling bounds the copying, and the buffer
         // to twice the received bytes.
-        let step = wanted.min(self.buffer.len().max(SCRATCH_BYTES));
+        let wanted = self.parser.wanted_bytes(self.buffer.len());
         let spare = self.buffer.capacity() - self.buffer.len();
-        let is_short = spare < SCRATCH_BYTES.min(step);
-        self.reserve_or_discard(if is_short { step } else { 0 }).await?;
-        if self.parser.wanted_bytes(self.buffer.len()) == 0 {
-            // It was discarded: read on into the scratch buffer.
+        let is_short = wanted > SCRATCH_BYTES && spare < SCRATCH_BYTES;
+        let step = if is_short { wanted.min(self.buffer.len().max(SCRATCH_BYTES)) } else { 0 };
+        self.reserve_or_discard(step).await?;
+        // Again: it may have been discarded.
+        if self.parser.wanted_bytes(self.buffer.len()) <= SCRATCH_BYTES {
+            // If there is no memory, a connection takes no more than is free.
+            let budget = self.reservation.budget();
+            let has_room = || budget.has_room_for(2 * SCRATCH_BYTES);
+            let bytes_max = || if has_room() { SCRATCH_BYTES } else { FREE_BYTES / 2 };
             let buffer = &mut self.buffer;
-            return stream::read(stream, FREE_BYTES, |b| buffer.extend_from_slice(b)).await;
+            let count = stream::read(stream, bytes_max, |b| buffer.extend_from_slice(b)).await?;
+            self.reservation.try_grow_to(self.bytes_held());
+            return Ok(count);
         }
-        if is_short {
-            self.buffer.reserve(step);
-        }
+        self.buffer.reserve(step);
         stream.read_buf(&mut self.buffer).await
     }
 

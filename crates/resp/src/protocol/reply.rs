@@ -34,6 +34,9 @@ pub(crate) enum Protocol {
 pub(crate) enum CommandError {
     /// The command must wait for storage, which the event loop must not do.
     WouldBlock,
+    /// The reply, with those before it, takes this many bytes: more than are reserved. The command
+    /// has written nothing.
+    NeedsMemory(usize),
     /// An error for the client: an error code in capitals, a space, a sentence.
     Message(Cow<'static, str>),
 }
@@ -41,6 +44,11 @@ pub(crate) enum CommandError {
 impl CommandError {
     pub(crate) const fn text(message: &'static str) -> Self {
         Self::Message(Cow::Borrowed(message))
+    }
+
+    /// Whether it discards the transaction at once: the error of an invalid `EXEC`.
+    pub(crate) fn discards_transaction(&self) -> bool {
+        matches!(self, Self::Message(message) if message.starts_with("EXECABORT"))
     }
 }
 
@@ -114,10 +122,10 @@ pub(crate) struct Streamed {
     elements: Mutex<Elements>,
 }
 
-/// What is left of a sequence.
+/// The elements of a sequence that are still to be sent.
 struct Elements {
     source: Box<dyn Iterator<Item = CommandResult> + Send>,
-    /// Number of elements still to be sent.
+    /// Their number.
     left: u64,
 }
 
@@ -218,8 +226,10 @@ impl From<CommandError> for Reply {
     fn from(error: CommandError) -> Self {
         match error {
             CommandError::Message(message) => Self::Error(message),
-            // Only the event loop reads without blocking, and it handles this error.
-            CommandError::WouldBlock => unreachable!("only reads from memory alone would block"),
+            // The callers that ask for these errors handle them.
+            CommandError::WouldBlock | CommandError::NeedsMemory(_) => {
+                unreachable!("the command must run again, elsewhere or with more memory")
+            }
         }
     }
 }

@@ -73,7 +73,8 @@ pub(crate) struct Parser {
     bulk: Option<usize>,
     /// The range of each complete argument.
     found: Vec<(usize, usize)>,
-    /// The request is being discarded; `bulk` is what is left of its current argument.
+    /// The request is being discarded; `bulk` counts the bytes of its current argument
+    /// that have not arrived.
     is_discarding: bool,
     /// Everything before this position has been parsed.
     at: usize,

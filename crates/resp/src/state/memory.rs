@@ -24,11 +24,8 @@ use parking_lot::Mutex;
 use tidekv::{Db, VALUE_BYTES_MAX};
 use tidekv_net::budget::Budget;
 
+use crate::protocol::input::FREE_BYTES;
 use crate::protocol::reply::CommandError;
-
-/// Bytes that each connection may buffer without a reservation: common requests and replies are
-/// shorter.
-pub(crate) const FREE_BYTES: usize = 4 << 10;
 
 /// The error of a request, a write or a reply that does not fit, with the words of Redis.
 pub(crate) const OUT_OF_MEMORY: CommandError =

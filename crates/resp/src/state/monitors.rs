@@ -77,6 +77,14 @@ fn line_of(unix_us: u64, database: usize, address: &str, words: &[Bytes]) -> Byt
     line.into()
 }
 
+/// The next line of a monitor; never, if there is none. `None`: the monitor was dropped.
+pub(crate) async fn next_line(monitor: &mut Option<Receiver<Bytes>>) -> Option<Bytes> {
+    match monitor {
+        Some(monitor) => monitor.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,6 +9,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+/// How often a paused connection checks the time.
+const CHECK: Duration = Duration::from_millis(20);
+
 /// The pause.
 #[derive(Debug, Default)]
 pub(crate) struct Pause {
@@ -57,11 +60,11 @@ impl Pause {
         current.until_ms > now_ms() && (may_write || !current.is_of_writes)
     }
 
-    /// Waits until the pause ends, at most for `limit`: the caller checks again.
-    pub(crate) async fn wait(&self, limit: Duration) {
+    /// Waits until the pause ends, at most for [`CHECK`]: the caller checks again.
+    pub(crate) async fn wait(&self) {
         let over = self.is_over.notified();
         if self.may_hold() {
-            let _ = tokio::time::timeout(limit, over).await;
+            let _ = tokio::time::timeout(CHECK, over).await;
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `SLOWLOG`: the latest commands whose execution took long.
 //!
-//! Guarantees, as in Redis: an entry has at most 32 arguments of 128 bytes each; what is left out
-//! is counted in it. Numbers grow and are not reused after a reset. May be used from any thread.
+//! Guarantees, as in Redis: an entry has at most 32 arguments of 128 bytes each, and
+//! counts what was cut. Numbers grow and are not reused after a reset. May be used from any thread.
 
 use std::collections::VecDeque;
 

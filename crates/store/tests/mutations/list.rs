@@ -2164,6 +2164,23 @@ pub const MUTATIONS: &[Mutation] = &[
         ("memory", "memory_stays_within_the_budget"),
     ),
     served(
+        "a command whose reply has no memory is executed",
+        "crates/resp/src/data/execution.rs",
+        ("        if bytes > self.reply_bytes_max {", "        if false {"),
+        ("lib", "dispatch::batch::tests::parts_whose_replies_lack_memory_run_alone"),
+    ),
+    Mutation {
+        package: "tidekv-net",
+        target: "lib",
+        ..mutation(
+            "a client that reads a few bytes now and then keeps the memory that others need",
+            "crates/net/src/stream.rs",
+            "                if self.bytes < PACE_BYTES && is_needed() {",
+            "                if self.bytes == 0 && is_needed() {",
+            "stream::tests::a_client_that_reads_too_slowly_gives_way_if_memory_is_needed",
+        )
+    },
+    served(
         "a client that reads nothing keeps the memory that others need",
         "crates/resp/src/clients/outbox.rs",
         (
@@ -2198,7 +2215,7 @@ pub const MUTATIONS: &[Mutation] = &[
     served(
         "a flush of a database forgets the hashes that its transaction put into others",
         "crates/resp/src/data/hash.rs",
-        ("    let may_have_own = execution.written_bytes() > 0;", "    let may_have_own = false;"),
+        ("    let may_have_own = execution.sees_own_writes();", "    let may_have_own = false;"),
         (
             "databases",
             "a_flush_in_a_transaction_leaves_hashes_that_it_has_put_into_other_databases",

@@ -24,7 +24,7 @@ fn words(text: &str) -> Vec<Bytes> {
 fn refusal(text: &str) -> String {
     match resolve(words(text), None).unwrap_err() {
         CommandError::Message(message) => message.into_owned(),
-        CommandError::WouldBlock => unreachable!(),
+        CommandError::WouldBlock | CommandError::NeedsMemory(_) => unreachable!(),
     }
 }
 

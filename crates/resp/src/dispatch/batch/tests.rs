@@ -45,7 +45,7 @@ pub(crate) fn part(state: &State, commands: &[&str]) -> Part {
     };
     let client = state.clients.register(String::new(), String::new(), 0);
     let session = Box::new(Session::new(client, true));
-    Part { calls: commands.iter().map(call).collect(), session }
+    Part { calls: commands.iter().map(call).collect(), session, reply_bytes_max: 64 << 10 }
 }
 
 pub(crate) fn value(state: &State, key: &str) -> Option<Bytes> {
@@ -101,6 +101,28 @@ fn large_writes_run_alone() {
     let mut large = part(&state, &["SETRANGE d 100000000 x"]);
     let (outcomes, _) = Batch::run(&state, &mut [&mut c, &mut large], false);
     assert_eq!(outcomes, [Outcome::InTurn, Outcome::Alone]);
+}
+
+#[test]
+fn parts_whose_replies_lack_memory_run_alone() {
+    let state = state();
+    let value = "x".repeat(10 << 10);
+    let mut parts = [
+        part(&state, &[&format!("SET a {value}"), "GETDEL a"]),
+        part(&state, &["SET b 1", &format!("SET b {value} GET"), "GETSET b 2"]),
+        part(&state, &["GETDEL a"]),
+    ];
+    parts.iter_mut().for_each(|part| part.reply_bytes_max = 8 << 10);
+    let (outcomes, batch) = Batch::run(&state, &mut parts.each_mut(), false);
+    let expected = [
+        Outcome::Done(vec![Reply::OK]),
+        Outcome::Done(vec![Reply::OK, Reply::text("1")]),
+        Outcome::Alone,
+    ];
+    assert_eq!(outcomes, expected);
+    assert_eq!(batch.commit(), Ok(Commit::Done));
+    assert_eq!(self::value(&state, "a").unwrap(), value, "a call without memory has no effect");
+    assert_eq!(self::value(&state, "b").unwrap(), value);
 }
 
 #[test]
