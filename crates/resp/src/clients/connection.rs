@@ -44,7 +44,7 @@ use crate::dispatch::group_commit::GroupCommit;
 use crate::dispatch::observation;
 use crate::dispatch::pipeline::{self, NeedsMemory, SMALL_BYTES_MAX, Tried, Way};
 use crate::protocol::input::{FREE_BYTES, Input};
-use crate::protocol::reply::{CommandError, Reply, STREAMED_BYTES, Streamed};
+use crate::protocol::reply::{CommandError, Reply};
 use crate::state::memory::OUT_OF_MEMORY;
 use crate::state::monitors;
 use crate::state::server_state::State;
@@ -469,38 +469,11 @@ impl Connection {
             if let Reply::Streamed(streamed) = reply
                 && is_taken
             {
-                self.send_streamed(streamed).await?;
+                let protocol = self.session().protocol();
+                self.outbox.send_streamed(streamed, protocol, &mut *self.stream).await?;
             }
         }
         Ok(())
-    }
-
-    /// Sends the elements of a reply, whose head is in the replies already, as they are produced.
-    async fn send_streamed(&mut self, streamed: Arc<Streamed>) -> io::Result<()> {
-        let protocol = self.session().protocol();
-        // At the first pass, the caller has reserved it.
-        while self.outbox.reserve(STREAMED_BYTES, &mut *self.stream).await? {
-            let source = Arc::clone(&streamed);
-            let elements = match self.on_io_thread(move |_, _| source.next()).await {
-                Some(Ok(elements)) => elements,
-                // RESP has no way to end a reply early.
-                Some(Err(error)) => {
-                    tracing::error!(
-                        ?error,
-                        "a reply cannot be completed; its connection is closed"
-                    );
-                    return Err(io::ErrorKind::InvalidData.into());
-                }
-                None => return Err(io::ErrorKind::InvalidData.into()),
-            };
-            if elements.is_empty() {
-                return Ok(());
-            }
-            elements.iter().for_each(|element| self.outbox.push(element, protocol));
-            self.flush().await?;
-        }
-        // Neither is there a way to end it with an error.
-        Err(io::ErrorKind::OutOfMemory.into())
     }
 
     /// Executes writing calls on this event loop, if they need not wait; `None` if one panicked.

@@ -1,10 +1,12 @@
-//! The replies of a connection that are not sent yet, and their memory.
+//! The replies of a connection that are not sent yet, their memory, and replies that are produced while
+//! they are sent.
 //!
 //! Guarantees: what a connection holds of replies, but for a few KiB, is reserved in the budget of
 //! all connections before they are made. A client that accepts nothing is closed after the write
 //! timeout. A client that accepts little is closed within seconds if others need the memory of what
 //! it does not read.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ use tidekv_net::budget::Reservation;
 use tidekv_net::stream::{self, Stream};
 
 use crate::protocol::input::FREE_BYTES;
-use crate::protocol::reply::{Protocol, Reply, ReplyBuffer};
+use crate::protocol::reply::{Protocol, Reply, ReplyBuffer, STREAMED_BYTES, Streamed};
 use crate::state::server_state::State;
 
 /// Replies are sent when they reach this size, even if more requests are buffered; earlier, if there
@@ -77,6 +79,61 @@ impl Outbox {
         }
         self.flush(stream).await?;
         Ok(self.memory.grow_to(bytes).await)
+    }
+
+    /// Sends the elements of a reply, whose head was pushed, as they are produced. An element may be
+    /// such a reply too.
+    pub(crate) async fn send_streamed(
+        &mut self,
+        streamed: Arc<Streamed>,
+        protocol: Protocol,
+        stream: &mut dyn Stream,
+    ) -> io::Result<()> {
+        let mut open = vec![(streamed, VecDeque::new())];
+        while let Some((streamed, elements)) = open.last_mut() {
+            match elements.pop_front() {
+                None => {
+                    *elements = self.next_elements(Arc::clone(streamed), stream).await?;
+                    if elements.is_empty() {
+                        self.replies.push_end(streamed);
+                        open.pop();
+                    }
+                }
+                Some(element) => {
+                    self.replies.push_element(streamed, &element, protocol);
+                    if let Reply::Streamed(inner) = element {
+                        open.push((inner, VecDeque::new()));
+                    }
+                    if self.must_flush() {
+                        self.flush(stream).await?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The next elements of a reply; none at its end. RESP has no way to end a reply early, or with
+    /// an error: an error here closes the connection.
+    async fn next_elements(
+        &mut self,
+        streamed: Arc<Streamed>,
+        stream: &mut dyn Stream,
+    ) -> io::Result<VecDeque<Reply>> {
+        if !self.reserve(STREAMED_BYTES, stream).await? {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        // It waits for storage.
+        let error = match tokio::task::spawn_blocking(move || streamed.next()).await {
+            Ok(Ok(elements)) => return Ok(elements.into()),
+            Ok(Err(error)) => format!("{error:?}"),
+            Err(_) => {
+                self.state.counters.panics.add(1);
+                "it has panicked".into()
+            }
+        };
+        tracing::error!(error, "a reply cannot be completed; its connection is closed");
+        Err(io::ErrorKind::InvalidData.into())
     }
 
     /// Sends all replies.

@@ -1,13 +1,16 @@
 //! `BITFIELD`: integers of any width in the bits of a string.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+
 use bytes::{Bytes, BytesMut};
 
-use crate::commands::bits::{bit_offset, string_of};
+use crate::commands::bits::{self, bit_offset};
 use crate::commands::errors::{SYNTAX, integer, is_word};
 use crate::data::execution::Execution;
-use crate::data::values;
+use crate::data::long_string::Patch;
+use crate::data::values::{self, StringValue};
 use crate::protocol::reply::{CommandError, CommandResult, Reply};
-use crate::state::keyspaces::Space;
 
 const INVALID_TYPE: CommandError = CommandError::text(
     "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 \
@@ -58,10 +61,14 @@ impl FieldType {
         self.wrapped(bits.fold(0, |number, at| number << 1 | i128::from(bit(at))))
     }
 
-    /// Writes the lowest bits of `number`; the string grows if it must.
-    fn write(self, value: &mut BytesMut, offset: usize, number: i128) {
+    /// The bytes that have a bit of the field at `offset`.
+    fn bytes(self, offset: usize) -> Range<usize> {
+        offset / 8..(offset + self.bits as usize).div_ceil(8)
+    }
+
+    /// Writes the lowest bits of `number`.
+    fn write(self, value: &mut [u8], offset: usize, number: i128) {
         let end = offset + self.bits as usize;
-        value.resize(value.len().max(end.div_ceil(8)), 0);
         for (at, shift) in (offset..end).zip((0..self.bits).rev()) {
             let bit = (number >> shift & 1) as u8;
             let mask = 1 << (7 - at % 8);
@@ -145,27 +152,62 @@ fn parse(arguments: &[Bytes]) -> Result<Vec<Operation>, CommandError> {
     Ok(operations)
 }
 
+/// A string with the bytes that were changed.
+struct Edited {
+    string: Option<StringValue>,
+    changed: BTreeMap<usize, u8>,
+}
+
+impl Edited {
+    fn read(
+        &self,
+        execution: &mut Execution<'_>,
+        range: Range<usize>,
+    ) -> Result<BytesMut, CommandError> {
+        let start = range.start;
+        let mut bytes = bits::bytes_of(execution, self.string.as_ref(), range.clone())?;
+        for (at, byte) in self.changed.range(range) {
+            bytes[at - start] = *byte;
+        }
+        Ok(bytes)
+    }
+
+    /// The changed bytes, those in a row together.
+    fn patches(&self) -> Vec<Patch> {
+        let mut runs: Vec<(usize, Vec<u8>)> = Vec::new();
+        for (&at, &byte) in &self.changed {
+            match runs.last_mut() {
+                Some((start, run)) if *start + run.len() == at => run.push(byte),
+                _ => runs.push((at, vec![byte])),
+            }
+        }
+        runs.into_iter().map(|(at, run)| (at, Bytes::from(run))).collect()
+    }
+}
+
 pub(crate) fn bitfield(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
     let operations = parse(&arguments[1..])?;
-    let found = values::find_string(execution, &arguments[0])?;
-    let is_missing = found.is_none();
-    let (old, deadline) =
-        found.map_or((Bytes::new(), None), |entry| (entry.value, entry.expires_at_ms));
-    let mut value = BytesMut::from(&old[..]);
-    let writes = operations.iter().any(|operation| !matches!(operation.action, Action::Get));
+    let string = values::find_string(execution, &arguments[0])?;
+    let len = string.as_ref().map_or(0, StringValue::len);
+    // A key that does not change, does not for WATCH.
+    let mut has_changed = false;
+    let mut edited = Edited { string, changed: BTreeMap::new() };
     let mut replies = Vec::with_capacity(operations.len());
     if let Some(end) = operations
         .iter()
         .filter(|operation| !matches!(operation.action, Action::Get))
-        .map(|operation| operation.offset + operation.field.bits as usize)
+        .map(|operation| operation.field.bytes(operation.offset).end)
         .max()
+        && end > len
     {
-        execution.check_value(end.div_ceil(8))?;
         // As in Redis, also if the operation then fails.
-        value.resize(value.len().max(end.div_ceil(8)), 0);
+        edited.changed.insert(end - 1, 0);
+        has_changed = true;
     }
     for Operation { field, offset, action, overflow } in operations {
-        let before = field.read(&value, offset);
+        let range = field.bytes(offset);
+        let mut bytes = edited.read(execution, range.clone())?;
+        let before = field.read(&bytes, offset % 8);
         let (wanted, is_sum) = match action {
             Action::Get => (None, false),
             // A number to set is read in the type's own width.
@@ -175,7 +217,9 @@ pub(crate) fn bitfield(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Co
         };
         let stored = wanted.map(|wanted| overflow.settle(wanted, field, !is_sum));
         if let Some(Some(stored)) = stored {
-            field.write(&mut value, offset, stored);
+            field.write(&mut bytes, offset % 8, stored);
+            has_changed |= stored != before;
+            edited.changed.extend(range.zip(bytes));
         }
         replies.push(match stored {
             Some(None) => Reply::Null,
@@ -183,9 +227,9 @@ pub(crate) fn bitfield(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Co
             _ => Reply::Integer(before as i64),
         });
     }
-    // A key that does not change, does not for WATCH.
-    if writes && (is_missing || value[..] != old[..]) {
-        execution.put(Space::Strings, arguments[0].clone(), value.freeze(), deadline)?;
+    if has_changed {
+        let patches = edited.patches();
+        values::patch_string(execution, &arguments[0], edited.string, &patches)?;
     }
     Ok(Reply::Array(replies))
 }
@@ -195,11 +239,13 @@ pub(crate) fn bitfield_ro(execution: &mut Execution<'_>, arguments: &[Bytes]) ->
     if operations.iter().any(|operation| !matches!(operation.action, Action::Get)) {
         return Err(CommandError::text("ERR BITFIELD_RO only supports the GET subcommand"));
     }
-    let (value, _) = string_of(execution, &arguments[0])?;
-    let read = |operation: &Operation| {
-        Reply::Integer(operation.field.read(&value, operation.offset) as i64)
-    };
-    Ok(Reply::Array(operations.iter().map(read).collect()))
+    let string = values::find_string(execution, &arguments[0])?;
+    let mut replies = Vec::with_capacity(operations.len());
+    for Operation { field, offset, .. } in operations {
+        let bytes = bits::bytes_of(execution, string.as_ref(), field.bytes(offset))?;
+        replies.push(Reply::Integer(field.read(&bytes, offset % 8) as i64));
+    }
+    Ok(Reply::Array(replies))
 }
 
 #[cfg(test)]
@@ -211,7 +257,7 @@ mod tests {
         for (text, number) in [("u4", 9), ("i5", -3), ("i64", i64::MIN), ("u63", i64::MAX)] {
             let field = FieldType::parse(text.as_bytes()).unwrap();
             for offset in [0, 3, 64] {
-                let mut value = BytesMut::from(&b"\xff"[..]);
+                let mut value = [0xff; 20];
                 field.write(&mut value, offset, i128::from(number));
                 assert_eq!(field.read(&value, offset), i128::from(number), "{text} {offset}");
             }

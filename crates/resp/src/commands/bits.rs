@@ -1,13 +1,14 @@
 //! Commands on the bits of strings. Bit 0 is the highest bit of the first byte, as in Redis.
 
+use std::ops::Range;
+
 use bytes::{Bytes, BytesMut};
 
 use crate::commands::errors::{STRING_BYTES_MAX, SYNTAX, integer, is_word};
 use crate::data::execution::Execution;
-use crate::data::values;
+use crate::data::values::{self, StringValue};
 use crate::protocol::number::parse_i64;
 use crate::protocol::reply::{CommandError, CommandResult, Reply};
-use crate::state::keyspaces::Space;
 
 const BIT_OFFSET: CommandError =
     CommandError::text("ERR bit offset is not an integer or out of range");
@@ -30,13 +31,19 @@ fn bit_at(value: &[u8], offset: usize) -> u8 {
     value.get(offset / 8).map_or(0, |byte| byte >> (7 - offset % 8) & 1)
 }
 
-/// The string of `key`, empty if there is none, and its deadline.
-pub(crate) fn string_of(
+/// The bytes of a range of a string; behind its end, and without a string, they are zeros.
+pub(crate) fn bytes_of(
     execution: &mut Execution<'_>,
-    key: &Bytes,
-) -> Result<(Bytes, Option<u64>), CommandError> {
-    let entry = values::find_string(execution, key)?;
-    Ok(entry.map_or((Bytes::new(), None), |entry| (entry.value, entry.expires_at_ms)))
+    string: Option<&StringValue>,
+    range: Range<usize>,
+) -> Result<BytesMut, CommandError> {
+    let mut bytes = BytesMut::with_capacity(range.len());
+    if let Some(string) = string {
+        let stored = range.start.min(string.len())..range.end.min(string.len());
+        bytes.extend_from_slice(&string.read(execution, stored)?);
+    }
+    bytes.resize(range.len(), 0);
+    Ok(bytes)
 }
 
 pub(crate) fn setbit(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
@@ -46,25 +53,25 @@ pub(crate) fn setbit(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comm
         Some(bit @ (0 | 1)) => bit as u8,
         _ => return Err(BIT_VALUE),
     };
-    let (old, deadline) = string_of(execution, key)?;
-    let previous = bit_at(&old, offset);
-    if previous == bit && offset / 8 < old.len() {
+    let old = values::find_string(execution, key)?;
+    let at = offset / 8;
+    let mut byte = bytes_of(execution, old.as_ref(), at..at + 1)?;
+    let previous = bit_at(&byte, offset % 8);
+    if previous == bit && old.as_ref().is_some_and(|string| at < string.len()) {
         // The key does not change, so it does not for WATCH.
         return Ok(Reply::Integer(i64::from(previous)));
     }
-    execution.check_value(offset / 8 + 1)?;
-    let mut value = BytesMut::from(&old[..]);
-    value.resize(old.len().max(offset / 8 + 1), 0);
     let mask = 1 << (7 - offset % 8);
-    value[offset / 8] = value[offset / 8] & !mask | bit << (7 - offset % 8);
-    execution.put(Space::Strings, key.clone(), value.freeze(), deadline)?;
+    byte[0] = byte[0] & !mask | bit << (7 - offset % 8);
+    values::patch_string(execution, key, old, &[(at, byte.freeze())])?;
     Ok(Reply::Integer(i64::from(previous)))
 }
 
 pub(crate) fn getbit(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
     let offset = bit_offset(&arguments[1], None)?;
-    let (value, _) = string_of(execution, &arguments[0])?;
-    Ok(Reply::Integer(i64::from(bit_at(&value, offset))))
+    let string = values::find_string(execution, &arguments[0])?;
+    let byte = bytes_of(execution, string.as_ref(), offset / 8..offset / 8 + 1)?;
+    Ok(Reply::Integer(i64::from(bit_at(&byte, offset % 8))))
 }
 
 /// A range of bits: from the first, inclusive, to the last, inclusive; `None`: it is empty.
@@ -96,18 +103,37 @@ fn is_of_bits(unit: Option<&Bytes>) -> Result<bool, CommandError> {
     }
 }
 
+/// Calls `visit` with the bytes of a range of bits, piece by piece, and the position of the first bit
+/// of each that belongs to the range and of the last one, within the piece; until it returns false.
+fn visit_bits(
+    execution: &mut Execution<'_>,
+    string: &StringValue,
+    (first, last): (usize, usize),
+    mut visit: impl FnMut(&[u8], (usize, usize)) -> bool,
+) -> Result<(), CommandError> {
+    let mut at = first / 8;
+    string.visit(execution, at..last / 8 + 1, |piece| {
+        let start = 8 * at;
+        at += piece.len();
+        if piece.is_empty() {
+            return true;
+        }
+        visit(piece, (first.max(start) - start, last.min(8 * at - 1) - start))
+    })
+}
+
 /// The number of set bits of a range.
-fn count_bits(value: &[u8], (first, last): (usize, usize)) -> u32 {
+fn count_bits(value: &[u8], (first, last): (usize, usize)) -> u64 {
     let bytes = &value[first / 8..=last / 8];
-    let ones: u32 = bytes.iter().map(|byte| byte.count_ones()).sum();
+    let ones: u64 = bytes.iter().map(|byte| u64::from(byte.count_ones())).sum();
     let before = bytes[0] & !(0xff >> (first % 8));
     let after = bytes[bytes.len() - 1] & !(0xff << (7 - last % 8)) as u8;
-    ones - before.count_ones() - after.count_ones()
+    ones - u64::from(before.count_ones()) - u64::from(after.count_ones())
 }
 
 pub(crate) fn bitcount(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
     // The key is read before the other arguments are checked, as in Redis.
-    let Some(entry) = values::find_string(execution, &arguments[0])? else {
+    let Some(string) = values::find_string(execution, &arguments[0])? else {
         return Ok(Reply::Integer(0));
     };
     let (start, end, unit) = match &arguments[1..] {
@@ -121,9 +147,14 @@ pub(crate) fn bitcount(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Co
         }
         _ => return Err(SYNTAX),
     };
-    let value = entry.value;
-    let range = bit_range(start, end, unit, value.len());
-    Ok(Reply::Integer(range.map_or(0, |range| i64::from(count_bits(&value, range)))))
+    let mut count = 0;
+    if let Some(range) = bit_range(start, end, unit, string.len()) {
+        visit_bits(execution, &string, range, |piece, range| {
+            count += count_bits(piece, range);
+            true
+        })?;
+    }
+    Ok(Reply::Integer(count as i64))
 }
 
 /// The position of the first bit of a range that is `bit`.
@@ -147,7 +178,7 @@ pub(crate) fn bitpos(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comm
         bit @ (0 | 1) => bit as u8,
         _ => return Err(CommandError::text("ERR The bit argument must be 1 or 0.")),
     };
-    let Some(entry) = values::find_string(execution, &arguments[0])? else {
+    let Some(string) = values::find_string(execution, &arguments[0])? else {
         return Ok(Reply::Integer(if bit == 1 { -1 } else { 0 }));
     };
     let (start, end, unit, has_end) = match &arguments[2..] {
@@ -159,14 +190,19 @@ pub(crate) fn bitpos(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comm
         }
         _ => return Err(SYNTAX),
     };
-    let value = entry.value;
-    let Some(range) = position_range(start, end, unit, value.len()) else {
+    let Some(range) = position_range(start, end, unit, string.len()) else {
         return Ok(Reply::Integer(-1));
     };
-    Ok(match find_bit(&value, bit, range) {
+    let (mut found, mut at) = (None, range.0 / 8 * 8);
+    visit_bits(execution, &string, range, |piece, range| {
+        found = find_bit(piece, bit, range).map(|within| at + within);
+        at += 8 * piece.len();
+        found.is_none()
+    })?;
+    Ok(match found {
         Some(at) => Reply::count(at),
         // Without an end, a string continues with zeros.
-        None if bit == 0 && !has_end => Reply::count(8 * value.len()),
+        None if bit == 0 && !has_end => Reply::count(8 * string.len()),
         None => Reply::Integer(-1),
     })
 }
@@ -201,8 +237,15 @@ pub(crate) fn bitop(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comma
         return Err(CommandError::text("ERR BITOP NOT must be called with a single source key."));
     }
     let mut operands = Vec::with_capacity(sources.len());
+    let mut bytes = 0;
     for source in sources {
-        operands.push(string_of(execution, source)?.0);
+        let Some(string) = values::find_string(execution, source)? else {
+            operands.push(Bytes::new());
+            continue;
+        };
+        bytes += string.len();
+        execution.state.memory.check_reply(bytes)?;
+        operands.push(string.whole(execution)?);
     }
     let len = operands.iter().map(Bytes::len).max().unwrap_or(0);
     if len == 0 {
@@ -239,7 +282,7 @@ mod tests {
         for first in 0..32 {
             for last in first..32 {
                 let ones = (first..=last).filter(|&at| bit_at(value, at) == 1).count();
-                assert_eq!(count_bits(value, (first, last)) as usize, ones, "{first} {last}");
+                assert_eq!(count_bits(value, (first, last)), ones as u64, "{first} {last}");
                 for bit in [0, 1] {
                     let expected = (first..=last).find(|&at| bit_at(value, at) == bit);
                     assert_eq!(find_bit(value, bit, (first, last)), expected, "{first} {last}");

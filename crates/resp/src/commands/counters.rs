@@ -14,10 +14,12 @@ pub(crate) const NOT_FINITE: CommandError =
     CommandError::text("ERR increment would produce NaN or Infinity");
 
 fn add(execution: &mut Execution<'_>, key: &Bytes, delta: i64) -> CommandResult {
-    let entry = values::find_string(execution, key)?;
-    let (number, deadline) = match &entry {
+    let string = values::find_string(execution, key)?;
+    let (number, deadline) = match &string {
         None => (0, None),
-        Some(entry) => (parse_i64(&entry.value).ok_or(NOT_AN_INTEGER)?, entry.expires_at_ms),
+        Some(string) => {
+            (parse_i64(string.number_text()).ok_or(NOT_AN_INTEGER)?, string.expires_at_ms())
+        }
     };
     let sum = number.checked_add(delta).ok_or(OVERFLOW)?;
     execution.put(Space::Strings, key.clone(), integer_text(sum), deadline)?;
@@ -45,10 +47,12 @@ pub(crate) fn decrby(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comm
 
 pub(crate) fn incrbyfloat(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
     let key = &arguments[0];
-    let entry = values::find_string(execution, key)?;
-    let (number, deadline) = match &entry {
+    let string = values::find_string(execution, key)?;
+    let (number, deadline) = match &string {
         None => (Decimal::Fixed(0), None),
-        Some(entry) => (Decimal::parse(&entry.value).ok_or(NOT_A_FLOAT)?, entry.expires_at_ms),
+        Some(string) => {
+            (Decimal::parse(string.number_text()).ok_or(NOT_A_FLOAT)?, string.expires_at_ms())
+        }
     };
     let delta = Decimal::parse(&arguments[1]).ok_or(NOT_A_FLOAT)?;
     let sum = number.checked_add(delta).ok_or(NOT_FINITE)?.to_string();

@@ -8,7 +8,7 @@ use crate::commands::errors::{
     DB_OUT_OF_RANGE, NO_SUCH_KEY, SYNTAX, database_number, is_word, operand,
 };
 use crate::data::execution::Execution;
-use crate::data::hash;
+use crate::data::head;
 use crate::data::values::{self, Value};
 use crate::protocol::number::parse_i64;
 use crate::protocol::reply::{CommandError, CommandResult, Reply};
@@ -35,11 +35,8 @@ pub(crate) fn exists(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comm
 }
 
 pub(crate) fn type_of(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
-    Ok(Reply::Simple(match values::find(execution, &arguments[0])? {
-        None => "none",
-        Some(Value::String(_)) => "string",
-        Some(Value::Hash(_)) => "hash",
-    }))
+    let value = values::find(execution, &arguments[0])?;
+    Ok(Reply::Simple(value.map_or("none", |value| value.type_name())))
 }
 
 fn move_value(
@@ -49,13 +46,7 @@ fn move_value(
     to: &Bytes,
 ) -> Result<(), CommandError> {
     values::remove(execution, to)?;
-    match value {
-        Value::String(entry) => {
-            execution.delete(Space::Strings, from.clone())?;
-            execution.put(Space::Strings, to.clone(), entry.value, entry.expires_at_ms)
-        }
-        Value::Hash(hash) => hash.rename(execution, from, to),
-    }
+    values::rename(execution, value, from, to)
 }
 
 pub(crate) fn rename(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
@@ -100,12 +91,7 @@ pub(crate) fn copy(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comman
         return Ok(Reply::Integer(0));
     }
     execution.within(database, |execution| values::remove(execution, to))?;
-    match value {
-        Value::String(entry) => execution.within(database, |execution| {
-            execution.put(Space::Strings, to.clone(), entry.value, entry.expires_at_ms)
-        })?,
-        Value::Hash(hash) => hash.copy(execution, to, database)?,
-    }
+    values::copy(execution, value, to, database)?;
     Ok(Reply::Integer(1))
 }
 
@@ -121,15 +107,7 @@ pub(crate) fn move_key(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Co
     if execution.within(database, |execution| values::find(execution, key))?.is_some() {
         return Ok(Reply::Integer(0));
     }
-    match value {
-        Value::String(entry) => {
-            execution.delete(Space::Strings, key.clone())?;
-            execution.within(database, |execution| {
-                execution.put(Space::Strings, key.clone(), entry.value, entry.expires_at_ms)
-            })?;
-        }
-        Value::Hash(hash) => hash.move_to(execution, key, database)?,
-    }
+    values::move_to(execution, value, key, database)?;
     Ok(Reply::Integer(1))
 }
 
@@ -163,7 +141,7 @@ fn check_flush(arguments: &[Bytes]) -> Result<(), CommandError> {
 pub(crate) fn flushdb(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
     check_flush(arguments)?;
     execution.delete_space(Space::Strings)?;
-    hash::remove_all(execution)?;
+    head::remove_all(execution)?;
     Ok(Reply::OK)
 }
 

@@ -29,7 +29,7 @@ impl Match {
 fn text_of(execution: &mut Execution<'_>, key: &Bytes) -> Result<Bytes, CommandError> {
     match values::find(execution, key)? {
         None => Ok(Bytes::new()),
-        Some(Value::String(entry)) => Ok(entry.value),
+        Some(Value::String(string)) => string.whole(execution),
         Some(Value::Hash(_)) => {
             Err(CommandError::text("ERR The specified keys must contain string values"))
         }

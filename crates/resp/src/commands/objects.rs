@@ -53,8 +53,8 @@ pub(crate) fn encoding(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Co
     let encoding = match find(execution, &arguments[0])? {
         None => return Ok(Reply::Null),
         Some(Value::Hash(hash)) => encoding_of(execution, &hash)?,
-        Some(Value::String(entry)) if parse_i64(&entry.value).is_some() => "int",
-        Some(Value::String(entry)) if entry.value.len() <= EMBEDDED_BYTES_MAX => "embstr",
+        Some(Value::String(string)) if parse_i64(string.number_text()).is_some() => "int",
+        Some(Value::String(string)) if string.len() <= EMBEDDED_BYTES_MAX => "embstr",
         Some(Value::String(_)) => "raw",
     };
     Ok(Reply::word(encoding))
@@ -97,7 +97,7 @@ pub(crate) fn memory_usage(execution: &mut Execution<'_>, arguments: &[Bytes]) -
     let key = &arguments[0];
     let bytes = match find(execution, key)? {
         None => return Ok(Reply::Null),
-        Some(Value::String(entry)) => key.len() + entry.value.len() + ENTRY_BYTES,
+        Some(Value::String(string)) => key.len() + string.len() + ENTRY_BYTES,
         Some(Value::Hash(hash)) => {
             let (fields, _) =
                 hash.fields_behind(execution, None, (samples as usize, FIELDS_BYTES_MAX))?;

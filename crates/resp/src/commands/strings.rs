@@ -3,21 +3,30 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use tidekv::{KEY_BYTES_MAX, Keyspace, Snapshot};
 
 use crate::commands::deadlines::{Clock, positive_deadline};
 use crate::commands::errors::{STRING_BYTES_MAX, SYNTAX, integer, is_word, operand, wrong_arity};
 use crate::data::execution::Execution;
+use crate::data::head::Head;
 use crate::data::long_replies::{self, Source};
-use crate::data::values::{self, Value};
-use crate::protocol::reply::{CommandError, CommandResult, Reply, SequenceKind};
+use crate::data::values::{self, StringValue, Value};
+use crate::protocol::reply::{CommandError, CommandResult, Reply, SequenceKind, Streamed};
 use crate::state::keyspaces::Space;
 use crate::state::server_state::Counters;
 
 pub(crate) fn get(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
-    let entry = values::find_string(execution, &arguments[0])?;
-    Ok(Reply::bulk_or_null(entry.map(|entry| entry.value)))
+    match values::find_string(execution, &arguments[0])? {
+        None => Ok(Reply::Null),
+        Some(string) => string.reply(execution, 0..string.len()),
+    }
+}
+
+/// The bytes of the string that a command returns and replaces; null without one.
+fn replaced(execution: &mut Execution<'_>, old: Option<&StringValue>) -> CommandResult {
+    let bytes = old.map(|string| string.whole(execution)).transpose()?;
+    Ok(Reply::bulk_or_null(bytes))
 }
 
 /// The options of `SET`.
@@ -83,15 +92,16 @@ pub(crate) fn set(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Command
         None => !options.if_present,
         Some(_) => !options.if_missing,
     };
+    let reply = match &old {
+        Some(Value::String(string)) if options.get_old => replaced(execution, Some(string))?,
+        _ if options.get_old || !writes => Reply::Null,
+        _ => Reply::OK,
+    };
     if writes {
         let kept = old.as_ref().and_then(Value::expires_at_ms).filter(|_| options.keep_deadline);
         values::put_string(execution, key, value.clone(), deadline.or(kept))?;
     }
-    Ok(match old {
-        Some(Value::String(entry)) if options.get_old => Reply::Bulk(entry.value),
-        _ if options.get_old || !writes => Reply::Null,
-        _ => Reply::OK,
-    })
+    Ok(reply)
 }
 
 fn set_until(
@@ -123,16 +133,18 @@ pub(crate) fn setnx(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comma
 
 pub(crate) fn getset(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
     let old = values::find_string(execution, &arguments[0])?;
+    let reply = replaced(execution, old.as_ref())?;
     values::put_string(execution, &arguments[0], arguments[1].clone(), None)?;
-    Ok(Reply::bulk_or_null(old.map(|entry| entry.value)))
+    Ok(reply)
 }
 
 pub(crate) fn getdel(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
     let old = values::find_string(execution, &arguments[0])?;
+    let reply = replaced(execution, old.as_ref())?;
     if old.is_some() {
-        execution.delete(Space::Strings, arguments[0].clone())?;
+        values::remove(execution, &arguments[0])?;
     }
-    Ok(Reply::bulk_or_null(old.map(|entry| entry.value)))
+    Ok(reply)
 }
 
 pub(crate) fn getex(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
@@ -145,7 +157,7 @@ pub(crate) fn getex(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comma
         [option, number] => Some(Some((Clock::of_option(option).ok_or(SYNTAX)?, number))),
         _ => return Err(SYNTAX),
     };
-    let Some(entry) = values::find_string(execution, key)? else {
+    let Some(string) = values::find_string(execution, key)? else {
         return Ok(Reply::Null);
     };
     // The number is checked after the key, as in Redis.
@@ -156,26 +168,46 @@ pub(crate) fn getex(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comma
             Some(Some(positive_deadline("getex", clock, number, execution.state)?))
         }
     };
+    let reply = replaced(execution, Some(&string))?;
     match change {
         Some(Some(deadline)) if deadline <= now_ms => {
-            execution.delete(Space::Strings, key.clone())?;
+            values::remove(execution, key)?;
         }
         // For WATCH, also the same deadline is a change.
-        Some(deadline) if deadline.is_some() || entry.expires_at_ms.is_some() => {
-            execution.put(Space::Strings, key.clone(), entry.value.clone(), deadline)?;
+        Some(deadline) if deadline.is_some() || string.expires_at_ms().is_some() => {
+            values::set_deadline(execution, key, &Value::String(string), deadline)?;
         }
         _ => {}
     }
-    Ok(Reply::Bulk(entry.value))
+    Ok(reply)
 }
 
 /// The strings of keys at a snapshot, as elements of a reply.
 struct Strings {
     snapshot: Snapshot,
-    keyspace: Keyspace,
+    strings: Keyspace,
+    /// The keyspaces of heads and parts.
+    parts: [Keyspace; 2],
     counters: Arc<Counters>,
     keys: Vec<Bytes>,
     at: usize,
+}
+
+impl Strings {
+    fn string(&self, key: &[u8]) -> CommandResult {
+        if let Some(value) = self.snapshot.get(&self.strings, key)? {
+            return Ok(Reply::Bulk(value));
+        }
+        let [heads, parts] = &self.parts;
+        let head = self.snapshot.get_entry(heads, key)?;
+        match head.map(|entry| Head::decode(&entry)).transpose()?.map(Value::from) {
+            Some(Value::String(StringValue::Long(string))) => {
+                let range = 0..string.len as usize;
+                Ok(Streamed::bulk(string.len, string.stream(&self.snapshot, parts, range)))
+            }
+            _ => Ok(Reply::Null),
+        }
+    }
 }
 
 impl Source for Strings {
@@ -185,11 +217,11 @@ impl Source for Strings {
         if key.is_empty() || key.len() > KEY_BYTES_MAX {
             return Some(Ok(Reply::Null));
         }
-        let value = self.snapshot.get(&self.keyspace, key).map_err(CommandError::from);
-        Some(value.map(|value| {
-            self.counters.count_lookup(value.is_some());
-            Reply::bulk_or_null(value)
-        }))
+        let reply = self.string(key);
+        if let Ok(reply) = &reply {
+            self.counters.count_lookup(*reply != Reply::Null);
+        }
+        Some(reply)
     }
 
     fn rewind(&mut self) {
@@ -198,10 +230,14 @@ impl Source for Strings {
 }
 
 pub(crate) fn mget(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
-    if let Some((snapshot, keyspace)) = execution.snapshot_of(Space::Strings) {
+    if let Some((snapshot, strings)) = execution.snapshot_of(Space::Strings)
+        && let Some((_, heads)) = execution.snapshot_of(Space::Heads)
+        && let Some((_, parts)) = execution.snapshot_of(Space::Fields)
+    {
         let strings = Strings {
             snapshot,
-            keyspace,
+            strings,
+            parts: [heads, parts],
             counters: Arc::clone(&execution.state.counters),
             keys: arguments.to_vec(),
             at: 0,
@@ -212,18 +248,25 @@ pub(crate) fn mget(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comman
     let mut replies = Vec::with_capacity(arguments.len());
     let mut bytes = 0;
     for key in arguments {
-        // A hash gives null, not an error, so it need not be read.
-        let entry = execution.get(Space::Strings, key)?;
-        bytes += entry.as_ref().map_or(0, |entry| entry.value.len());
+        // A hash gives null, not an error.
+        let Some(Value::String(string)) = values::find(execution, key)? else {
+            replies.push(Reply::Null);
+            continue;
+        };
+        bytes += string.len();
         execution.state.memory.check_reply(bytes)?;
-        replies.push(Reply::bulk_or_null(entry.map(|entry| entry.value)));
+        replies.push(Reply::Bulk(string.whole(execution)?));
     }
     Ok(Reply::Array(replies))
 }
 
 fn put_pairs(execution: &mut Execution<'_>, pairs: &[Bytes]) -> Result<(), CommandError> {
-    pairs
-        .chunks_exact(2)
+    // A command does not see its own writes: of a repeated key, only the last value is written.
+    let mut seen = HashSet::new();
+    let last = pairs.chunks_exact(2).rev().filter(|pair| seen.insert(&pair[0]));
+    last.collect::<Vec<_>>()
+        .into_iter()
+        .rev()
         .try_for_each(|pair| values::put_string(execution, &pair[0], pair[1].clone(), None))
 }
 
@@ -251,43 +294,38 @@ pub(crate) fn msetnx(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comm
 const TOO_LONG: CommandError =
     CommandError::text("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 
-/// Fails if a string of `bytes` is too long, or too large for the memory budget: before it is made.
-fn check_length(execution: &Execution<'_>, bytes: usize) -> Result<(), CommandError> {
-    if bytes > STRING_BYTES_MAX { Err(TOO_LONG) } else { execution.check_value(bytes) }
+/// Fails if a string of `bytes` is too long.
+fn check_length(bytes: usize) -> Result<(), CommandError> {
+    if bytes > STRING_BYTES_MAX { Err(TOO_LONG) } else { Ok(()) }
 }
 
 pub(crate) fn append(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
     let (key, more) = (&arguments[0], &arguments[1]);
     let old = values::find_string(execution, key)?;
-    let (old, deadline) =
-        old.map_or((Bytes::new(), None), |entry| (entry.value, entry.expires_at_ms));
-    check_length(execution, old.len() + more.len())?;
-    let mut value = BytesMut::with_capacity(old.len() + more.len());
-    value.extend_from_slice(&old);
-    value.extend_from_slice(more);
-    let len = value.len();
-    execution.put(Space::Strings, key.clone(), value.freeze(), deadline)?;
+    let len = old.as_ref().map_or(0, StringValue::len);
+    check_length(len + more.len())?;
+    let len = values::patch_string(execution, key, old, &[(len, more.clone())])?;
     Ok(Reply::count(len))
 }
 
 pub(crate) fn strlen(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
-    let entry = values::find_string(execution, &arguments[0])?;
-    Ok(Reply::count(entry.map_or(0, |entry| entry.value.len())))
+    let string = values::find_string(execution, &arguments[0])?;
+    Ok(Reply::count(string.map_or(0, |string| string.len())))
 }
 
 pub(crate) fn getrange(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
     let (start, end) = (integer(&arguments[1])?, integer(&arguments[2])?);
-    let value =
-        values::find_string(execution, &arguments[0])?.map_or_else(Bytes::new, |entry| entry.value);
-    let len = value.len() as i64;
+    let Some(string) = values::find_string(execution, &arguments[0])? else {
+        return Ok(Reply::word(""));
+    };
+    let len = string.len() as i64;
     let from_end = |at: i64| if at < 0 { at.saturating_add(len).max(0) } else { at };
     let is_backwards = start < 0 && end < 0 && start > end;
     let (start, end) = (from_end(start), from_end(end).min(len - 1));
-    Ok(Reply::Bulk(if is_backwards || start > end {
-        Bytes::new()
-    } else {
-        value.slice(start as usize..=end as usize)
-    }))
+    if is_backwards || start > end {
+        return Ok(Reply::word(""));
+    }
+    string.reply(execution, start as usize..end as usize + 1)
 }
 
 pub(crate) fn setrange(execution: &mut Execution<'_>, arguments: &[Bytes]) -> CommandResult {
@@ -295,17 +333,10 @@ pub(crate) fn setrange(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Co
     let offset = usize::try_from(integer(&arguments[1])?)
         .map_err(|_| CommandError::text("ERR offset is out of range"))?;
     let old = values::find_string(execution, key)?;
-    let (old, deadline) =
-        old.map_or((Bytes::new(), None), |entry| (entry.value, entry.expires_at_ms));
     if patch.is_empty() {
-        return Ok(Reply::count(old.len()));
+        return Ok(Reply::count(old.map_or(0, |string| string.len())));
     }
-    let end = offset.saturating_add(patch.len());
-    check_length(execution, end)?;
-    let mut value = BytesMut::from(&old[..]);
-    value.resize(end.max(old.len()), 0);
-    value[offset..end].copy_from_slice(patch);
-    let len = value.len();
-    execution.put(Space::Strings, key.clone(), value.freeze(), deadline)?;
+    check_length(offset.saturating_add(patch.len()))?;
+    let len = values::patch_string(execution, key, old, &[(offset, patch.clone())])?;
     Ok(Reply::count(len))
 }

@@ -6,17 +6,19 @@
 use std::ops::Bound;
 
 use bytes::Bytes;
+use tidekv::{Keyspace, Snapshot};
 use tidekv_io::Random;
 
 use crate::commands::errors::{SYNTAX, integer, is_word, operand};
 use crate::data::execution::{Execution, KeyBounds, prefix_end};
+use crate::data::head::Head;
 use crate::data::long_replies::{self, Source};
 use crate::data::samples::{self, RandomKey};
-use crate::data::values;
+use crate::data::values::{self, StringValue, Value};
 use crate::data::walk::Walk;
 use crate::protocol::glob;
 use crate::protocol::number::parse_u64;
-use crate::protocol::reply::{CommandError, CommandResult, Reply, SequenceKind};
+use crate::protocol::reply::{CommandError, CommandResult, Reply, SequenceKind, Streamed};
 use crate::state::cursors::Scope;
 use crate::state::keyspaces::Space;
 
@@ -36,23 +38,31 @@ const SCAN_KEYS_MAX: usize = 100_000;
 
 const EVERYTHING: KeyBounds = (Bound::Unbounded, Bound::Unbounded);
 
-/// A walk whose next entry can be looked at.
+/// A walk in either direction whose next entry can be looked at.
 struct Peekable {
     walk: Walk,
+    is_reverse: bool,
     peeked: Option<Option<<Walk as Iterator>::Item>>,
 }
 
 impl Peekable {
-    fn new(walk: Walk) -> Self {
-        Self { walk, peeked: None }
+    fn new(walk: Walk, is_reverse: bool) -> Self {
+        Self { walk, is_reverse, peeked: None }
+    }
+
+    fn step(&mut self) -> Option<<Walk as Iterator>::Item> {
+        if self.is_reverse { self.walk.next_back() } else { self.walk.next() }
     }
 
     fn peek(&mut self) -> Option<&<Walk as Iterator>::Item> {
-        self.peeked.get_or_insert_with(|| self.walk.next()).as_ref()
+        if self.peeked.is_none() {
+            self.peeked = Some(self.step());
+        }
+        self.peeked.as_ref().and_then(Option::as_ref)
     }
 
     fn next(&mut self) -> Option<<Walk as Iterator>::Item> {
-        self.peeked.take().unwrap_or_else(|| self.walk.next())
+        self.peeked.take().unwrap_or_else(|| self.step())
     }
 
     fn rewind(&mut self) {
@@ -61,54 +71,69 @@ impl Peekable {
     }
 }
 
-/// All keys of a range in ascending order, each once, with whether it is a hash.
+/// All keys of a range in order, each once, with their values.
 struct KeyWalk {
     strings: Peekable,
-    hashes: Peekable,
+    heads: Peekable,
+    is_reverse: bool,
 }
 
 impl KeyWalk {
+    /// All keys in ascending order; short strings without their bytes.
     fn new(execution: &mut Execution<'_>, bounds: KeyBounds) -> Result<Self, CommandError> {
-        let mut walk = |space| execution.range(space, bounds.clone(), true);
-        Ok(Self {
-            strings: Peekable::new(walk(Space::Strings)?),
-            hashes: Peekable::new(walk(Space::Hashes)?),
-        })
+        Self::with(execution, bounds, true, false)
+    }
+
+    /// `keys_only`: short strings without their bytes.
+    fn with(
+        execution: &mut Execution<'_>,
+        bounds: KeyBounds,
+        keys_only: bool,
+        is_reverse: bool,
+    ) -> Result<Self, CommandError> {
+        let strings = execution.range(Space::Strings, bounds.clone(), keys_only)?;
+        // The type is in the head.
+        let heads = execution.range(Space::Heads, bounds, false)?;
+        let walk = |walk| Peekable::new(walk, is_reverse);
+        Ok(Self { strings: walk(strings), heads: walk(heads), is_reverse })
     }
 
     fn rewind(&mut self) {
         self.strings.rewind();
-        self.hashes.rewind();
-    }
-
-    /// The greatest key of the range, if none was returned yet.
-    fn greatest(&mut self) -> Result<Option<Bytes>, CommandError> {
-        let strings = self.strings.walk.next_back().transpose()?;
-        let hashes = self.hashes.walk.next_back().transpose()?;
-        Ok(strings.map(|(key, _)| key).max(hashes.map(|(key, _)| key)))
+        self.heads.rewind();
     }
 }
 
 impl Iterator for KeyWalk {
-    type Item = Result<(Bytes, bool), CommandError>;
+    type Item = Result<(Bytes, Value), CommandError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let is_hash = match (self.strings.peek(), self.hashes.peek()) {
-            (Some(Ok((string, _))), Some(Ok((hash, _)))) => {
-                if string == hash {
-                    // The command line has added a string to a key with a hash.
-                    self.hashes.next();
+        let is_head = match (self.strings.peek(), self.heads.peek()) {
+            (Some(Ok((string, _))), Some(Ok((head, _)))) => {
+                if string == head {
+                    // The command line has added a string to a key with a head.
+                    self.heads.next();
                     false
                 } else {
-                    hash < string
+                    (head < string) != self.is_reverse
                 }
             }
             (Some(_), _) => false,
             (None, _) => true,
         };
-        let walk = if is_hash { &mut self.hashes } else { &mut self.strings };
-        walk.next().map(|item| item.map(|(key, _)| (key, is_hash)))
+        if is_head {
+            let item = self.heads.next()?;
+            return Some(item.and_then(|(key, entry)| Ok((key, Head::decode(&entry)?.into()))));
+        }
+        let item = self.strings.next()?;
+        Some(item.map(|(key, entry)| (key, Value::String(StringValue::Short(entry)))))
     }
+}
+
+/// The greatest key.
+fn greatest(execution: &mut Execution<'_>) -> Result<Option<Bytes>, CommandError> {
+    let last = KeyWalk::with(execution, EVERYTHING, true, true)?.next();
+    Ok(last.transpose()?.map(|(key, _)| key))
 }
 
 /// The range of keys that may match `pattern`, after `last` if it is given.
@@ -191,7 +216,7 @@ fn choose(
 /// One of the keys after a random position between the first and the last key, or of the first
 /// ones if there are none: for a database in which nearly everything was removed.
 fn random_neighbour(execution: &mut Execution<'_>) -> CommandResult {
-    let Some(last) = KeyWalk::new(execution, EVERYTHING)?.greatest()? else {
+    let Some(last) = greatest(execution)? else {
         return Ok(Reply::Null);
     };
     let first = match KeyWalk::new(execution, EVERYTHING)?.next() {
@@ -300,9 +325,9 @@ pub(crate) fn scan(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comman
             break;
         }
         let Some(item) = walk.next() else { break };
-        let (key, is_hash) = item?;
+        let (key, value) = item?;
         last = key.clone();
-        let kind = if is_hash { "hash" } else { "string" };
+        let kind = value.type_name();
         if options.kind.is_none_or(|wanted| is_word(wanted, kind)) && options.matches(&key) {
             bytes += key.len() + ELEMENT_BYTES;
             replies.push(Reply::Bulk(key));
@@ -369,37 +394,73 @@ pub(crate) fn tide_range(execution: &mut Execution<'_>, arguments: &[Bytes]) -> 
     if &arguments[0][..] == b"+" || &arguments[1][..] == b"-" {
         return Ok(Reply::Array(Vec::new()));
     }
-    let walk = execution.range(Space::Strings, bounds, keys_only)?;
-    let range = Range { walk, is_reverse, keys_only, limit, left: limit, value: None };
-    long_replies::reply(execution, SequenceKind::Array, None, range)
+    let parts = execution.snapshot_of(Space::Fields);
+    let walk = KeyWalk::with(execution, bounds, keys_only, is_reverse)?;
+    let mut range = Range { walk, parts, keys_only, limit, left: limit, value: None };
+    if range.parts.is_some() {
+        return long_replies::reply(execution, SequenceKind::Array, None, range);
+    }
+    let (mut replies, mut bytes) = (Vec::new(), 0);
+    while let Some((key, string)) = range.next_string().transpose()? {
+        replies.push(Reply::Bulk(key));
+        if !keys_only {
+            replies.push(Reply::Bulk(string.whole(execution)?));
+        }
+        bytes += replies.iter().rev().take(2).map(Reply::bytes_len).sum::<usize>();
+        execution.state.memory.check_reply(bytes)?;
+    }
+    Ok(Reply::Array(replies))
 }
 
 /// The keys of a range, with their values unless `keys_only`, as elements of a reply.
 struct Range {
-    walk: Walk,
-    is_reverse: bool,
+    walk: KeyWalk,
+    /// Where the parts of long strings are read; `None` if they are read elsewhere.
+    parts: Option<(Snapshot, Keyspace)>,
     keys_only: bool,
     limit: usize,
-    /// How many more entries are wanted.
+    /// How many more strings are wanted.
     left: usize,
     /// The value of the key that was the last element.
-    value: Option<Bytes>,
+    value: Option<Reply>,
+}
+
+impl Range {
+    /// The next string with its key.
+    fn next_string(&mut self) -> Option<Result<(Bytes, StringValue), CommandError>> {
+        self.left = self.left.checked_sub(1)?;
+        loop {
+            match self.walk.next()? {
+                Ok((key, Value::String(string))) => return Some(Ok((key, string))),
+                Ok((_, Value::Hash(_))) => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+
+    fn value_of(&self, string: StringValue) -> Option<Reply> {
+        match (string, &self.parts) {
+            _ if self.keys_only => None,
+            (StringValue::Short(entry), _) => Some(Reply::Bulk(entry.value)),
+            (StringValue::Long(string), Some((snapshot, parts))) => {
+                let all = 0..string.len as usize;
+                Some(Streamed::bulk(string.len, string.stream(snapshot, parts, all)))
+            }
+            (StringValue::Long(_), None) => None,
+        }
+    }
 }
 
 impl Source for Range {
     fn next(&mut self) -> Option<CommandResult> {
         if let Some(value) = self.value.take() {
-            return Some(Ok(Reply::Bulk(value)));
+            return Some(Ok(value));
         }
-        self.left = self.left.checked_sub(1)?;
-        let item = if self.is_reverse { self.walk.next_back() } else { self.walk.next() };
-        match item? {
-            Ok((key, entry)) => {
-                self.value = (!self.keys_only).then_some(entry.value);
-                Some(Ok(Reply::Bulk(key)))
-            }
-            Err(error) => Some(Err(error)),
-        }
+        let next = self.next_string()?;
+        Some(next.map(|(key, string)| {
+            self.value = self.value_of(string);
+            Reply::Bulk(key)
+        }))
     }
 
     fn rewind(&mut self) {

@@ -41,7 +41,7 @@ pub(crate) type KeyBounds = (Bound<Bytes>, Bound<Bytes>);
 pub(crate) enum Backing {
     /// The current state, from memory; otherwise [`CommandError::WouldBlock`].
     Memory,
-    /// Entries that were read together; no other reads.
+    /// Entries of keys that were read together; parts of values: [`CommandError::WouldBlock`].
     Fetched(HashMap<(Space, Bytes), Entry>),
     /// A snapshot. Writes are unconditional.
     Snapshot(Snapshot),
@@ -130,7 +130,7 @@ impl<'a> Execution<'a> {
 
     /// An execution over a snapshot of the present.
     pub(crate) fn over_snapshot(state: &'a State, session: &'a mut Session) -> Self {
-        let _gate = state.keyspaces.hashes().enter();
+        let _gate = state.keyspaces.heads().enter();
         let snapshot = state.db.snapshot();
         Self::new(state, session, Backing::Snapshot(snapshot))
     }
@@ -208,6 +208,9 @@ impl<'a> Execution<'a> {
             (None, _) => None,
             (Some(keyspace), Backing::Memory) => ready(keyspace.try_get_cached(key)?)?,
             (Some(_), Backing::Fetched(entries)) => {
+                if space == Space::Fields {
+                    return Err(CommandError::WouldBlock);
+                }
                 entries.get(&(space, Bytes::copy_from_slice(key))).cloned()
             }
             (Some(keyspace), Backing::Snapshot(snapshot)) => snapshot.get_entry(keyspace, key)?,
@@ -276,6 +279,11 @@ impl<'a> Execution<'a> {
                 Ok(Walk::over(entries))
             }
         }
+    }
+
+    /// Whether reads may end with [`CommandError::WouldBlock`].
+    pub(crate) fn must_not_wait(&self) -> bool {
+        !matches!(self.backing, Backing::Snapshot(_) | Backing::Transaction(_))
     }
 
     /// Whether a reply may be produced while it is sent: its source reads from a snapshot, and the
@@ -352,6 +360,9 @@ impl<'a> Execution<'a> {
             )));
         }
         self.check_value(value.len())?;
+        if space == Space::Heads && !self.state.keyspaces.heads().exist() {
+            return Err(CommandError::FirstHead);
+        }
         let slot = self.slot();
         if self.keyspace(space)?.is_none() {
             // Over a snapshot: writes are not conditional.

@@ -37,7 +37,7 @@ pub(crate) enum RandomKey {
 }
 
 fn spaces(state: &State, slot: usize) -> impl Iterator<Item = &Keyspace> {
-    [Space::Strings, Space::Hashes]
+    [Space::Strings, Space::Heads]
         .into_iter()
         .filter_map(move |space| state.keyspaces.get(slot, space))
 }

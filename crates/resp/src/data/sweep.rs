@@ -13,7 +13,7 @@
 
 use tidekv::{Commit, Durability, WriteBatch};
 
-use crate::data::hash::{Hash, Note};
+use crate::data::head::{Head, Note};
 use crate::protocol::reply::CommandError;
 use crate::state::keyspaces::Space;
 use crate::state::server_state::State;
@@ -72,7 +72,7 @@ enum Fate {
 
 /// Determines the state of the note at `note_key`, which had the value `key` when it was read.
 fn fate_of(state: &State, note: &Note, note_key: &[u8], key: &[u8]) -> Result<Fate, CommandError> {
-    let Some(hashes) = state.keyspaces.get(note.slot, Space::Hashes) else {
+    let Some(hashes) = state.keyspaces.get(note.slot, Space::Heads) else {
         return Ok(Fate::Dead);
     };
     let mut transaction = state.db.transaction();
@@ -82,7 +82,7 @@ fn fate_of(state: &State, note: &Note, note_key: &[u8], key: &[u8]) -> Result<Fa
     }
     match transaction.get(hashes, key)? {
         Some(entry) => {
-            let is_same = Hash::decode(&entry)?.identity == note.identity;
+            let is_same = Head::decode(&entry)?.identity == note.identity;
             return Ok(if is_same { Fate::Alive } else { Fate::Dead });
         }
         // A writer that read the head before its deadline must not write it back.

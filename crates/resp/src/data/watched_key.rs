@@ -51,7 +51,7 @@ impl WatchedKey {
             (is_present, expires_at_ms) = (true, entry.expires_at_ms);
             Ok(watch)
         };
-        let watches = [watch(Space::Strings)?, watch(Space::Hashes)?];
+        let watches = [watch(Space::Strings)?, watch(Space::Heads)?];
         let key = Bytes::copy_from_slice(key);
         let swaps = keyspaces.swaps(database);
         Ok(Some(Self { database, key, watches, is_present, expires_at_ms, swaps }))
@@ -76,7 +76,7 @@ impl WatchedKey {
             None => Ok(false),
             Some(keyspace) => keyspace.contains(&self.key),
         };
-        Ok(self.is_present || has(Space::Strings)? || has(Space::Hashes)?)
+        Ok(self.is_present || has(Space::Strings)? || has(Space::Heads)?)
     }
 
     /// Makes the commit of `transaction` fail if the key was written.

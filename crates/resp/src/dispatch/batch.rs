@@ -3,7 +3,7 @@
 //! Guarantees:
 //! 1. Nothing is written, and no reply may be sent, before [`Batch::commit`] has succeeded; then
 //!    all of it is durable.
-//! 2. No part waits for another part's storage read, first hash, large value or memory for replies:
+//! 2. No part waits for another part's storage read, first head, large value or memory for replies:
 //!    a part with one of these is not in the batch.
 //! 3. A call that fails has written nothing; a call that panics affects no other connection.
 //!
@@ -16,7 +16,7 @@ use tidekv::{Commit, Durability, Transaction};
 
 use crate::commands::command::Call;
 use crate::data::execution::{Backing, Execution};
-use crate::dispatch::pipeline::{BATCH_BYTES, makes_hash, run_batch};
+use crate::dispatch::pipeline::{BATCH_BYTES, run_batch};
 use crate::protocol::reply::{CommandError, Reply};
 use crate::state::server_state::State;
 use crate::state::session::Session;
@@ -58,7 +58,7 @@ pub(crate) struct Batch<'a> {
     written_bytes: usize,
     /// Whether the caller holds the turns of all keys.
     holds_turns: bool,
-    /// Held until the commit: see `HashPresence`.
+    /// Held until the commit: see `HeadPresence`.
     gate: RwLockReadGuard<'a, ()>,
 }
 
@@ -87,7 +87,7 @@ impl<'a> Batch<'a> {
         parts: &mut [&mut Part],
         holds_turns: bool,
     ) -> (Vec<Outcome>, Self) {
-        let gate = state.keyspaces.hashes().enter();
+        let gate = state.keyspaces.heads().enter();
         let transaction = Box::new(state.db.transaction());
         let mut round =
             Self { state, transaction, keys: Vec::new(), written_bytes: 0, holds_turns, gate };
@@ -111,8 +111,7 @@ impl<'a> Batch<'a> {
     fn add(&mut self, part: &mut Part) -> Ran {
         let state = self.state;
         let keys = part.keys();
-        let is_first_hash = !state.keyspaces.hashes().exist() && part.calls.iter().any(makes_hash);
-        if is_first_hash || self.written_bytes > BATCH_BYTES {
+        if self.written_bytes > BATCH_BYTES {
             return Ran::Well(Outcome::Alone);
         }
         if !self.holds_turns && state.stripes.has_turn(&keys) {

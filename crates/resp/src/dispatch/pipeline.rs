@@ -62,8 +62,7 @@ fn answer(result: CommandResult) -> Result<Reply, NeedsMemory> {
     }
 }
 
-/// Executes one call; a failed call has written nothing. [`CommandError::WouldBlock`] and
-/// [`CommandError::NeedsMemory`] mean that it must run again.
+/// Executes one call; a failed call has written nothing.
 fn run(execution: &mut Execution<'_>, call: &Call) -> CommandResult {
     let began_ns = match execution.session.lap_ns {
         0 => execution.state.monotonic_ns(),
@@ -85,7 +84,7 @@ fn run(execution: &mut Execution<'_>, call: &Call) -> CommandResult {
     };
     let result = result.and_then(|reply| execution.count_reply(&reply).map(|()| reply));
     execution.settle(result.is_ok());
-    if !matches!(result, Err(CommandError::WouldBlock | CommandError::NeedsMemory(_))) {
+    if !result.as_ref().is_err_and(CommandError::must_run_again) {
         let ended_ns = execution.state.monotonic_ns();
         execution.session.lap_ns = ended_ns;
         let took_ns = ended_ns.saturating_sub(began_ns);
@@ -95,7 +94,7 @@ fn run(execution: &mut Execution<'_>, call: &Call) -> CommandResult {
 }
 
 /// Executes `calls` until the replies or writes fill a batch, or until one must run again. The only
-/// errors are [`CommandError::WouldBlock`] and [`CommandError::NeedsMemory`], of the first call.
+/// errors are those of the first call that [`CommandError::must_run_again`] is about.
 pub(crate) fn run_batch(
     execution: &mut Execution<'_>,
     calls: &[Call],
@@ -104,7 +103,7 @@ pub(crate) fn run_batch(
     let mut replies = Vec::with_capacity(calls.len());
     for call in calls {
         let reply = match run(execution, call) {
-            Err(error @ (CommandError::WouldBlock | CommandError::NeedsMemory(_))) => {
+            Err(error) if error.must_run_again() => {
                 if replies.is_empty() {
                     return Err(error);
                 }
@@ -171,10 +170,15 @@ pub(crate) fn run_points(
     });
     let calls = &calls[..count];
     let mut execution = execution.with_reply_memory(reply_bytes_max);
-    match run_batch(&mut execution, calls, BATCH_BYTES) {
-        Ok(replies) => Ok(replies),
-        Err(error) => answer(Err(error)).map(|reply| vec![reply]),
-    }
+    let replied = match run_batch(&mut execution, calls, BATCH_BYTES) {
+        // A long string, whose parts were not read together.
+        Err(CommandError::WouldBlock) => {
+            let execution = Execution::over_snapshot(state, session);
+            run_batch(&mut execution.with_reply_memory(reply_bytes_max), &calls[..1], BATCH_BYTES)
+        }
+        replied => replied,
+    };
+    replied.or_else(|error| answer(Err(error)).map(|reply| vec![reply]))
 }
 
 /// The entries read, by kind and key.
@@ -221,8 +225,8 @@ fn fetch<'a>(
     // The call that an error belongs to will meet it again.
     let mut count = keys.len();
     let mut missing = keys.clone();
-    for space in [Space::Strings, Space::Hashes] {
-        if space == Space::Hashes && (!state.keyspaces.hashes().exist() || missing.is_empty()) {
+    for space in [Space::Strings, Space::Heads] {
+        if space == Space::Heads && (!state.keyspaces.heads().exist() || missing.is_empty()) {
             break;
         }
         let Some(keyspace) = state.keyspaces.get(slot, space) else { break };
@@ -309,9 +313,9 @@ pub(crate) fn try_writes(
     }
     let mut keys = KeySet::default();
     calls.iter().for_each(|call| call.collect_keys(&mut keys));
-    let hashes = state.keyspaces.hashes();
-    let Some(gate) = hashes.try_enter() else { return Tried::Offload };
-    if state.stripes.has_turn(&keys) || (!hashes.exist() && calls.iter().any(makes_hash)) {
+    let heads = state.keyspaces.heads();
+    let Some(gate) = heads.try_enter() else { return Tried::Offload };
+    if state.stripes.has_turn(&keys) {
         return Tried::Offload;
     }
     let backing = Backing::TransactionInMemory(Box::new(state.db.transaction()));
@@ -360,8 +364,8 @@ pub(crate) fn run_alone(
     call: &Call,
     reply_bytes_max: usize,
 ) -> Result<Reply, NeedsMemory> {
-    let hashes = state.keyspaces.hashes();
-    let gate = call.excludes_others().then(|| hashes.exclude());
+    let heads = state.keyspaces.heads();
+    let gate = call.excludes_others().then(|| heads.exclude());
     let execution = match gate {
         Some(_) => Execution::new(state, session, Backing::Snapshot(state.db.snapshot())),
         None => Execution::over_snapshot(state, session),
@@ -389,7 +393,7 @@ pub(crate) fn watch(
     call: &Call,
     mut watched: Vec<WatchedKey>,
 ) -> Result<Vec<WatchedKey>, CommandError> {
-    let _gate = state.keyspaces.hashes().enter();
+    let _gate = state.keyspaces.heads().enter();
     for key in call.command.keys(&call.words) {
         if watched.iter().any(|watched| watched.is(database, key)) {
             continue;
@@ -414,7 +418,7 @@ pub(crate) fn run_queue(
         let mut replies = Vec::with_capacity(calls.len());
         for call in calls {
             let reply = match run(execution, call) {
-                Err(error @ CommandError::NeedsMemory(_)) => return Err(error),
+                Err(error) if error.must_run_again() => return Err(error),
                 result => Reply::from(result),
             };
             state.memory.check_reply(execution.replied_bytes())?;
@@ -454,7 +458,7 @@ fn have_changed(state: &State, watches: &[WatchedKey]) -> Result<bool, CommandEr
     if watches.is_empty() {
         return Ok(false);
     }
-    let _gate = state.keyspaces.hashes().enter();
+    let _gate = state.keyspaces.heads().enter();
     if are_gone(state, watches)? {
         return Ok(true);
     }
@@ -466,11 +470,6 @@ fn have_changed(state: &State, watches: &[WatchedKey]) -> Result<bool, CommandEr
 /// Whether a watched key has expired or its database was swapped.
 fn are_gone(state: &State, watches: &[WatchedKey]) -> Result<bool, CommandError> {
     watches.iter().try_fold(false, |gone, watch| Ok(gone || watch.is_gone(state)?))
-}
-
-/// Whether the call may create a hash.
-pub(crate) fn makes_hash(call: &Call) -> bool {
-    call.command.group == Group::Hash && call.command.has(Flag::Write)
 }
 
 /// Runs `body` in a transaction, and again after each conflict with another writer; `None` if a
@@ -485,10 +484,7 @@ fn transact<T>(
 ) -> Result<Option<T>, CommandError> {
     let mut keys = KeySet::default();
     calls.iter().for_each(|call| call.collect_keys(&mut keys));
-    let hashes = state.keyspaces.hashes();
-    if calls.iter().any(makes_hash) {
-        hashes.announce();
-    }
+    let heads = state.keyspaces.heads();
     let excludes_others = calls.iter().any(Call::excludes_others);
     let mut turns = Vec::new();
     let database = session.database();
@@ -498,9 +494,9 @@ fn transact<T>(
     }
     loop {
         let gate = if excludes_others {
-            Gate::Alone(hashes.exclude())
+            Gate::Alone(heads.exclude())
         } else {
-            Gate::Shared(hashes.enter())
+            Gate::Shared(heads.enter())
         };
         if are_gone(state, watches)? {
             return Ok(None);
@@ -512,7 +508,15 @@ fn transact<T>(
         session.select(database);
         let mut execution =
             Execution::new(state, session, backing).with_reply_memory(reply_bytes_max);
-        let value = body(&mut execution)?;
+        let value = match body(&mut execution) {
+            Err(CommandError::FirstHead) => {
+                drop(execution);
+                drop(gate);
+                heads.announce();
+                continue;
+            }
+            value => value?,
+        };
         let mark = state.stripes.begin_commit(&keys);
         let commit = execution.commit(state.settings.durability())?;
         drop(mark);

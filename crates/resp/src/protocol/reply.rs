@@ -34,6 +34,8 @@ pub(crate) enum Protocol {
 pub(crate) enum CommandError {
     /// The command must wait for storage, which the event loop must not do.
     WouldBlock,
+    /// The command creates the first head of the store: it must run again, once that is announced.
+    FirstHead,
     /// The reply, with those before it, takes this many bytes: more than are reserved. The command
     /// has written nothing.
     NeedsMemory(usize),
@@ -44,6 +46,11 @@ pub(crate) enum CommandError {
 impl CommandError {
     pub(crate) const fn text(message: &'static str) -> Self {
         Self::Message(Cow::Borrowed(message))
+    }
+
+    /// Whether it is no answer: the command has written nothing and must run again.
+    pub(crate) fn must_run_again(&self) -> bool {
+        !matches!(self, Self::Message(_))
     }
 
     /// Whether it discards the transaction at once: the error of an invalid `EXEC`.
@@ -90,7 +97,7 @@ pub(crate) enum Reply {
     Set(Vec<Reply>),
     /// Keys and values.
     Map(Vec<(Reply, Reply)>),
-    /// A sequence that is produced while it is sent; only as a whole reply.
+    /// A sequence or a long string that is produced while it is sent; not within another type.
     Streamed(Arc<Streamed>),
 }
 
@@ -100,6 +107,14 @@ pub(crate) enum SequenceKind {
     Array,
     /// Its elements are keys and values in turn.
     Map,
+}
+
+/// The type of a [`Streamed`] reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StreamedKind {
+    Sequence(SequenceKind),
+    /// A bulk string; its elements are pieces of it.
+    Bulk,
 }
 
 impl SequenceKind {
@@ -116,16 +131,16 @@ impl SequenceKind {
     }
 }
 
-/// A sequence of known length whose elements are produced while they are sent.
+/// A sequence or a string of known length whose elements are produced while they are sent.
 pub(crate) struct Streamed {
-    kind: SequenceKind,
+    kind: StreamedKind,
     elements: Mutex<Elements>,
 }
 
 /// The elements of a sequence that are still to be sent.
 struct Elements {
     source: Box<dyn Iterator<Item = CommandResult> + Send>,
-    /// Their number.
+    /// Their number, or their bytes if they are pieces of a string.
     left: u64,
 }
 
@@ -149,8 +164,24 @@ impl Streamed {
         count: u64,
         source: impl Iterator<Item = CommandResult> + Send + 'static,
     ) -> Reply {
-        let elements = Mutex::new(Elements { source: Box::new(source), left: count });
+        Self::of(StreamedKind::Sequence(kind), count, source)
+    }
+
+    fn of(
+        kind: StreamedKind,
+        left: u64,
+        source: impl Iterator<Item = CommandResult> + Send + 'static,
+    ) -> Reply {
+        let elements = Mutex::new(Elements { source: Box::new(source), left });
         Reply::Streamed(Arc::new(Self { kind, elements }))
+    }
+
+    /// A bulk string of `len` bytes with the pieces of `source`.
+    pub(crate) fn bulk(
+        len: u64,
+        source: impl Iterator<Item = CommandResult> + Send + 'static,
+    ) -> Reply {
+        Self::of(StreamedKind::Bulk, len, source)
     }
 
     /// The next elements, of about [`STREAMED_BYTES`]; none at the end. May wait for storage.
@@ -168,8 +199,12 @@ impl Streamed {
         while elements.left > 0 && produced < STREAMED_BYTES {
             let element = elements.source.next().ok_or(WRONG_COUNT)??;
             produced += element.bytes_len();
+            let counted = match (self.kind, &element) {
+                (StreamedKind::Bulk, Reply::Bulk(piece)) => piece.len() as u64,
+                _ => 1,
+            };
+            elements.left = elements.left.checked_sub(counted).ok_or(WRONG_COUNT)?;
             next.push(element);
-            elements.left -= 1;
         }
         if next.is_empty() && elements.source.next().is_some() {
             return Err(WRONG_COUNT);
@@ -227,8 +262,8 @@ impl From<CommandError> for Reply {
         match error {
             CommandError::Message(message) => Self::Error(message),
             // The callers that ask for these errors handle them.
-            CommandError::WouldBlock | CommandError::NeedsMemory(_) => {
-                unreachable!("the command must run again, elsewhere or with more memory")
+            CommandError::WouldBlock | CommandError::FirstHead | CommandError::NeedsMemory(_) => {
+                unreachable!("the command must run again")
             }
         }
     }
@@ -289,8 +324,11 @@ impl ReplyBuffer {
             Reply::Streamed(streamed) => {
                 let count = streamed.elements.lock().left as usize;
                 match streamed.kind {
-                    SequenceKind::Map if resp3 => self.header(b'%', count / 2),
-                    SequenceKind::Map | SequenceKind::Array => self.header(b'*', count),
+                    StreamedKind::Sequence(SequenceKind::Map) if resp3 => {
+                        self.header(b'%', count / 2);
+                    }
+                    StreamedKind::Sequence(_) => self.header(b'*', count),
+                    StreamedKind::Bulk => self.header(b'$', count),
                 }
             }
             Reply::Set(replies) => {
@@ -305,6 +343,26 @@ impl ReplyBuffer {
                     self.push(value, protocol);
                 }
             }
+        }
+    }
+
+    /// Appends an element of `streamed`, whose head was pushed.
+    pub(crate) fn push_element(
+        &mut self,
+        streamed: &Streamed,
+        element: &Reply,
+        protocol: Protocol,
+    ) {
+        match (streamed.kind, element) {
+            (StreamedKind::Bulk, Reply::Bulk(piece)) => self.0.put_value(piece),
+            _ => self.push(element, protocol),
+        }
+    }
+
+    /// Appends the end of `streamed`, all of whose elements were pushed.
+    pub(crate) fn push_end(&mut self, streamed: &Streamed) {
+        if streamed.kind == StreamedKind::Bulk {
+            self.0.put(b"\r\n");
         }
     }
 

@@ -1,21 +1,22 @@
 //! The keyspaces of the store that hold the server's data, and which of them are which database.
 //!
 //! A string is an entry of the keyspace `default`, exactly as the embedded store and the command
-//! line read and write it. A hash is an entry of `hash`, with a random identity, and its fields are
-//! in `hash.fields` under that identity ([`hash`](crate::data::hash) has the records).
+//! line read and write it, unless it is long. A hash or a long string has a head in `hash`, with a
+//! random identity, and its parts are in `hash.fields` under that identity
+//! ([`head`](crate::data::head) has the records).
 //!
-//! Databases: each has a *slot*, a pair of keyspaces for its strings and the heads of its hashes.
+//! Databases: each has a *slot*, a pair of keyspaces for its strings and its heads.
 //! Slot 0 is `default` and `hash`; slot *n* is `db.n` and `db.n.hash`, created by the first command
-//! that may write there. The fields of all hashes share `hash.fields`, so a hash changes its
+//! that may write there. The parts of all values share `hash.fields`, so a value changes its
 //! database with its head alone. `SWAPDB` exchanges the slots of two databases: one entry, `slots`
 //! of the keyspace `db`, has the slot of each database in order, a byte each. Without it, database
 //! *n* has slot *n*. Names and the entry are on disk: do not change.
 //!
 //! Guarantees:
-//! 1. A key written through the server is either a string or a hash. (The command line can add a
-//!    string to a key with a hash; string commands then see the string and hash commands the hash,
-//!    and `DEL` removes both.)
-//! 2. The slots do not change while a thread holds the gate ([`HashPresence::enter`]).
+//! 1. A key written through the server has either an entry of its own or a head. (The command line
+//!    can add a string to a key with a head; string commands then see that string and hash commands
+//!    the hash, and `DEL` removes both.)
+//! 2. The slots do not change while a thread holds the gate ([`HeadPresence::enter`]).
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,18 +33,18 @@ pub(crate) const DATABASES: usize = 16;
 pub(crate) enum Space {
     /// Key to string; one keyspace for each slot.
     Strings,
-    /// Key to hash head; one keyspace for each slot.
-    Hashes,
-    /// Identity and field to value, of all databases.
+    /// Key to head; one keyspace for each slot.
+    Heads,
+    /// Identity and name to part, of all databases.
     Fields,
-    /// Identities of hashes that are deleted or will expire, of all databases.
+    /// Identities of heads that are deleted or will expire, of all databases.
     Garbage,
 }
 
 impl Space {
     /// Whether each slot has its own keyspace of this kind.
     const fn is_per_slot(self) -> bool {
-        matches!(self, Self::Strings | Self::Hashes)
+        matches!(self, Self::Strings | Self::Heads)
     }
 }
 
@@ -110,7 +111,7 @@ impl SlotMap {
 pub(crate) struct Keyspaces {
     db: Db,
     filter_kind: Option<FilterKind>,
-    /// The keyspaces of each slot for strings and heads of hashes; unset until they are needed.
+    /// The keyspaces of each slot for strings and heads; unset until they are needed.
     slots: [OnceLock<[Keyspace; 2]>; DATABASES],
     fields: Keyspace,
     garbage: Keyspace,
@@ -121,7 +122,7 @@ pub(crate) struct Keyspaces {
     swaps: [AtomicU64; DATABASES],
     /// Held while keyspaces are created.
     creation: Mutex<()>,
-    hashes: HashPresence,
+    heads: HeadPresence,
 }
 
 /// Opens or creates the keyspace `name`; new tables have filters of `filter_kind`, if it is set.
@@ -152,7 +153,7 @@ impl Keyspaces {
     /// As for [`Db::keyspace`]; also if the entry of the slots is damaged.
     pub(crate) fn open(db: &Db, filter_kind: Option<FilterKind>) -> tidekv::Result<Self> {
         let slots: [OnceLock<[Keyspace; 2]>; DATABASES] = Default::default();
-        let mut has_hashes = false;
+        let mut has_heads = false;
         for (number, slot) in slots.iter().enumerate() {
             let [strings, heads] = names_of(number);
             // A crash may have left one of the two.
@@ -160,7 +161,7 @@ impl Keyspaces {
                 continue;
             }
             let pair = [open(db, &strings, filter_kind)?, open(db, &heads, filter_kind)?];
-            has_hashes |= pair[1].iter().keys_only().next().transpose()?.is_some();
+            has_heads |= pair[1].iter().keys_only().next().transpose()?.is_some();
             let _ = slot.set(pair);
         }
         let (slots_entry, mut map) = (OnceLock::new(), SlotMap::default());
@@ -184,14 +185,14 @@ impl Keyspaces {
             map: AtomicU64::new(map.0),
             swaps: Default::default(),
             creation: Mutex::new(()),
-            hashes: HashPresence { exist: AtomicBool::new(has_hashes), gate: RwLock::new(()) },
+            heads: HeadPresence { exist: AtomicBool::new(has_heads), gate: RwLock::new(()) },
         })
     }
 
     /// The keyspace of `space` in `slot`; `None` if it does not exist, so that it has no entries.
     pub(crate) fn get(&self, slot: usize, space: Space) -> Option<&Keyspace> {
         match space {
-            Space::Strings | Space::Hashes => {
+            Space::Strings | Space::Heads => {
                 self.slots[slot].get().map(|pair| &pair[space as usize])
             }
             Space::Fields => Some(&self.fields),
@@ -214,7 +215,7 @@ impl Keyspaces {
         Ok(self.get(slot, space).expect("the keyspaces of the slot were just created"))
     }
 
-    /// The keyspace of the fields of all hashes.
+    /// The keyspace of all parts.
     pub(crate) fn fields(&self) -> &Keyspace {
         &self.fields
     }
@@ -230,8 +231,8 @@ impl Keyspaces {
         pairs.chain([&self.fields, &self.garbage])
     }
 
-    /// Whether a slot other than `slot` has heads of hashes.
-    pub(crate) fn has_hashes_beside(&self, slot: usize) -> tidekv::Result<bool> {
+    /// Whether a slot other than `slot` has heads.
+    pub(crate) fn has_heads_beside(&self, slot: usize) -> tidekv::Result<bool> {
         for (number, pair) in self.slots.iter().enumerate() {
             if let Some([_, heads]) = pair.get()
                 && number != slot
@@ -269,7 +270,7 @@ impl Keyspaces {
     }
 
     /// Makes `map` the slots of the databases. The caller has the gate to itself
-    /// ([`HashPresence::exclude`]) and has stored the map.
+    /// ([`HeadPresence::exclude`]) and has stored the map.
     pub(crate) fn set_slot_map(&self, map: SlotMap) {
         let before = SlotMap(self.map.swap(map.0, Ordering::SeqCst));
         let changed =
@@ -279,28 +280,28 @@ impl Keyspaces {
         });
     }
 
-    pub(crate) fn hashes(&self) -> &HashPresence {
-        &self.hashes
+    pub(crate) fn heads(&self) -> &HeadPresence {
+        &self.heads
     }
 }
 
-/// Whether any key may hold a hash. If none does, `SET` need not read the key that it overwrites.
+/// Whether any key may have a head. If none does, `SET` need not read the key that it overwrites.
 ///
-/// A transaction holds the gate ([`HashPresence::enter`]) from its first command to its commit, so
-/// the answer does not change meanwhile; the first hash waits at the gate until every transaction
+/// A transaction holds the gate ([`HeadPresence::enter`]) from its first command to its commit, so
+/// the answer does not change meanwhile; the first head waits at the gate until every transaction
 /// that has seen "no" has ended.
 #[derive(Debug)]
-pub(crate) struct HashPresence {
+pub(crate) struct HeadPresence {
     exist: AtomicBool,
     gate: RwLock<()>,
 }
 
-impl HashPresence {
+impl HeadPresence {
     pub(crate) fn exist(&self) -> bool {
         self.exist.load(Ordering::SeqCst)
     }
 
-    /// To be called before a transaction that may create a hash.
+    /// To be called before a transaction that creates a head.
     pub(crate) fn announce(&self) {
         if !self.exist() {
             let _gate = self.gate.write();
@@ -308,19 +309,19 @@ impl HashPresence {
         }
     }
 
-    /// Prevents changes of [`HashPresence::exist`]. Lock order: turns on stripes, then this; a
-    /// caller of `announce` holds neither.
+    /// Prevents changes of [`HeadPresence::exist`]. Lock order: turns on stripes, then
+    /// this; a caller of `announce` does not hold it.
     pub(crate) fn enter(&self) -> RwLockReadGuard<'_, ()> {
         self.gate.read()
     }
 
     /// Waits until nobody holds the gate, and keeps everybody out: for changes of the slots, and for
-    /// commands that no transaction may overlap. Lock order as of [`HashPresence::enter`].
+    /// commands that no transaction may overlap. Lock order as of [`HeadPresence::enter`].
     pub(crate) fn exclude(&self) -> RwLockWriteGuard<'_, ()> {
         self.gate.write()
     }
 
-    /// Like [`HashPresence::enter`], but `None` if that must wait.
+    /// Like [`HeadPresence::enter`], but `None` if that must wait.
     pub(crate) fn try_enter(&self) -> Option<RwLockReadGuard<'_, ()>> {
         self.gate.try_read()
     }
@@ -332,7 +333,7 @@ mod tests {
 
     #[test]
     fn keyspaces_have_different_numbers_and_those_of_slot_0_their_curves() {
-        let numbers = |slot| [Space::Strings, Space::Hashes].map(|space| index_of(slot, space));
+        let numbers = |slot| [Space::Strings, Space::Heads].map(|space| index_of(slot, space));
         let mut all: Vec<usize> = (0..DATABASES).flat_map(numbers).collect();
         all.extend([Space::Fields, Space::Garbage].map(|space| index_of(7, space)));
         all.sort_unstable();

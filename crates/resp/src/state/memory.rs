@@ -4,7 +4,7 @@
 //! ```text
 //! requests of all connections               a quarter of the budget
 //!   one request                             an eighth: its writes exist beside it for a while
-//!   one string or field                     a sixteenth
+//!   one field, or string below 128 KiB      a sixteenth
 //! replies of all connections                an eighth
 //!   one reply in memory                     an eighth; longer replies are streamed, or refused
 //! values that one thread reads together     one part in 128
@@ -94,7 +94,7 @@ impl Memory {
         self.share(8).min(self.request_bytes_max).min(self.buffered_bytes_max)
     }
 
-    /// Maximum bytes of a string or a field.
+    /// Maximum bytes of an entry: a field, or a string that is not in parts.
     pub(crate) fn value_bytes_max(&self) -> usize {
         self.share(16).min(VALUE_BYTES_MAX)
     }

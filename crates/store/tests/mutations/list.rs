@@ -1750,8 +1750,8 @@ pub const MUTATIONS: &[Mutation] = &[
         target: "databases",
         ..mutation(
             "a flush of one database removes the fields of the hashes of others",
-            "crates/resp/src/data/hash.rs",
-            "if may_have_own || execution.state.keyspaces.has_hashes_beside(execution.slot())? {",
+            "crates/resp/src/data/head.rs",
+            "if may_have_own || execution.state.keyspaces.has_heads_beside(execution.slot())? {",
             "if false {",
             "a_flush_of_one_database_leaves_the_hashes_of_others",
         )
@@ -2155,13 +2155,43 @@ pub const MUTATIONS: &[Mutation] = &[
         ("long_replies", "long_replies_are_complete_and_in_order"),
     ),
     served(
-        "a string is made before its size is checked",
+        "a part of another reply is made before its size is checked",
+        "crates/resp/src/data/values.rs",
+        ("        execution.state.memory.check_reply(range.len())?;\n", ""),
+        ("long_strings", "a_string_of_zeros_takes_no_space"),
+    ),
+    served(
+        "a patch of a part forgets what the part had",
+        "crates/resp/src/data/long_string.rs",
+        ("    part.extend_from_slice(old);\n", "    let _ = old;\n"),
+        ("long_strings", "long_strings_are_as_other_strings"),
+    ),
+    served(
+        "a string that is set to a short one keeps its parts",
+        "crates/resp/src/data/values.rs",
+        (
+            "    if let Some(head) = head::find(execution, key)? {\n        head.remove(execution, key)?;",
+            "    if let Some(head) = head::find(execution, key)?.filter(|_| false) {\n        head.remove(execution, key)?;",
+        ),
+        ("long_strings", "long_strings_are_as_other_strings"),
+    ),
+    served(
+        "the first head is written while transactions do not look for heads",
+        "crates/resp/src/data/execution.rs",
+        (
+            "        if space == Space::Heads && !self.state.keyspaces.heads().exist() {",
+            "        if false {",
+        ),
+        ("lib", "dispatch::batch::tests::parts_see_the_writes_of_earlier_parts"),
+    ),
+    served(
+        "MSET writes a repeated key as a long string and as a short one",
         "crates/resp/src/commands/strings.rs",
         (
-            "    if bytes > STRING_BYTES_MAX { Err(TOO_LONG) } else { execution.check_value(bytes) }",
-            "    if bytes > STRING_BYTES_MAX { Err(TOO_LONG) } else { Ok(()) }",
+            "    let last = pairs.chunks_exact(2).rev().filter(|pair| seen.insert(&pair[0]));",
+            "    let last = pairs.chunks_exact(2).rev().filter(|pair| seen.insert(&pair[0]) || true);",
         ),
-        ("memory", "memory_stays_within_the_budget"),
+        ("long_strings", "a_transaction_sees_its_own_parts"),
     ),
     served(
         "a command whose reply has no memory is executed",
@@ -2214,7 +2244,7 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     served(
         "a flush of a database forgets the hashes that its transaction put into others",
-        "crates/resp/src/data/hash.rs",
+        "crates/resp/src/data/head.rs",
         ("    let may_have_own = execution.sees_own_writes();", "    let may_have_own = false;"),
         (
             "databases",

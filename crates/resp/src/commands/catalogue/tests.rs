@@ -24,7 +24,7 @@ fn words(text: &str) -> Vec<Bytes> {
 fn refusal(text: &str) -> String {
     match resolve(words(text), None).unwrap_err() {
         CommandError::Message(message) => message.into_owned(),
-        CommandError::WouldBlock | CommandError::NeedsMemory(_) => unreachable!(),
+        error => panic!("{error:?}"),
     }
 }
 
@@ -131,8 +131,14 @@ The server takes the version of Redis whose replies it has: `INFO` says 7.0.15. 
 are those of that version, checked by recorded replies and by random commands beside Redis (`cargo
 run -p tidekv-resp --example beside_redis_fuzz`), with these exceptions:
 
-- A key has 1 byte to 64 KiB: there is no empty key. A string has at most 256 MiB. The name of a
-  field is 16 bytes shorter than a key.
+- A key has 1 byte to 64 KiB: there is no empty key. A string has at most 512 MiB. The name of a
+  field is 16 bytes shorter than a key, and a field has at most a sixteenth of the memory budget.
+- A command or transaction writes at most an eighth of the memory budget; so longer strings are made by
+  `APPEND` or `SETRANGE`, and cannot be copied. Replies of a transaction, and strings that a command
+  returns and changes (`GETDEL`, `GETEX`, `GETSET`, `SET … GET`), have at most an eighth too. What does
+  not fit is refused with `OOM`.
+- A string that a command makes 128 KiB or longer is stored in parts: the command line and the embedded
+  store do not show it among the entries of `default`.
 - Keys, fields and `SCAN` are in the order of their bytes. A cursor is a number of a walk that the
   server remembers; one that it has forgotten starts again.
 - `INCRBYFLOAT` and `HINCRBYFLOAT` compute exactly below 10^20 with 17 decimals, and otherwise in
@@ -149,18 +155,17 @@ run -p tidekv-resp --example beside_redis_fuzz`), with these exceptions:
   or `no`), `slowlog-*`, `latency-monitor-threshold` and `hash-max-listpack-*` (in `OBJECT
   ENCODING`) have an effect; parameters of listening, TLS, files and processes are fixed; all
   others are accepted, returned by `CONFIG GET` and have no effect, which the log says.
-- `FLUSHDB` of a database, while other databases have hashes, writes a note for each of its
-  hashes: at most about ten million, in a transaction at most 64 MiB of them. `FLUSHALL` has no
+- `FLUSHDB` of a database, while other databases have hashes or long strings, writes a
+  note for each of its own: at most an eighth of the memory budget. `FLUSHALL` has no
   limit.
 - `KEYS`, `SCAN`, `RANDOMKEY` and `DBSIZE` in a transaction that writes see at most 64 MiB of
   keys.
 - `WATCH` of an absent key: after a flush of the database, `EXEC` may fail although the key was
   not set, if the store has written its memtable to storage meanwhile.
-- `MONITOR` drops a client that leaves 4096 lines unread. `SLOWLOG`, `LATENCY` and `INFO commandstats`
+- `MONITOR` drops a client that leaves 1024 lines unread. `SLOWLOG`, `LATENCY` and `INFO commandstats`
   count the execution of a command, without the wait for the commit; they do not count `MULTI`,
   `EXEC`, `DISCARD`, `WATCH`, `UNWATCH` and `RESET` themselves.
 - `MEMORY USAGE` is the memory in the value cache; `MEMORY PURGE` does nothing.
-- Replies are limited to 512 MiB, the writes of a transaction to 960 MiB.
 
 ## Missing commands
 

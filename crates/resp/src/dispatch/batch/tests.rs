@@ -60,19 +60,21 @@ fn parts_see_the_writes_of_earlier_parts() {
         part(&state, &["INCR a"]),
         part(&state, &["INCR a", "HSET h f v"]),
         part(&state, &["INCR a", "INCR b"]),
+        part(&state, &["HSET h f v"]),
     ];
     let (outcomes, round) = Batch::run(&state, &mut parts.each_mut(), false);
     let expected = [
         Outcome::Done(vec![Reply::OK, Reply::Integer(2)]),
         Outcome::Done(vec![Reply::Integer(3)]),
-        // The first hash must wait at the gate.
+        // The first head must wait at the gate.
+        Outcome::Done(vec![Reply::Integer(4)]),
+        Outcome::Done(vec![Reply::Integer(5), Reply::Integer(1)]),
         Outcome::Alone,
-        Outcome::Done(vec![Reply::Integer(4), Reply::Integer(1)]),
     ];
     assert_eq!(outcomes, expected);
     assert_eq!(value(&state, "a"), None);
     assert_eq!(round.commit(), Ok(Commit::Done));
-    assert_eq!(value(&state, "a").unwrap(), "4");
+    assert_eq!(value(&state, "a").unwrap(), "5");
 }
 
 #[test]
@@ -92,13 +94,14 @@ fn a_panic_affects_only_its_own_part() {
 #[test]
 fn large_writes_run_alone() {
     let state = state();
+    state.keyspaces.heads().announce();
     let value = "x".repeat(BATCH_BYTES);
     let set = |key: &str| part(&state, &[&format!("SET {key} {value}")]);
     let (mut a, mut b, mut c) = (set("a"), set("b"), part(&state, &["SET c 1"]));
     let (outcomes, _) = Batch::run(&state, &mut [&mut a, &mut b, &mut c], false);
     // The first part has filled the batch.
     assert_eq!(outcomes, [Outcome::Done(vec![Reply::OK]), Outcome::Alone, Outcome::Alone]);
-    let mut large = part(&state, &["SETRANGE d 100000000 x"]);
+    let mut large = part(&state, &[&format!("APPEND d {}", value.repeat(5))]);
     let (outcomes, _) = Batch::run(&state, &mut [&mut c, &mut large], false);
     assert_eq!(outcomes, [Outcome::InTurn, Outcome::Alone]);
 }
