@@ -27,8 +27,10 @@ const TEMPLATES: &[&str] = &[
     "APPEND KEY VALUE",
     "STRLEN KEY",
     "GETRANGE KEY INDEX INDEX",
+    "GETRANGE KEY FAR FAR",
     "SUBSTR KEY INDEX INDEX",
     "SETRANGE KEY OFFSET VALUE",
+    "SETRANGE KEY FAR VALUE",
     "INCR KEY",
     "DECR KEY",
     "INCRBY KEY NUMBER",
@@ -37,6 +39,9 @@ const TEMPLATES: &[&str] = &[
     "LCS KEY KEY ?LEN ?IDX ?WITHMATCHLEN",
     "LCS KEY KEY IDX MINMATCHLEN INDEX",
     "SETBIT KEY OFFSET BIT",
+    "SETBIT KEY FAR BIT",
+    "BITCOUNT KEY FAR FAR UNIT",
+    "BITPOS KEY BIT FAR",
     "GETBIT KEY OFFSET",
     "BITCOUNT KEY",
     "BITCOUNT KEY INDEX INDEX ?UNIT",
@@ -251,6 +256,12 @@ impl Generator {
             "FLOAT" => self.one_of(FLOATS).into(),
             "INDEX" => self.one_of(&["0", "1", "2", "-1", "-2", "5", "-100", "100", "x"]).into(),
             "OFFSET" => self.one_of(&["0", "1", "7", "8", "13", "100", "-1", "#1", "x"]).into(),
+            // Around the ends of parts, and the shortest string in parts.
+            "FAR" => self
+                .one_of(&[
+                    "16383", "16384", "131070", "131071", "131072", "147456", "200000", "1600003",
+                ])
+                .into(),
             "BIT" => self.one_of(&["0", "1", "1", "0", "2", "x"]).into(),
             "UNIT" => self.one_of(&["BYTE", "BIT", "bit", "x"]).into(),
             "TYPE" => {
@@ -274,7 +285,7 @@ impl Generator {
             0 => Vec::new(),
             1 => b"\x00\xff\x80\n\r".to_vec(),
             2 => vec![b'x'; 1 + self.below(200)],
-            3 => vec![b'y'; 20_000],
+            3 => vec![b'y'; [20_000, 20_000, 140_000][self.below(3)]],
             4 | 5 => self.one_of(NUMBERS).into(),
             6 => self.one_of(FLOATS).into(),
             _ => format!("v{}", self.below(1_000)).into_bytes(),
