@@ -83,6 +83,8 @@ pub enum ErrorKind {
     ShortRead,
     /// The system does not support the operation here.
     Unsupported,
+    /// The file system is mounted read-only.
+    ReadOnly,
     /// The device or the system failed (EIO and all others).
     Failed,
 }
@@ -116,6 +118,7 @@ impl Error {
             System::NotFound => ErrorKind::NotFound,
             System::AlreadyExists => ErrorKind::AlreadyExists,
             System::StorageFull | System::QuotaExceeded => ErrorKind::Full,
+            System::ReadOnlyFilesystem => ErrorKind::ReadOnly,
             System::UnexpectedEof => ErrorKind::ShortRead,
             System::Unsupported | System::CrossesDevices => ErrorKind::Unsupported,
             _ => ErrorKind::Failed,
@@ -150,6 +153,7 @@ impl std::fmt::Display for Error {
             (None, ErrorKind::Full) => f.write_str(": no space is left"),
             (None, ErrorKind::ShortRead) => f.write_str(": the file is shorter than it should be"),
             (None, ErrorKind::Unsupported) => f.write_str(": not supported here"),
+            (None, ErrorKind::ReadOnly) => f.write_str(": the file system is read-only"),
             (None, ErrorKind::Failed) => f.write_str(": the device failed"),
         }
     }

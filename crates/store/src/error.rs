@@ -87,6 +87,15 @@ impl Error {
         self.kind
     }
 
+    /// Whether only writes failed, because the disk is full or its file system is read-only.
+    pub(crate) fn prevents_only_writes(&self) -> bool {
+        let is_read_only = |source: &Arc<dyn std::error::Error + Send + Sync>| {
+            let error = source.downcast_ref::<tidekv_io::Error>();
+            error.is_some_and(|error| error.kind() == tidekv_io::ErrorKind::ReadOnly)
+        };
+        self.kind == ErrorKind::Full || self.source.as_ref().is_some_and(is_read_only)
+    }
+
     /// The same error with `context` in front of its message.
     #[must_use]
     pub fn context(&self, context: impl std::fmt::Display) -> Self {

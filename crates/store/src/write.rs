@@ -471,6 +471,9 @@ impl Engine {
     /// log was lost, or the last flush or compaction that writes depend on has failed.
     pub(crate) fn health(&self) -> Result<()> {
         self.jobs.check_open()?;
+        if let Some(reason) = self.jobs.write_refusal() {
+            return Err(reason.clone());
+        }
         if self.options.read_only {
             return Ok(());
         }

@@ -164,7 +164,15 @@ fn check(aftermath: &Aftermath, tally: &mut Tally) {
 fn check_store(aftermath: &Aftermath, disk: &MemoryStorage) -> Result<(), String> {
     let Aftermath { number, progress, now_ms, .. } = aftermath;
     let clock = Arc::new(ManualClock::new(*now_ms));
+    let storage: Arc<dyn Storage> = Arc::new(disk.clone());
+    let before = tidekv::check::check(DIRECTORY, Some(storage), &mut |_| ());
     let db = Db::open(DIRECTORY, settings(disk, &clock, *number)).map_err(|e| e.to_string())?;
+    // A loss of power is no damage: the store opens, as the check before has said.
+    if let Ok(before) = before
+        && let Some(damage) = before.damage.first()
+    {
+        return Err(format!("the check before opening finds damage: {}", damage.message));
+    }
     // The third may be dropped and not created again.
     let names = db.keyspace_names();
     let is_complete = names == expected::KEYSPACES || names == expected::KEYSPACES[..2];

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use tidekv::check::{CheckReport, check};
+use tidekv::check::{CheckReport, Damage, check};
 use tidekv::inspect::LogEnding;
 
 use crate::failure::{Failure, Result};
@@ -14,7 +14,8 @@ use crate::quantity::{count, show_size};
 /// Verify every checksum and invariant of a store.
 ///
 /// Reads every byte, writes none, and continues after the first damage. Lists the
-/// damaged files, and then ends with exit code 1. The directory may be open in a
+/// damaged files, and then ends with exit code 1. Says what the next opening will cut
+/// off after a loss of power, which is no damage. The directory may be open in a
 /// server.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  tidekv check --data ./data")]
@@ -46,6 +47,18 @@ impl Check {
         let mut files: Vec<_> = report.damage.iter().map(|damage| &damage.file).collect();
         files.dedup();
         match &files[..] {
+            [] if !report.unreadable.is_empty() => {
+                let what = count(report.unreadable.len() as u64, "file", "files");
+                let message = format!("{what} could not be read, and may or may not be damaged");
+                Err(Failure::new(message))
+            }
+            [] if report.is_in_use => {
+                let data = self.data.display();
+                let message = format!(
+                    "{data} is in use, and changed too fast to be checked: check a checkpoint of it"
+                );
+                Err(Failure::new(message))
+            }
             [] => Ok(()),
             [file] => {
                 let file = file.display();
@@ -61,8 +74,8 @@ impl Check {
     }
 
     fn print_report(&self, report: &CheckReport) -> Result<()> {
-        for damage in &report.damage {
-            output::line(&damage.message)?;
+        for found in report.damage.iter().chain(&report.unreadable).chain(&report.torn) {
+            output::line(&found.message)?;
         }
         for log in &report.logs {
             let (number, end) = (log.number, log.end);
@@ -84,7 +97,11 @@ impl Check {
                 output::line(&format!("{name}: {what}"))?;
             }
         }
-        let verdict = if report.damage.is_empty() { "sound" } else { "damaged" };
+        let verdict = match report {
+            report if !report.damage.is_empty() => "damaged",
+            report if !report.unreadable.is_empty() || report.is_in_use => "not fully checked",
+            _ => "sound",
+        };
         output::line(&format!(
             "{} is {verdict}: {} with {} and {}, {}, {} read",
             self.data.display(),
@@ -98,13 +115,17 @@ impl Check {
 }
 
 fn to_json(report: &CheckReport) -> serde_json::Value {
-    let damage = report.damage.iter().map(
-        |damage| json!({"file": damage.file.display().to_string(), "message": damage.message}),
-    );
+    let findings = |found: &[Damage]| -> Vec<serde_json::Value> {
+        let to_json = |damage: &Damage| json!({"file": damage.file.display().to_string(), "message": damage.message});
+        found.iter().map(to_json).collect()
+    };
     let logs = report.logs.iter().map(super::inspect::log_to_json);
     json!({
-        "sound": report.damage.is_empty(),
-        "damage": damage.collect::<Vec<_>>(),
+        "sound": report.damage.is_empty() && report.unreadable.is_empty() && !report.is_in_use,
+        "damage": findings(&report.damage),
+        "torn": findings(&report.torn),
+        "unreadable": findings(&report.unreadable),
+        "in_use": report.is_in_use,
         "tables": report.tables,
         "blocks": report.blocks,
         "entries": report.entries,

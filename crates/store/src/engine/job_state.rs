@@ -62,6 +62,8 @@ struct BackgroundErrors {
 #[derive(Debug)]
 pub(crate) struct JobState {
     is_closed: AtomicBool,
+    /// Why the store accepts no writes although it is open.
+    write_refusal: std::sync::OnceLock<Error>,
     /// Held for reading by user threads that change files, for writing by the thread that closes
     /// the store.
     gate: RwLock<()>,
@@ -86,6 +88,7 @@ impl JobState {
     pub(crate) fn new(seek_work: Arc<SeekWork>) -> Self {
         Self {
             is_closed: AtomicBool::new(false),
+            write_refusal: std::sync::OnceLock::new(),
             gate: RwLock::new(()),
             errors: Mutex::default(),
             compactions_running: AtomicUsize::new(0),
@@ -113,6 +116,17 @@ impl JobState {
             return Err(Error::new(ErrorKind::Closed, "the store is closed"));
         }
         Ok(())
+    }
+
+    /// Lets no write begin any more; the first reason stays.
+    pub(crate) fn refuse_writes(&self, reason: Error) {
+        let _ = self.write_refusal.set(reason);
+    }
+
+    /// Why writes are refused.
+    #[inline]
+    pub(crate) fn write_refusal(&self) -> Option<&Error> {
+        self.write_refusal.get()
     }
 
     /// Prevents new jobs from starting; returns whether the store was open.

@@ -27,9 +27,11 @@ use crate::engine::throttle::Pauses;
 use crate::engine::tree_set::TreeSet;
 use crate::error::Result;
 use crate::format::files::log_path;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
-use crate::wal::LogWriter;
+use crate::version::manifest::{Change, Edit};
 use crate::wal::names::Names;
+use crate::wal::{LogPosition, LogWriter};
 
 /// A log holds the writes of `MEMTABLES_PER_LOG` memtables, up to `LOG_BYTES`, but always of one
 /// memtable: opening a store reads its logs to their ends.
@@ -37,8 +39,14 @@ const MEMTABLES_PER_LOG: u64 = 8;
 const LOG_BYTES: u64 = 16 << 20;
 
 /// The largest reserve for deletions: enough to clear a few keyspaces with the longest keys, or for
-/// ten thousand other deletions.
-const RESERVE_BYTES_MAX: u64 = 1 << 20;
+/// ten thousand other deletions. A small store has little to give back, and reserves little.
+const RESERVE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 20;
+/// The reserve is one part in this many of the tables.
+const RESERVE_PART: u64 = 16;
+
+/// The space that the first log after an opening begins with. It grows with the log; later logs have
+/// the space of a memtable before they begin.
+const FIRST_LOG_BYTES: u64 = 64 << 10;
 
 /// The live logs, for the commit leader and for the thread that removes logs.
 #[derive(Debug)]
@@ -99,12 +107,21 @@ pub(crate) struct LogSet {
     logs: Mutex<Option<Logs>>,
     /// Held while the next log is prepared.
     next_log: Mutex<NextLog>,
+    /// The bytes of all tables.
+    stored_bytes: AtomicU64,
 }
 
 impl LogSet {
     /// The set of the store in `directory`, without a log yet.
     pub(crate) fn new(storage: Arc<dyn Storage>, directory: PathBuf, names: Arc<Names>) -> Self {
-        Self { storage, directory, names, logs: Mutex::new(None), next_log: Mutex::default() }
+        Self {
+            storage,
+            directory,
+            names,
+            logs: Mutex::new(None),
+            next_log: Mutex::default(),
+            stored_bytes: AtomicU64::new(0),
+        }
     }
 
     /// The directories whose names are durable.
@@ -130,13 +147,20 @@ impl LogSet {
 
     /// The space of a log that only deletions may use.
     pub(crate) fn reserve_bytes(&self, memory: &MemoryBudget) -> u64 {
-        RESERVE_BYTES_MAX.min(memory.memtable_bytes() / 2)
+        let wanted = self.stored_bytes.load(Ordering::Relaxed) / RESERVE_PART;
+        wanted.clamp(*RESERVE_BYTES.start(), *RESERVE_BYTES.end()).min(memory.memtable_bytes() / 2)
+    }
+
+    /// Takes note of the bytes of all tables.
+    pub(crate) fn note_stored_bytes(&self, bytes: u64) {
+        self.stored_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Begins the first log after the store was opened, and returns its number.
     pub(crate) fn begin_first_log(&self, trees: &TreeSet, memory: &MemoryBudget) -> Result<u64> {
         let number = trees.allocate_file();
-        let current = self.begin_log(number, &mut None, memory)?;
+        let bytes = FIRST_LOG_BYTES.min(memory.memtable_bytes());
+        let current = self.begin_log(number, &mut None, bytes)?;
         *self.logs.lock() = Some(Logs::new(current));
         Ok(number)
     }
@@ -173,7 +197,7 @@ impl LogSet {
     fn make_ready(&self, next: &mut NextLog, trees: &TreeSet, memory: &MemoryBudget) -> Result<()> {
         if next.ready.is_none() {
             let number = next.number_of(trees);
-            next.ready = Some(self.begin_log(number, &mut next.spare, memory)?);
+            next.ready = Some(self.begin_log(number, &mut next.spare, memory.memtable_bytes())?);
         }
         Ok(())
     }
@@ -205,27 +229,57 @@ impl LogSet {
         Ok(())
     }
 
+    /// The numbers of the live logs.
+    pub(crate) fn numbers(&self) -> Vec<u64> {
+        let logs = self.logs.lock();
+        let numbers = logs.iter().flat_map(|logs| {
+            logs.older.iter().copied().chain(std::iter::once(logs.current.number()))
+        });
+        numbers.collect()
+    }
+
+    /// The end of what is on stable storage, as far as it is known: in the current log or the one
+    /// before it.
+    pub(crate) fn synced(&self) -> Option<LogPosition> {
+        let logs = self.logs.lock();
+        let logs = logs.as_ref()?;
+        let current =
+            LogPosition { log: logs.current.number(), offset: logs.current.syncer().synced() };
+        let front = logs.older.back().map(|&log| {
+            let offset = logs.current.synced_in_front();
+            LogPosition { log, offset }
+        });
+        [Some(current), front].into_iter().flatten().find(|position| position.offset > 0)
+    }
+
     /// Ends the log permanently and durably. Only while leading.
     pub(crate) fn finish_log(&self, trees: &TreeSet) -> Result<()> {
         let mut logs = self.logs.lock();
         let Some(logs) = logs.as_mut() else { return Ok(()) };
+        let is_empty = logs.current.offset() == 0;
         let mut next = self.next_log.lock();
         let number = next.number_of(trees);
         logs.current.finish(number)?;
+        if !is_empty {
+            let position =
+                LogPosition { log: logs.current.number(), offset: logs.current.offset() };
+            let mut edit = Edit::default();
+            edit.push(Change::LogSynced(position));
+            if let Err(error) = trees.structure().manifest.commit(edit) {
+                tracing::warn!(%error, "cannot record the length of the log");
+            }
+        }
+        let trimmed = logs.current.trim();
         // Recovery would otherwise read all that its file held before.
         if next.ready.take().is_some() {
             let _ = self.storage.remove(&log_path(&self.directory, number));
         }
-        Ok(())
+        trimmed
     }
 
-    /// A new log, durable in its directory, in a recycled file if one is spare.
-    fn begin_log(
-        &self,
-        number: u64,
-        spare: &mut Option<u64>,
-        memory: &MemoryBudget,
-    ) -> Result<LogWriter> {
+    /// A new log, durable in its directory, in a recycled file if one is spare, otherwise with space
+    /// for `bytes`; the rest is allocated as the log grows.
+    fn begin_log(&self, number: u64, spare: &mut Option<u64>, bytes: u64) -> Result<LogWriter> {
         self.names.check()?;
         let path = log_path(&self.directory, number);
         if !self.storage.exists(&path)?
@@ -240,8 +294,6 @@ impl LogSet {
             LogWriter::recycling(file, number).with_allocated(allocated)
         } else {
             let file = self.storage.create(&path, Access::Buffered)?;
-            // A memtable's worth of log; the rest is allocated as the log grows.
-            let bytes = memory.memtable_bytes();
             match file.allocate(bytes) {
                 Err(error) if error.kind() != tidekv_io::ErrorKind::Unsupported => {
                     return Err(error.into());

@@ -162,6 +162,9 @@ pub(crate) struct Engine {
 impl Engine {
     /// Fails if the store accepts no writes.
     pub(crate) fn check_writable(&self) -> Result<()> {
+        if let Some(reason) = self.jobs.write_refusal() {
+            return Err(reason.clone());
+        }
         if self.options.read_only {
             return Err(Error::new(ErrorKind::Closed, "the store was opened for reading only"));
         }

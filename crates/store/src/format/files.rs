@@ -90,7 +90,11 @@ pub(crate) fn manifest_name(number: u64) -> String {
 }
 
 pub(crate) fn log_path(directory: &Path, number: u64) -> PathBuf {
-    directory.join(format!("{number:06}.log"))
+    directory.join(log_name(number))
+}
+
+pub(crate) fn log_name(number: u64) -> String {
+    format!("{number:06}.log")
 }
 
 pub(crate) fn table_path(directory: &Path, number: u64) -> PathBuf {

@@ -183,6 +183,7 @@ impl Engine {
         if needed.offset > 0 {
             edit.push(Change::LogPassed(needed));
         }
+        edit.changes.extend(self.logs.synced().map(Change::LogSynced));
         {
             let mut structure = self.trees.structure();
             if !self.trees.commit(&mut structure, tree, edit, &[], &tables)? {

@@ -3,6 +3,7 @@
 //! Modules are declared bottom-up.
 
 pub(crate) mod background;
+pub(crate) mod file_watch;
 pub(crate) mod table_dropper;
 pub(crate) mod give_way;
 pub(crate) mod compactor;

@@ -55,6 +55,7 @@ impl Engine {
             state.last_sequence = last;
             state.min_log = 0;
             state.log_passed = LogPosition::default();
+            state.log_synced = LogPosition::default();
             state.keyspaces.values_mut().for_each(|keyspace| keyspace.flushed = last);
             // The versions keep their files alive until they are linked.
             let versions: Vec<_> = trees.iter().map(|tree| tree.version()).collect();

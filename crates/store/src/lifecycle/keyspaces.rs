@@ -32,7 +32,10 @@ impl Engine {
     /// with others.
     pub(crate) fn put_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<Tree>> {
         if self.options.read_only && self.trees.find(name).is_none() {
-            let what = format!("there is no keyspace `{name}`, and the store is read-only");
+            let what = match self.jobs.write_refusal() {
+                Some(reason) => format!("there is no keyspace `{name}`: {reason}"),
+                None => format!("there is no keyspace `{name}`, and the store is read-only"),
+            };
             return Err(Error::new(ErrorKind::Unavailable, what));
         }
         let _gate = self.enter()?;

@@ -19,7 +19,10 @@
 //! 6. Files without references are removed.
 //!
 //! A read-only open does only 2 to 4 and keeps the replayed writes in memory; nothing on storage is
-//! changed.
+//! changed. A process that writes meanwhile may remove files that it reads: then it starts over.
+//!
+//! If the disk is full, or its file system read-only, so that 5 fails, the store is opened for reads,
+//! and refuses writes with that reason.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -76,8 +79,62 @@ const COMPACTION_THREADS_MAX: usize = 4;
 /// Tables that the replay has written, with the ids of their trees.
 type Spilled = Vec<(u32, Arc<TableHandle>)>;
 
+/// Attempts to open a store for reading while another process writes to it.
+const READ_ATTEMPTS: usize = 200;
+
 /// Opens the store in `directory`.
 pub(crate) fn open(directory: &Path, options: Options) -> Result<Arc<Engine>> {
+    if options.read_only {
+        return open_for_reading(directory, &options);
+    }
+    let refused = match open_once(directory, options.clone()) {
+        Err(error) if error.prevents_only_writes() => error,
+        opened => return opened,
+    };
+    // The error of the first attempt says more than that of the second.
+    let Ok(engine) = open_for_reading(directory, &options.read_only(true)) else {
+        return Err(refused);
+    };
+    let reason =
+        refused.context("the store is open for reads only, because it cannot be written to");
+    tracing::error!("{reason}: reopen it when it can");
+    engine.jobs.refuse_writes(reason);
+    Ok(engine)
+}
+
+/// Opens the store for reading; again, if a process that has it open for writing has removed files,
+/// or may have reused logs, that were read.
+fn open_for_reading(directory: &Path, options: &Options) -> Result<Arc<Engine>> {
+    let storage: Arc<dyn Storage> = match &options.environment.storage {
+        Some(storage) => Arc::clone(storage),
+        None => Arc::new(LocalStorage::new()),
+    };
+    let read = || manifest::file::read(&*storage, directory).ok().flatten();
+    for _ in 0..READ_ATTEMPTS {
+        let before = read();
+        let opened = open_once(directory, options.clone());
+        let after = read();
+        match (opened, before, after) {
+            (Ok(engine), _, after) => {
+                let used = engine.trees.structure().manifest.state().min_log;
+                if after.is_none_or(|(state, _)| state.min_log == used) {
+                    return Ok(engine);
+                }
+            }
+            (Err(error), before, after) if before == after => return Err(error),
+            _ => {}
+        }
+        std::thread::yield_now();
+    }
+    let what = format!(
+        "another process changes the store in {} too fast to open it for reading: try again, or open \
+         a checkpoint",
+        directory.display()
+    );
+    Err(Error::new(ErrorKind::Unavailable, what))
+}
+
+fn open_once(directory: &Path, options: Options) -> Result<Arc<Engine>> {
     let storage: Arc<dyn Storage> = match &options.environment.storage {
         Some(storage) => Arc::clone(storage),
         None => Arc::new(LocalStorage::new()),
@@ -117,6 +174,7 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<Arc<Engine>> {
             tracing::warn!(%error, "cannot save the time");
         }
         engine.begin_reclaiming();
+        engine.begin_file_watch();
         engine.schedule_compactions();
         // Tables flushed by an earlier run, or by this one when it replayed the logs.
         let trees = engine.trees.load();
@@ -167,6 +225,16 @@ fn lock(storage: &dyn Storage, directory: &Path) -> Result<Box<dyn Lock>> {
         ),
         _ => error.into(),
     })
+}
+
+/// The damage of a log that the manifest knows to have frames, and that is gone or empty.
+pub(crate) fn missing_log(path: &Path, state: &State, is_there: bool) -> Error {
+    let bytes = state.log_synced.offset;
+    let what = match is_there {
+        true => format!("{bytes} bytes of it were on stable storage, of which none are left"),
+        false => "the manifest names it, but it is missing".into(),
+    };
+    Error::corrupt(path, what)
 }
 
 /// Without `CURRENT`, a directory may contain remains of a crash during its creation, but no data.
@@ -348,9 +416,10 @@ impl Engine {
 
     /// Replays the live logs into memtables; calls `full` for each tree whose memtable is full.
     fn replay(&self, mut full: impl FnMut(&Arc<Tree>) -> Result<()>) -> Result<()> {
-        let (min_log, start) = {
+        let (state, min_log, start) = {
             let structure = self.trees.structure();
-            (structure.manifest.state().min_log, structure.manifest.state().log_start())
+            let state = structure.manifest.state();
+            (state.clone(), state.min_log, state.log_start())
         };
         let mut numbers = log_numbers(&*self.storage, &self.directory, min_log)?;
         if min_log > 0 && numbers.first() != Some(&min_log) {
@@ -358,6 +427,11 @@ impl Engine {
             return Err(Error::corrupt(&path, "the manifest names it, but it is missing"));
         }
         let idle = numbers.split_off(self.logs_begun(&numbers)?);
+        if let Some(log) = state.last_log_with_frames()
+            && !numbers.contains(&log)
+        {
+            return Err(missing_log(&log_path(&self.directory, log), &state, idle.contains(&log)));
+        }
         let mut last = 0;
         for (index, &number) in numbers.iter().enumerate() {
             let path = log_path(&self.directory, number);
@@ -368,6 +442,11 @@ impl Engine {
                 self.replay_record(record, number, &path, &mut last, &mut full)?;
             }
             let next = numbers.get(index + 1);
+            if matches!(reader.ending(), Ending::Cut { .. })
+                && let Some(what) = state.missing_of_log(number, reader.offset())
+            {
+                return Err(Error::corrupt(&path, what));
+            }
             match (reader.ending(), next) {
                 (Ending::Complete { successor }, Some(&next)) if successor != next => {
                     let path = log_path(&self.directory, successor);

@@ -9,8 +9,14 @@
 //!    told from a torn end.
 //!
 //! Without a readable manifest, tables and logs are still checked individually. The check writes,
-//! locks and creates nothing. The store may be open elsewhere: files that it has removed by the end
-//! are not reported.
+//! locks and creates nothing.
+//!
+//! What counts as damage is what the next opening would refuse, and what it would not see. What a
+//! loss of power explains is not damage: ends of files that the opening cuts off are listed apart.
+//!
+//! The store may be open elsewhere. Tables do not change, so a damaged one is reported if the store
+//! still uses it at the end. The manifest and the logs do change: findings on them are reported if a
+//! second pass over an unchanged store finds the same.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,6 +28,7 @@ use crate::compaction::output::meta_of;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::files::{CURRENT, FileName, log_numbers, log_path, manifest_name, table_path};
 use crate::format::key::{SEQUENCE_MAX, Sequence};
+use crate::lifecycle::recovery::missing_log;
 use crate::sst::table::{self, Table, TableProperties};
 use crate::tools::inspect::{
     FileRole, LogDescription, LogEnding, log_record, malformed, role_of, uncached_blocks, walk_log,
@@ -33,12 +40,15 @@ use crate::wal::format::{HEADER_BYTES, Header, is_intact};
 /// Maximum number of findings per file: a destroyed table has one per entry.
 const FINDINGS_PER_FILE_MAX: usize = 20;
 
-/// A damaged file.
+/// Passes over a store that changes meanwhile.
+const PASSES_MAX: usize = 10;
+
+/// A finding on a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     /// The file.
     pub file: PathBuf,
-    /// The damage: a sentence that names the file.
+    /// A sentence that names the file.
     pub message: String,
 }
 
@@ -57,6 +67,15 @@ pub struct CheckReport {
     pub bytes: u64,
     /// All damage; empty when the store is sound.
     pub damage: Vec<Damage>,
+    /// Ends of files that a loss of power has torn. The next opening cuts them off: nothing in them
+    /// was acknowledged as durable.
+    pub torn: Vec<Damage>,
+    /// Files that the system refused to read, for lack of permission or because of a failing device:
+    /// it is unknown whether they are damaged.
+    pub unreadable: Vec<Damage>,
+    /// Whether the store was changing all the time, so that its manifest and logs could not be
+    /// judged.
+    pub is_in_use: bool,
     /// Files that the next opening of the store will remove.
     pub left_over: Vec<String>,
     /// Files that do not belong to the store.
@@ -114,14 +133,33 @@ pub fn check(
         progress,
         bytes: 0,
         found: Found::default(),
+        sound: BTreeMap::new(),
     };
-    checker.read_manifest()?;
-    checker.list_files()?;
-    checker.check_tables();
-    checker.check_levels();
-    checker.check_logs()?;
-    checker.drop_findings_on_removed_files()?;
+    let mut before = None;
+    for _ in 0..PASSES_MAX {
+        checker.pass()?;
+        let (of_tables, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut checker.report.damage).into_iter().partition(is_of_table);
+        if others.is_empty() {
+            checker.report.damage = of_tables;
+            return Ok(checker.report);
+        }
+        let seen = (checker.found.state.clone(), others);
+        if before.as_ref() == Some(&seen) {
+            checker.report.damage = of_tables.into_iter().chain(seen.1).collect();
+            return Ok(checker.report);
+        }
+        checker.report.damage = of_tables;
+        before = Some(seen);
+    }
+    checker.report.is_in_use = true;
     Ok(checker.report)
+}
+
+/// Whether the finding is on a table.
+fn is_of_table(damage: &Damage) -> bool {
+    let name = damage.file.file_name().and_then(|name| name.to_str());
+    matches!(name.and_then(FileName::parse), Some(FileName::Table(_)))
 }
 
 /// The files to check.
@@ -143,9 +181,39 @@ struct Checker<'a> {
     /// Total bytes to read.
     bytes: u64,
     found: Found,
+    /// The blocks and entries of the tables that an earlier pass has found sound, and their bytes.
+    sound: BTreeMap<u64, [u64; 3]>,
 }
 
 impl Checker<'_> {
+    /// Checks everything once; tables that were found sound before are not read again.
+    fn pass(&mut self) -> Result<()> {
+        self.report = CheckReport::default();
+        (self.found, self.bytes) = (Found::default(), 0);
+        self.read_manifest()?;
+        self.list_files()?;
+        self.check_tables();
+        self.check_levels();
+        self.check_logs()?;
+        self.drop_findings_on_removed_files()
+    }
+
+    /// Files an error about `file`: damage, or a refusal of the system.
+    fn failed(&mut self, file: &Path, error: &Error) {
+        match error.kind() {
+            ErrorKind::Storage => self
+                .report
+                .unreadable
+                .push(Damage { file: file.to_owned(), message: error.to_string() }),
+            _ => self.damaged(file, error),
+        }
+    }
+
+    fn torn(&mut self, file: &Path, what: impl std::fmt::Display) {
+        let message = format!("{}: {what}", file.display());
+        self.report.torn.push(Damage { file: file.to_owned(), message });
+    }
+
     fn damaged(&mut self, file: &Path, message: impl std::fmt::Display) {
         let known = self.report.damage.iter().filter(|damage| damage.file == file).count();
         if known < FINDINGS_PER_FILE_MAX {
@@ -169,13 +237,19 @@ impl Checker<'_> {
                 self.found.manifest = number;
             }
             Ok(None) => {
-                let ours = |name: &str| FileName::parse(name).is_some_and(|n| n.number().is_some());
                 let files = self.storage.list(self.directory)?;
-                let Some(file) = files.iter().find(|file| ours(&file.name)) else {
+                let names = || files.iter().map(|file| FileName::parse(&file.name));
+                let has_data = |name| matches!(name, FileName::Table(_) | FileName::Log(_));
+                if let Some(at) = names().position(|name| name.is_some_and(has_data)) {
+                    let what = format!("it is missing, but {} exists", files[at].name);
+                    self.damaged(&current, Error::corrupt(&current, what));
+                } else if names().any(|name| name.is_some_and(|name| name.number().is_some())) {
+                    let what = "it is missing, because the creation of the store was \
+                                interrupted: opening begins an empty store";
+                    self.torn(&current, what);
+                } else {
                     return Err(Error::no_store(self.directory));
-                };
-                let what = format!("it is missing, but {} exists", file.name);
-                self.damaged(&current, Error::corrupt(&current, what));
+                }
             }
             Err(error) => {
                 let named = self.named_manifest();
@@ -188,7 +262,7 @@ impl Checker<'_> {
                 if error.kind() == ErrorKind::Unavailable && !is_missing {
                     return Err(error);
                 }
-                self.damaged(&file, &error);
+                self.failed(&file, &error);
             }
         }
         self.check_manifest_end();
@@ -207,8 +281,8 @@ impl Checker<'_> {
         }
     }
 
-    /// The store's last edit is torn only if power was lost just then and the store was not opened
-    /// since; any other torn end is damage with unknown losses.
+    /// The last edit may be torn, if power was lost before it was acknowledged and the store was not
+    /// opened since. Any other torn end is damage, which reading the manifest has found.
     fn check_manifest_end(&mut self) {
         if self.found.state.is_none() {
             return;
@@ -224,14 +298,14 @@ impl Checker<'_> {
                 self.report.bytes += log.bytes;
                 if !whole(&log) {
                     let what = format!(
-                        "the edit at offset {} is not intact, which only a loss of power in \
-                         that very moment explains",
+                        "the edit at offset {} is not whole, because power was lost while it was \
+                         written: opening ignores it",
                         log.end
                     );
-                    self.damaged(&path, Error::corrupt(&path, what));
+                    self.torn(&path, what);
                 }
             }
-            Err(error) => self.damaged(&path, error),
+            Err(error) => self.failed(&path, &error),
         }
     }
 
@@ -278,8 +352,13 @@ impl Checker<'_> {
         for (id, meta) in &tables {
             let path = table_path(self.directory, *id);
             self.begins(&path);
-            if let Err(error) = self.check_table(&path, *id, meta.as_ref()) {
-                self.damaged(&path, error);
+            let known = self.report.damage.len();
+            match self.check_table(&path, *id, meta.as_ref()) {
+                Ok(counts) if known == self.report.damage.len() => {
+                    self.sound.insert(*id, counts);
+                }
+                Ok(_) => {}
+                Err(error) => self.failed(&path, &error),
             }
         }
         self.found.tables = tables;
@@ -290,7 +369,20 @@ impl Checker<'_> {
         self.found.state = state;
     }
 
-    fn check_table(&mut self, path: &Path, id: u64, meta: Option<&(u32, TableMeta)>) -> Result<()> {
+    /// Returns the numbers of blocks and entries, and the bytes.
+    fn check_table(
+        &mut self,
+        path: &Path,
+        id: u64,
+        meta: Option<&(u32, TableMeta)>,
+    ) -> Result<[u64; 3]> {
+        if let Some(&[blocks, entries, bytes]) = self.sound.get(&id) {
+            self.report.tables += 1;
+            self.report.blocks += blocks;
+            self.report.entries += entries;
+            self.report.bytes += bytes;
+            return Ok([blocks, entries, bytes]);
+        }
         if meta.is_some() && !self.storage.exists(path)? {
             return Err(Error::corrupt(path, "the manifest names it, but it is missing"));
         }
@@ -312,7 +404,7 @@ impl Checker<'_> {
         if let Some((keyspace, meta)) = meta {
             self.check_meta(path, *keyspace, meta, table.properties());
         }
-        Ok(())
+        Ok([found.blocks, found.entries, bytes])
     }
 
     /// Compares a table with the manifest's record of it.
@@ -412,7 +504,7 @@ impl Checker<'_> {
                     read.push((number, Some(log)));
                 }
                 Err(error) => {
-                    self.damaged(&path, error);
+                    self.failed(&path, &error);
                     read.push((number, None));
                 }
             }
@@ -431,6 +523,19 @@ impl Checker<'_> {
                 read[index + 1..counting].iter().map(|(number, _)| *number).collect();
             if let Some(log) = log {
                 self.check_successor(&log_path(self.directory, *number), log, &behind);
+            }
+        }
+        let begun: Vec<u64> = read[..counting].iter().map(|(number, _)| *number).collect();
+        if let Some(state) = &self.found.state
+            && let Some(number) = state.last_log_with_frames()
+            && !begun.contains(&number)
+        {
+            let path = log_path(self.directory, number);
+            let is_there = read.iter().any(|(found, _)| *found == number);
+            // A first log that is missing was reported.
+            if is_there || number != min_log {
+                let error = missing_log(&path, state, is_there);
+                self.damaged(&path, error);
             }
         }
         self.report.logs.extend(read.into_iter().filter_map(|(_, log)| log));
@@ -464,25 +569,31 @@ impl Checker<'_> {
                 let what = format!("log {} names it, but it is missing", log.number);
                 self.damaged(&missing, Error::corrupt(&missing, what));
             }
-            (LogEnding::Open | LogEnding::Torn, Some(next)) => {
+            (LogEnding::Open | LogEnding::Torn, next) => {
                 let (storage, end) = (&*self.storage, log.end);
-                // An unreadable one is damaged as well, and was reported.
-                let damage = damage_of_torn(storage, self.directory, log.number, end, behind);
-                let damage = damage.ok().flatten().unwrap_or_else(|| {
-                    let what = format!(
-                        "it ends at offset {end} without an end record: what log {next} holds is \
-                         lost"
-                    );
-                    Error::corrupt(path, what)
-                });
-                self.damaged(path, damage);
+                let state = self.found.state.as_ref();
+                if let Some(what) = state.and_then(|state| state.missing_of_log(log.number, end)) {
+                    return self.damaged(path, Error::corrupt(path, what));
+                }
+                let Some(next) = next else { return };
+                // An unreadable one was reported.
+                match damage_of_torn(storage, self.directory, log.number, end, behind) {
+                    Ok(Some(damage)) => self.damaged(path, damage),
+                    Ok(None) | Err(_) => {
+                        let what = format!(
+                            "it ends at offset {end} without an end record, because power was \
+                             lost: opening ignores log {next} and later ones, which were not synced"
+                        );
+                        self.torn(path, what);
+                    }
+                }
             }
             _ => {}
         }
     }
 
-    /// A power loss tears the last record. Whole records after the torn place mean that writes are
-    /// lost, although the store opens.
+    /// A power loss tears the last record, or an earlier one if those behind it reached the disk
+    /// first.
     fn check_torn_end(&mut self, path: &Path, log: &LogDescription) {
         if log.ending != LogEnding::Torn {
             return;
@@ -491,13 +602,13 @@ impl Checker<'_> {
             Ok(None) => {}
             Ok(Some(offset)) => {
                 let what = format!(
-                    "the record at offset {} is not intact, but the one at offset {offset} is: \
-                     the data from there on is lost",
+                    "the record at offset {} is not whole, but the one at offset {offset} is, \
+                     because power was lost before either was synced: opening cuts the log there",
                     log.end
                 );
-                self.damaged(path, Error::corrupt(path, what));
+                self.torn(path, what);
             }
-            Err(error) => self.damaged(path, error),
+            Err(error) => self.failed(path, &error),
         }
     }
 

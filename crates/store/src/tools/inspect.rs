@@ -540,6 +540,10 @@ fn change(change: &Change) -> ManifestChange {
             let fields = [("number", position.log), ("offset", position.offset)];
             ("log-passed", fields.map(|(name, value)| (name, Number(value))).to_vec())
         }
+        Change::LogSynced(position) => {
+            let fields = [("number", position.log), ("offset", position.offset)];
+            ("log-synced", fields.map(|(name, value)| (name, Number(value))).to_vec())
+        }
         Change::PutKeyspace { id, name, .. } => {
             ("put-keyspace", vec![id_of(id), ("name", Text(name.to_string()))])
         }

@@ -129,7 +129,8 @@ impl LogSyncer {
         self.syncing.lock().in_front = Some(front);
     }
 
-    fn synced(&self) -> u64 {
+    /// The number of bytes of this log on stable storage.
+    pub(crate) fn synced(&self) -> u64 {
         self.synced.load(Ordering::Acquire)
     }
 
@@ -180,6 +181,8 @@ const WRITEBACK_BYTES: u64 = 1 << 20;
 
 /// Space is allocated in steps of at least this size.
 const ALLOCATED_BYTES: u64 = 4 << 10;
+/// A log that grows allocates as much again as it has, at most this.
+const GROWTH_BYTES_MAX: u64 = 4 << 20;
 
 /// More than a frame adds to its payload, together with a mark, an end record, and the rest of the
 /// page in a recycled file.
@@ -230,12 +233,14 @@ impl LogWriter {
         if needed <= self.allocated {
             return Ok(());
         }
+        let growth = self.offset.min(GROWTH_BYTES_MAX);
         let mut allocate = |until: u64| -> tidekv_io::Result<()> {
             self.file.allocate(until)?;
             self.allocated = until;
             Ok(())
         };
-        match allocate(needed + reserve.max(ALLOCATED_BYTES)).or_else(|_| allocate(needed)) {
+        let more = reserve.max(ALLOCATED_BYTES).max(growth);
+        match allocate(needed + more).or_else(|_| allocate(needed)) {
             Err(error) if error.kind() == tidekv_io::ErrorKind::Full => Err(error.into()),
             // A system that cannot allocate: the record itself may fail.
             _ => Ok(()),
@@ -341,6 +346,11 @@ impl LogWriter {
         &self.syncer
     }
 
+    /// The bytes of the preceding log that are on stable storage, as far as it is known.
+    pub(crate) fn synced_in_front(&self) -> u64 {
+        self.unmarked.last().map_or(0, |front| front.synced())
+    }
+
     /// Appends a record without content that records the syncs so far. Unless the log is synced, it
     /// reaches the disk at some later time.
     pub(crate) fn mark(&mut self) -> Result<()> {
@@ -390,6 +400,11 @@ impl LogWriter {
         }
         self.end(successor)?;
         self.syncer.sync_up_to(self.offset)
+    }
+
+    /// Gives back the space behind the end of a finished log.
+    pub(crate) fn trim(&self) -> Result<()> {
+        Ok(self.file.truncate(self.offset)?)
     }
 
     /// Makes this log, which is empty, the successor of `front`, which was ended.

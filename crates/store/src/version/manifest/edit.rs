@@ -62,6 +62,9 @@ pub(crate) enum Change {
     MinLog(u64),
     /// So are the frames of this log before the offset.
     LogPassed(LogPosition),
+    /// The frames of this log before the offset, and all earlier logs, are on stable storage: less
+    /// of them is damage. Written by flushes, and when the store is closed.
+    LogSynced(LogPosition),
     /// The id of the next new keyspace: ids of dropped ones are not used again.
     NextKeyspace(u32),
     /// Creates a keyspace or changes its options.
@@ -120,6 +123,7 @@ mod tag {
     pub(super) const LOG_PASSED: u8 = 9;
     pub(super) const NEXT_KEYSPACE: u8 = 10;
     pub(super) const DROP_KEYSPACE: u8 = 11;
+    pub(super) const LOG_SYNCED: u8 = 12;
 }
 
 /// Why an edit cannot be decoded.
@@ -160,7 +164,7 @@ impl Edit {
         while !reader.is_empty() {
             let tag = reader.u8().ok_or(Refused::Damaged)?;
             let mut body = Reader::new(reader.bytes().ok_or(Refused::Damaged)?);
-            if !(tag::IDENTITY..=tag::DROP_KEYSPACE).contains(&tag) {
+            if !(tag::IDENTITY..=tag::LOG_SYNCED).contains(&tag) {
                 return Err(Refused::Newer);
             }
             let change = Change::decode(tag, &mut body).ok_or(Refused::Damaged)?;
@@ -207,6 +211,11 @@ impl Change {
                 put_varint(out, position.offset);
                 tag::LOG_PASSED
             }
+            Self::LogSynced(position) => {
+                put_varint(out, position.log);
+                put_varint(out, position.offset);
+                tag::LOG_SYNCED
+            }
             Self::NextKeyspace(id) => {
                 put_varint(out, u64::from(*id));
                 tag::NEXT_KEYSPACE
@@ -250,6 +259,9 @@ impl Change {
             tag::MIN_LOG => Self::MinLog(body.varint()?),
             tag::LOG_PASSED => {
                 Self::LogPassed(LogPosition { log: body.varint()?, offset: body.varint()? })
+            }
+            tag::LOG_SYNCED => {
+                Self::LogSynced(LogPosition { log: body.varint()?, offset: body.varint()? })
             }
             tag::NEXT_KEYSPACE => Self::NextKeyspace(keyspace(body)?),
             tag::DROP_KEYSPACE => Self::DropKeyspace { id: keyspace(body)? },

@@ -28,7 +28,9 @@ pub(crate) const KEYSPACE_MAX: u32 = u32::MAX / 2;
 fn largest_number(change: &Change) -> u64 {
     match change {
         Change::NextFile(number) | Change::LastSequence(number) | Change::MinLog(number) => *number,
-        Change::LogPassed(position) => position.log.max(position.offset),
+        Change::LogPassed(position) | Change::LogSynced(position) => {
+            position.log.max(position.offset)
+        }
         Change::Flushed { sequence, .. } => *sequence,
         Change::PutKeyspace { id, .. } if *id > KEYSPACE_MAX => u64::MAX,
         Change::NextKeyspace(id) if *id > KEYSPACE_MAX + 1 => u64::MAX,
@@ -61,6 +63,8 @@ pub(crate) struct State {
     pub(crate) min_log: u64,
     /// Frames before this position are obsolete.
     pub(crate) log_passed: LogPosition,
+    /// Frames before this position were on stable storage.
+    pub(crate) log_synced: LogPosition,
     /// Above the id of every keyspace that was ever created. The logs may hold writes to those with
     /// smaller ids that were dropped.
     pub(crate) next_keyspace: u32,
@@ -89,6 +93,7 @@ impl State {
                     self.min_log = self.min_log.max(*number);
                     self.pass_log(self.log_passed);
                 }
+                Change::LogSynced(position) => self.log_synced = self.log_synced.max(*position),
                 Change::LogPassed(position) => self.pass_log(self.log_passed.max(*position)),
                 Change::NextKeyspace(id) => self.next_keyspace = self.next_keyspace.max(*id),
                 Change::PutKeyspace { id, name, options } => self.put_keyspace(*id, name, options),
@@ -160,6 +165,9 @@ impl State {
         if self.log_passed != LogPosition::default() {
             edit.push(Change::LogPassed(self.log_passed));
         }
+        if self.log_synced != LogPosition::default() {
+            edit.push(Change::LogSynced(self.log_synced));
+        }
         edit.push(Change::NextKeyspace(self.next_keyspace));
         for (&id, keyspace) in &self.keyspaces {
             let name = keyspace.name.clone();
@@ -173,6 +181,30 @@ impl State {
             }
         }
         edit
+    }
+
+    /// What is missing of log `number` if its last whole frame ends at `cut`, and nothing says that
+    /// the log ends there.
+    pub(crate) fn missing_of_log(&self, number: u64, cut: u64) -> Option<String> {
+        let synced = self.log_synced;
+        if number < synced.log {
+            let later = synced.log;
+            Some(format!(
+                "it ends at offset {cut} without an end record, but was on stable storage before \
+                 any of log {later} was"
+            ))
+        } else if number == synced.log && cut < synced.offset {
+            let bytes = synced.offset;
+            Some(format!("{bytes} bytes of it were on stable storage, of which {cut} are left"))
+        } else {
+            None
+        }
+    }
+
+    /// The last log that must have frames.
+    pub(crate) fn last_log_with_frames(&self) -> Option<u64> {
+        let LogPosition { log, offset } = self.log_synced;
+        (offset > 0 && log >= self.min_log).then_some(log)
     }
 
     /// The start of the first required log.

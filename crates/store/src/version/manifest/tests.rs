@@ -50,6 +50,7 @@ fn edits() -> Vec<Edit> {
             Change::LastSequence(300),
             Change::MinLog(3),
             Change::LogPassed(LogPosition { log: 3, offset: 5000 }),
+            Change::LogSynced(LogPosition { log: 3, offset: 6000 }),
         ],
         vec![
             Change::RemoveTable { keyspace: 1, level: 0, id: 4 },

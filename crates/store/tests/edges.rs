@@ -1,0 +1,195 @@
+//! What surrounds a store: a disk that stays full, a read-only file system, files that somebody
+//! removes, a process that reads beside the writer, and stores of a few kilobytes.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "real threads wait and are waited for; looks at files from outside"
+)]
+
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use support::{DIRECTORY, START_MS, TINY, contents, options};
+use tidekv::{Db, Environment, Error, ErrorKind, Options};
+use tidekv_io::{Fault, FaultRule, ManualClock, MemoryStorage, Operation, Storage, Tear};
+
+fn over(disk: &MemoryStorage) -> Options {
+    Options::new()
+        .memory_bytes(8 << 20)
+        .environment(Environment::default().storage(Arc::new(disk.clone())))
+}
+
+/// Every write is refused with an error that `is_expected`, and reads go on.
+fn only_reads(
+    db: &Db,
+    expected: &[(Vec<u8>, support::Value)],
+    is_expected: impl Fn(&Error) -> bool,
+) {
+    let keyspace = db.keyspace("k").unwrap();
+    assert_eq!(contents(db, "k"), expected);
+    let errors = [
+        keyspace.put("x", "y").unwrap_err(),
+        keyspace.delete("x").unwrap_err(),
+        keyspace.clear().unwrap_err(),
+        db.flush().unwrap_err(),
+        db.compact().unwrap_err(),
+        db.drop_keyspace("k").unwrap_err(),
+        db.health().unwrap_err(),
+    ];
+    assert!(errors.iter().all(is_expected), "{errors:?}");
+    let missing = db.keyspace("none").unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::Unavailable);
+}
+
+#[test]
+fn a_store_that_was_killed_on_a_full_disk_opens_for_reads() {
+    let (disk, clock) = (MemoryStorage::new(), Arc::new(ManualClock::new(START_MS)));
+    let open = |disk: &MemoryStorage| Db::open(DIRECTORY, options(disk, &clock, TINY));
+    let db = open(&disk).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    for i in 0..1000_u32 {
+        keyspace.put(i.to_be_bytes(), vec![i as u8; 300]).unwrap();
+    }
+    db.sync().unwrap();
+    let expected = contents(&db, "k");
+    let killed = disk.after_power_loss(Tear::DropUnsynced);
+    killed.set_capacity(Some(0));
+    let before = killed.paths();
+    for _ in 0..3 {
+        let db = open(&killed).unwrap();
+        only_reads(&db, &expected, |error| {
+            error.kind() == ErrorKind::Full && error.to_string().contains("open for reads only")
+        });
+        db.close().unwrap();
+    }
+    // Attempts leave nothing behind that fills the disk.
+    assert_eq!(killed.paths(), before);
+    killed.set_capacity(None);
+    let db = open(&killed).unwrap();
+    assert_eq!(contents(&db, "k"), expected);
+    db.keyspace("k").unwrap().put("x", "y").unwrap();
+}
+
+#[test]
+fn a_store_on_a_read_only_file_system_opens_for_reads() {
+    let (disk, clock) = (MemoryStorage::new(), Arc::new(ManualClock::new(START_MS)));
+    let open = || Db::open(DIRECTORY, options(&disk, &clock, TINY));
+    let db = open().unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    for i in 0..300_u32 {
+        keyspace.put(i.to_be_bytes(), vec![i as u8; 300]).unwrap();
+    }
+    let expected = contents(&db, "k");
+    db.close().unwrap();
+    for operation in [Operation::Lock, Operation::Create, Operation::Write, Operation::Rename] {
+        let fault = Fault::Fail(tidekv_io::ErrorKind::ReadOnly);
+        let operation = Some(operation);
+        disk.add_fault(FaultRule { operation, path_contains: None, skip: 0, times: None, fault });
+    }
+    let db = open().unwrap();
+    only_reads(&db, &expected, |error| error.to_string().contains("file system is read-only"));
+    db.close().unwrap();
+    disk.clear_faults();
+    open().unwrap().keyspace("k").unwrap().put("x", "y").unwrap();
+}
+
+#[test]
+fn a_store_whose_files_are_removed_refuses_writes() {
+    for removed in ["CURRENT", "MANIFEST", ".table", ".log"] {
+        let disk = MemoryStorage::new();
+        let db = Db::open(DIRECTORY, over(&disk)).unwrap();
+        let keyspace = db.keyspace("k").unwrap();
+        keyspace.put("a", "1").unwrap();
+        db.flush().unwrap();
+        keyspace.put("b", "2").unwrap();
+        let is_one = |path: &Path| path.to_string_lossy().contains(removed);
+        let path = disk.paths().into_iter().rfind(|path| is_one(path)).expect("there is one");
+        disk.remove(&path).unwrap();
+        let mut tries = 0;
+        let error = loop {
+            match keyspace.put("c", "3") {
+                Err(error) => break error,
+                Ok(()) if tries < 300 => std::thread::sleep(Duration::from_millis(100)),
+                Ok(()) => panic!("{removed}: nobody notices"),
+            }
+            tries += 1;
+        };
+        assert_eq!(error.kind(), ErrorKind::Storage);
+        assert!(error.to_string().contains(&*path.to_string_lossy()), "{error}");
+        assert!(error.to_string().contains("was removed"), "{error}");
+        assert_eq!(keyspace.get("a").unwrap().unwrap(), "1");
+        assert_eq!(keyspace.get("b").unwrap().unwrap(), "2");
+        assert!(db.health().is_err());
+    }
+}
+
+#[test]
+fn files_that_the_store_removes_itself_are_not_missed() {
+    let disk = MemoryStorage::new();
+    let db = Db::open(DIRECTORY, over(&disk).memtable_bytes(8 << 10).table_bytes(8 << 10)).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    let began = std::time::Instant::now();
+    let mut i = 0_u32;
+    while began.elapsed() < Duration::from_secs(5) {
+        i = i.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
+        keyspace.put((i >> 18).to_be_bytes(), [7; 100]).unwrap();
+    }
+    db.health().unwrap();
+}
+
+#[test]
+fn reading_beside_a_writer_never_fails() {
+    let disk = MemoryStorage::new();
+    let options = || over(&disk).memtable_bytes(8 << 10).table_bytes(8 << 10);
+    let db = Db::open(DIRECTORY, options()).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    keyspace.put("first", "1").unwrap();
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut i = 0_u32;
+            while !is_done.load(Ordering::Relaxed) {
+                i += 1;
+                keyspace.put((i % 5000).to_be_bytes(), i.to_be_bytes().repeat(25)).unwrap();
+            }
+        });
+        let mut newest = 0;
+        for _ in 0..100 {
+            let beside = Db::open(DIRECTORY, options().read_only(true)).unwrap();
+            let keyspace = beside.keyspace("k").unwrap();
+            assert_eq!(keyspace.get("first").unwrap().unwrap(), "1");
+            // What one opening has seen, later ones see as well.
+            let value = |item: tidekv::Result<(_, tidekv::Entry)>| {
+                let (_, entry) = item.unwrap();
+                entry.value.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes))
+            };
+            let seen = keyspace.iter().map(value).filter(|&n| n < 1 << 24).max().unwrap_or(0);
+            assert!(seen >= newest, "{seen} after {newest}");
+            newest = seen;
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_small_store_takes_little_space() {
+    let directory = tempfile::tempdir().unwrap();
+    let bytes = || -> u64 {
+        let entries = std::fs::read_dir(directory.path()).unwrap();
+        entries.map(|entry| entry.unwrap().metadata().unwrap().len()).sum()
+    };
+    for round in 0..3 {
+        let db = Db::open(directory.path(), Options::new().memory_bytes(256 << 20)).unwrap();
+        let keyspace = db.keyspace("k").unwrap();
+        for i in 0..1000_u32 {
+            keyspace.put(format!("key-{i:06}"), [b'v'; 100]).unwrap();
+        }
+        assert!(bytes() < 1 << 20, "{} bytes while open, in round {round}", bytes());
+        db.close().unwrap();
+        assert!(bytes() < 512 << 10, "{} bytes when closed, in round {round}", bytes());
+    }
+}
