@@ -304,7 +304,7 @@ impl Engine {
     /// with which a full disk can be emptied.
     fn make_log_space(&self, logs: &mut Logs, batches: &[&WriteBatch]) -> Result<()> {
         let bytes: usize = batches.iter().map(|batch| batch.bytes_len()).sum();
-        let reserve = self.logs.reserve_bytes(&self.memory);
+        let reserve = self.logs.reserve_bytes(logs, &self.memory);
         match logs.current.make_space(bytes as u64, reserve) {
             Err(full) if full.kind() == ErrorKind::Full && all_delete(batches) => {
                 logs.current.make_space(bytes as u64, 0)

@@ -38,14 +38,17 @@ use crate::wal::{LogPosition, LogWriter};
 const MEMTABLES_PER_LOG: u64 = 8;
 const LOG_BYTES: u64 = 16 << 20;
 
-/// The largest reserve for deletions: enough to clear a few keyspaces with the longest keys, or for
-/// ten thousand other deletions. A small store has little to give back, and reserves little.
-const RESERVE_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 20;
-/// The reserve is one part in this many of the tables.
-const RESERVE_PART: u64 = 16;
+/// The reserve for deletions: enough to clear a few keyspaces with the longest keys, or for ten
+/// thousand other deletions. A small store has little to give back, and reserves little.
+const RESERVE_BYTES: u64 = 1 << 20;
+const SMALL_RESERVE_BYTES: u64 = 64 << 10;
 
-/// The space that the first log after an opening begins with. It grows with the log; later logs have
-/// the space of a memtable before they begin.
+/// A store whose log and tables have at most this many bytes is small.
+const SMALL_LOG_BYTES: u64 = 1 << 20;
+const SMALL_STORE_BYTES: u64 = 16 << 20;
+
+/// The space that the first log after an opening begins with. When it is no longer small, it gets the
+/// space of a memtable, as later logs do before they begin.
 const FIRST_LOG_BYTES: u64 = 64 << 10;
 
 /// The live logs, for the commit leader and for the thread that removes logs.
@@ -145,10 +148,13 @@ impl LogSet {
         memtable_bytes.max(LOG_BYTES.min(MEMTABLES_PER_LOG * memtable_bytes))
     }
 
-    /// The space of a log that only deletions may use.
-    pub(crate) fn reserve_bytes(&self, memory: &MemoryBudget) -> u64 {
-        let wanted = self.stored_bytes.load(Ordering::Relaxed) / RESERVE_PART;
-        wanted.clamp(*RESERVE_BYTES.start(), *RESERVE_BYTES.end()).min(memory.memtable_bytes() / 2)
+    /// The space of a log that only deletions may use; `logs` are the live ones.
+    pub(crate) fn reserve_bytes(&self, logs: &Logs, memory: &MemoryBudget) -> u64 {
+        let is_small = logs.current.offset() <= SMALL_LOG_BYTES
+            && logs.older.is_empty()
+            && self.stored_bytes.load(Ordering::Relaxed) <= SMALL_STORE_BYTES;
+        let bytes = if is_small { SMALL_RESERVE_BYTES } else { RESERVE_BYTES };
+        bytes.min(memory.memtable_bytes() / 2)
     }
 
     /// Takes note of the bytes of all tables.
@@ -161,6 +167,7 @@ impl LogSet {
         let number = trees.allocate_file();
         let bytes = FIRST_LOG_BYTES.min(memory.memtable_bytes());
         let current = self.begin_log(number, &mut None, bytes)?;
+        let current = current.growing(SMALL_LOG_BYTES, memory.memtable_bytes());
         *self.logs.lock() = Some(Logs::new(current));
         Ok(number)
     }

@@ -109,20 +109,27 @@ fn open_for_reading(directory: &Path, options: &Options) -> Result<Arc<Engine>> 
         Some(storage) => Arc::clone(storage),
         None => Arc::new(LocalStorage::new()),
     };
-    let read = || manifest::file::read(&*storage, directory).ok().flatten();
+    let read = || manifest::file::read(&*storage, directory);
     for _ in 0..READ_ATTEMPTS {
-        let before = read();
-        let opened = open_once(directory, options.clone());
-        let after = read();
-        match (opened, before, after) {
-            (Ok(engine), _, after) => {
+        let before = match read() {
+            // Not a race with the writer.
+            Err(error) if error.kind() == ErrorKind::Storage => return Err(error),
+            before => before,
+        };
+        match open_once(directory, options.clone()) {
+            Ok(engine) => {
                 let used = engine.trees.structure().manifest.state().min_log;
-                if after.is_none_or(|(state, _)| state.min_log == used) {
+                if read()?.is_none_or(|(state, _)| state.min_log == used) {
                     return Ok(engine);
                 }
             }
-            (Err(error), before, after) if before == after => return Err(error),
-            _ => {}
+            Err(error) if error.kind() == ErrorKind::Storage => return Err(error),
+            Err(error) => match (before, read()) {
+                (Ok(before), Ok(after)) if before != after => {}
+                // A manifest that was replaced between two reads of it.
+                (Err(_), Ok(_)) => {}
+                _ => return Err(error),
+            },
         }
         std::thread::yield_now();
     }

@@ -169,6 +169,8 @@ pub(crate) struct LogWriter {
     own_until: u64,
     /// The length up to which space is allocated, as far as known.
     allocated: u64,
+    /// See [`LogWriter::growing`].
+    growth: (u64, u64),
     /// The preceding logs whose sync no mark records yet.
     unmarked: Vec<Arc<LogSyncer>>,
     health: Health,
@@ -181,8 +183,6 @@ const WRITEBACK_BYTES: u64 = 1 << 20;
 
 /// Space is allocated in steps of at least this size.
 const ALLOCATED_BYTES: u64 = 4 << 10;
-/// A log that grows allocates as much again as it has, at most this.
-const GROWTH_BYTES_MAX: u64 = 4 << 20;
 
 /// More than a frame adds to its payload, together with a mark, an end record, and the rest of the
 /// page in a recycled file.
@@ -205,6 +205,7 @@ impl LogWriter {
             written_back: 0,
             own_until: u64::MAX,
             allocated: 0,
+            growth: (0, 0),
             unmarked: Vec::new(),
             health: Health::Good,
             frame: Vec::new(),
@@ -226,6 +227,12 @@ impl LogWriter {
         Self { allocated: bytes, ..self }
     }
 
+    /// The same; once it needs more than `small` bytes, it allocates `full` at once.
+    #[must_use]
+    pub(crate) fn growing(self, small: u64, full: u64) -> Self {
+        Self { growth: (small, full), ..self }
+    }
+
     /// Allocates space for a record of `bytes` and for `reserve` bytes after it, unless there is.
     /// If the disk is full, this fails and leaves the log as it is.
     pub(crate) fn make_space(&mut self, bytes: u64, reserve: u64) -> Result<()> {
@@ -233,14 +240,15 @@ impl LogWriter {
         if needed <= self.allocated {
             return Ok(());
         }
-        let growth = self.offset.min(GROWTH_BYTES_MAX);
         let mut allocate = |until: u64| -> tidekv_io::Result<()> {
             self.file.allocate(until)?;
             self.allocated = until;
             Ok(())
         };
-        let more = reserve.max(ALLOCATED_BYTES).max(growth);
-        match allocate(needed + more).or_else(|_| allocate(needed)) {
+        let (small, full) = self.growth;
+        let wanted = needed + reserve.max(ALLOCATED_BYTES);
+        let wanted = if needed > small { wanted.max(full) } else { wanted };
+        match allocate(wanted).or_else(|_| allocate(needed)) {
             Err(error) if error.kind() == tidekv_io::ErrorKind::Full => Err(error.into()),
             // A system that cannot allocate: the record itself may fail.
             _ => Ok(()),

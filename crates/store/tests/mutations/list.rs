@@ -2317,7 +2317,7 @@ pub const MUTATIONS: &[Mutation] = &[
     reclaimed(
         "ordinary writes use the space of a log that is for deletions",
         "crates/store/src/write.rs",
-        "let reserve = self.logs.reserve_bytes(&self.memory);",
+        "let reserve = self.logs.reserve_bytes(logs, &self.memory);",
         "let reserve = 0;",
         "a_full_disk_can_be_emptied_again_and_again",
     ),
