@@ -9,6 +9,7 @@
 
 mod failure;
 mod environment;
+mod log;
 mod quantity;
 mod files;
 mod formats;
@@ -121,7 +122,9 @@ fn run() -> Result<()> {
 }
 
 fn main() -> ExitCode {
-    let Err(Failure { message, code }) = run() else { return ExitCode::SUCCESS };
+    let done = run();
+    log::finish();
+    let Err(Failure { message, code }) = done else { return ExitCode::SUCCESS };
     if !message.is_empty() {
         // If standard error is closed too, the exit code still reports the failure.
         let _ = writeln!(std::io::stderr(), "tidekv: {message}");

@@ -21,6 +21,8 @@ mod damage;
 mod serving;
 #[path = "commands/serve.rs"]
 mod serve;
+#[path = "commands/log.rs"]
+mod log;
 #[path = "commands/cache.rs"]
 mod cache;
 #[path = "commands/plan.rs"]

@@ -8,6 +8,7 @@
 pub mod error;
 pub mod address;
 pub mod threads;
+pub mod watchdog;
 pub mod outgoing;
 pub mod stream;
 pub mod budget;

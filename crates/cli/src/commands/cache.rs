@@ -15,9 +15,10 @@ use tidekv_memcached::{
 };
 use tidekv_tiered::{Environment, Eviction, FlashOptions, Options, TenantOptions};
 
-use crate::daemon::{DRAIN, Signals, TlsArguments, log_to_standard_error, page_address};
+use crate::daemon::{DRAIN, Signals, TlsArguments, page_address};
 use crate::failure::{Failure, Result};
 use crate::files;
+use crate::log;
 use crate::output;
 use crate::quantity::{count, parse_duration, parse_micros, parse_size, show_size};
 use crate::terms::Terms;
@@ -191,7 +192,7 @@ impl Cache {
             insecure: self.insecure,
             ..CacheServerOptions::default()
         };
-        log_to_standard_error();
+        log::start();
         let mut signals = Signals::new()?;
         let clock: Arc<dyn Clock> = match offset_clock {
             Some(clock) => clock,
@@ -214,11 +215,11 @@ impl Cache {
         let cache = tidekv_tiered::Cache::open(&options, &environment)?;
         let server = CacheServer::start(cache.clone(), server_options)?;
         output::line(&self.greeting(&server, &cache))?;
-        signals.wait();
+        let ended = signals.wait(server.failures());
         signals.exit_on_the_next();
         server.shutdown(DRAIN);
         cache.close();
-        Ok(())
+        ended
     }
 
     /// The options of elastic mode, if it is on.
