@@ -122,6 +122,8 @@ fn run() -> Result<()> {
 }
 
 fn main() -> ExitCode {
+    // Of a large store, many files are open.
+    tidekv_net::handles::raise_limit();
     let done = run();
     log::finish();
     let Err(Failure { message, code }) = done else { return ExitCode::SUCCESS };

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tidekv_io::threads::restarting;
 use tidekv_net::address::Address;
 use tidekv_net::error::{Error, Result};
+use tidekv_net::handles;
 use tidekv_net::http;
 use tidekv_net::listener::{self, Exposure, Listener};
 use tidekv_net::threads;
@@ -72,13 +73,12 @@ impl CacheServer {
     ///
     /// If an address cannot be bound or is public without authentication, or a TLS file is missing
     /// or invalid.
-    pub fn start(cache: Cache, options: CacheServerOptions) -> Result<Self> {
+    pub fn start(cache: Cache, mut options: CacheServerOptions) -> Result<Self> {
         let event_loops = options.event_loops.unwrap_or_else(threads::processors).max(1);
         let runtime = threads::runtime("tide-cache", event_loops, options.io_threads)?;
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
         let exposure =
             Exposure::of(options.users.is_some(), options.tls.as_ref(), options.insecure);
-        listener::raise_file_limit(options.connections_max);
         let listeners = runtime.block_on(listener::bind_all(&options.listen, exposure))?;
         let pages = runtime.block_on(listener::bind_page(options.http.as_ref(), exposure))?;
         let page_url =
@@ -88,6 +88,9 @@ impl CacheServer {
             Some(Address::Tcp(host, _)) => Some(host.clone()),
             _ => None,
         };
+        let page_connections = if pages.is_empty() { 0 } else { http::CONNECTIONS_MAX };
+        let limit = handles::connections_limit(page_connections);
+        options.connections_max = handles::lowered(options.connections_max, limit);
         let (stop, stopped) = watch::channel(false);
         let window = options.profile_window;
         let mut threads = Vec::new();
@@ -119,6 +122,10 @@ impl CacheServer {
             let thread = tidekv_io::threads::spawn("tide-elastic", resize);
             threads.push(thread.map_err(|error| Error::unavailable("a thread for sizes", error))?);
         }
+        let connections_max = state.options.connections_max;
+        let strangers =
+            Arc::clone(&state.clients).watch_strangers(move || connections_max, stopped.clone());
+        watchdog.spawn(runtime.handle(), "the watch over new clients", strangers);
         let upkeep = maintenance::run(state.objects.cache.clone(), stopped.clone());
         watchdog.spawn(runtime.handle(), "the maintenance", upkeep);
         if let Some(host) = page_host {

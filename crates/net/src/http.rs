@@ -41,7 +41,7 @@ pub trait Site: Send + Sync + 'static {
 }
 
 /// Connection limit. A browser opens six at most, a scraper one.
-const CONNECTIONS_MAX: usize = 64;
+pub const CONNECTIONS_MAX: usize = 64;
 /// Maximum bytes and lines of a request head.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 const HEAD_LINES_MAX: usize = 64;

@@ -14,6 +14,8 @@ pub mod stream;
 pub mod budget;
 pub mod password;
 pub mod clients;
+pub mod guesses;
+pub mod handles;
 pub mod reads;
 pub mod tls;
 pub mod listener;

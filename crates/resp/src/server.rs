@@ -8,6 +8,7 @@ use std::time::Duration;
 use tidekv::Db;
 use tidekv_net::address::Address;
 use tidekv_net::error::Result;
+use tidekv_net::handles;
 use tidekv_net::http;
 use tidekv_net::listener::{self, Exposure, Listener};
 use tidekv_net::threads;
@@ -74,7 +75,6 @@ impl Server {
         let event_loops = threads::event_loops(options.event_loops);
         let runtime = threads::runtime("tide-server", event_loops, options.io_threads)?;
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
-        listener::raise_file_limit(options.connections_max);
         let exposure =
             Exposure::of(options.password.is_some(), options.tls.as_ref(), options.insecure);
         let listeners = runtime.block_on(listener::bind_all(&options.listen, exposure))?;
@@ -87,6 +87,8 @@ impl Server {
             Address::Unix(_) => None,
         });
         let state = Arc::new(State::new(db, &options, port.unwrap_or(0))?);
+        let page_connections = if pages.is_empty() { 0 } else { http::CONNECTIONS_MAX };
+        state.settings.limit_connections(handles::connections_limit(page_connections));
         let group_commit = Arc::new(GroupCommit::new(Arc::clone(&state)));
         let (stop, stopped) = watch::channel(false);
         forecast::start(&state, &stopped)?;
@@ -102,6 +104,10 @@ impl Server {
             let _entered = runtime.enter();
             serve_page(pages, host, &state, (tls.as_ref(), &watchdog), (&stopped, &guard));
         }
+        let settings = Arc::clone(&state);
+        let strangers = Arc::clone(&state.clients)
+            .watch_strangers(move || settings.settings.connections_max(), stopped.clone());
+        watchdog.spawn(runtime.handle(), "the watch over new clients", strangers);
         let sweeps = sweep_regularly(Arc::clone(&state), stopped, guard);
         watchdog.spawn(runtime.handle(), "the removal of deleted hashes", sweeps);
         Ok(Self { runtime: Some(runtime), addresses, page_url, state, stop, alive, failures })

@@ -221,6 +221,10 @@ impl Connection {
                             return Ok(());
                         }
                     }
+                    if call.command.has(Flag::NoAuth) {
+                        let session = self.session.as_mut().expect(ONE_PIECE);
+                        session.wait_to_guess(&self.state.guesses).await;
+                    }
                     match self.step(call) {
                         Step::Done => {}
                         Step::Enqueue(call) => self.enqueue(call).await,
@@ -267,7 +271,7 @@ impl Connection {
 
     /// Answers a call that needs neither the queue of a transaction nor an I/O thread.
     fn step(&mut self, call: Call) -> Step {
-        if !self.session().is_authenticated && !call.command.has(Flag::NoAuth) {
+        if !self.session().is_authenticated() && !call.command.has(Flag::NoAuth) {
             if let Some(number) = position(COMMANDS, call.command) {
                 self.state.command_statistics.of(number).reject();
             }

@@ -306,6 +306,8 @@ fn stats(state: &State, lines: &mut Lines) -> Result<(), CommandError> {
         ("instantaneous_output_repl_kbps", "0.00"),
     ]);
     lines.add("rejected_connections", counters.rejected_connections.since_reset());
+    lines.add("tidekv_failed_authentications", state.guesses.failures());
+    lines.add("tidekv_unauthenticated_disconnections", state.clients.closed_strangers());
     lines.add_all(&[("sync_full", "0"), ("sync_partial_ok", "0"), ("sync_partial_err", "0")]);
     lines.add("expired_keys", state.db.statistics().counter("compaction.entries_expired"));
     lines.add_all(&[

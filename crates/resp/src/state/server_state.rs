@@ -10,6 +10,7 @@ use tidekv::{Db, Histogram};
 use tidekv_io::{Clock, Random, SeededRandom, SystemClock, SystemRandom};
 use tidekv_net::clients::Clients;
 use tidekv_net::error::{Error, Result};
+use tidekv_net::guesses::Guesses;
 use tidekv_observe::curves::Curves;
 use tokio::sync::Semaphore;
 
@@ -33,6 +34,7 @@ pub(crate) struct State {
     pub(crate) keyspaces: Keyspaces,
     pub(crate) settings: Settings,
     pub(crate) clients: Arc<Clients>,
+    pub(crate) guesses: Guesses,
     pub(crate) memory: Memory,
     pub(crate) cursors: Cursors,
     pub(crate) stripes: Stripes,
@@ -65,6 +67,7 @@ impl State {
         Ok(Self {
             keyspaces: Keyspaces::open(&db, options.filter_kind).map_err(Error::store)?,
             clients: Arc::default(),
+            guesses: Guesses::default(),
             memory: Memory::new(
                 db.clone(),
                 options.request_bytes_max,

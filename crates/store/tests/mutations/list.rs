@@ -163,7 +163,48 @@ const fn served(
     Mutation { package: "tidekv-resp", target, name, file, find, replace, test }
 }
 
+/// In the operation of the servers and of the command line.
+const fn operated(
+    name: &'static str,
+    file: &'static str,
+    (find, replace): (&'static str, &'static str),
+    (package, target, test): (&'static str, &'static str, &'static str),
+) -> Mutation {
+    Mutation { package, target, name, file, find, replace, test }
+}
+
 pub const MUTATIONS: &[Mutation] = &[
+    operated(
+        "strangers keep out clients that authenticate",
+        "crates/net/src/clients.rs",
+        (
+            "            if !has_room || !connected.close_oldest(Instant::now()) {",
+            "            if true || !has_room || !connected.close_oldest(Instant::now()) {",
+        ),
+        ("tidekv-net", "lib", "clients::tests::at_the_limit_the_oldest_stranger_makes_room"),
+    ),
+    operated(
+        "a client that has authenticated counts as a stranger",
+        "crates/net/src/clients.rs",
+        ("            true => connected.remove_stranger(&self.client),", "            true => {}"),
+        ("tidekv-net", "lib", "clients::tests::at_the_limit_the_oldest_stranger_makes_room"),
+    ),
+    operated(
+        "a guess of a password does not wait",
+        "crates/resp/src/state/session.rs",
+        ("        if !delay.is_zero() {", "        if false {"),
+        ("tidekv-resp", "sockets", "guesses_of_passwords_are_counted_and_slow_down_nobody_else"),
+    ),
+    operated(
+        "connections take the handles of files",
+        "crates/net/src/handles.rs",
+        ("    let files = FILES.min(free / 2);", "    let files = 0;"),
+        (
+            "tidekv-cli",
+            "handles",
+            "a_writer_is_served_and_the_store_works_beside_a_thousand_strangers",
+        ),
+    ),
     mutation(
         "the log is not synced before the acknowledgement",
         "crates/store/src/write.rs",
