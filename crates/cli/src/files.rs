@@ -12,6 +12,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Result};
+use crate::terminal::Standard;
 
 /// Enough for sequential speed.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -85,7 +86,7 @@ pub fn read_input(bytes_max: usize) -> Result<Vec<u8>> {
 /// name only when it is complete and on stable storage.
 pub enum Output {
     /// Standard output.
-    Standard(BufWriter<io::Stdout>),
+    Standard(BufWriter<Standard>),
     /// Written to a temporary file, which [`Output::finish`] renames.
     Aside {
         /// The temporary file.
@@ -110,7 +111,7 @@ impl Drop for Temporary {
 impl Output {
     /// Standard output.
     pub fn standard() -> Self {
-        Self::Standard(BufWriter::with_capacity(BUFFER_BYTES, io::stdout()))
+        Self::Standard(BufWriter::with_capacity(BUFFER_BYTES, Standard::output()))
     }
 
     /// A file whose final name is `path`.

@@ -11,6 +11,7 @@ mod failure;
 mod environment;
 mod log;
 mod quantity;
+mod terminal;
 mod files;
 mod formats;
 mod output;
@@ -25,7 +26,6 @@ mod daemon;
 mod config;
 mod commands;
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -129,7 +129,7 @@ fn main() -> ExitCode {
     let Err(Failure { message, code }) = done else { return ExitCode::SUCCESS };
     if !message.is_empty() {
         // If standard error is closed too, the exit code still reports the failure.
-        let _ = writeln!(std::io::stderr(), "tidekv: {message}");
+        output::warn(&message);
     }
     ExitCode::from(code)
 }

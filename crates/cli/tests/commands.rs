@@ -21,6 +21,8 @@ mod damage;
 mod serving;
 #[path = "commands/serve.rs"]
 mod serve;
+#[path = "commands/terminal.rs"]
+mod terminal;
 #[path = "commands/log.rs"]
 mod log;
 #[path = "commands/cache.rs"]
