@@ -30,6 +30,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
 
 use failure::{Failure, Result};
 
@@ -121,7 +122,20 @@ fn run() -> Result<()> {
     arguments.command.run()
 }
 
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) fail, as it does on a full disk,
+/// instead of ending the process: a handler of the signal is enough.
+fn survive_the_file_size_limit() {
+    let kind = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+    // Without it, the limit ends the process as before.
+    let Ok(runtime) = runtime else { return };
+    let _entered = runtime.enter();
+    // The handler stays when this receiver is dropped.
+    let _ = signal(kind);
+}
+
 fn main() -> ExitCode {
+    survive_the_file_size_limit();
     // Of a large store, many files are open.
     tidekv_net::handles::raise_limit();
     let done = run();

@@ -13,7 +13,7 @@ use tidekv_memcached::{
     Address, CacheServer, CacheServerOptions, DEFAULT_CACHE_PORT, ElasticGoal, ElasticOptions,
     OffsetClock, Users,
 };
-use tidekv_tiered::{Environment, Eviction, FlashOptions, Options, TenantOptions};
+use tidekv_tiered::{DeviceState, Environment, Eviction, FlashOptions, Options, TenantOptions};
 
 use crate::daemon::{DRAIN, Signals, TlsArguments, page_address};
 use crate::failure::{Failure, Result};
@@ -72,6 +72,11 @@ pub struct Cache {
     /// 3.4 at 64.
     #[arg(long, value_name = "FILE:SIZE", value_parser = parse_flash)]
     flash: Vec<FlashOptions>,
+
+    /// Fail at the start if a --flash cannot be used [default: start without it, with DRAM alone if
+    /// there is no other, log why, and take it into use once it works].
+    #[arg(long)]
+    require_flash: bool,
 
     /// Eviction policy of DRAM.
     #[arg(long, value_enum, value_name = "ORDER", default_value_t = Order::S3Fifo)]
@@ -202,6 +207,7 @@ impl Cache {
         let options = Options {
             dram_bytes: self.dram,
             flash: self.flash.clone(),
+            requires_flash: self.require_flash,
             object_bytes_max: self.object_max,
             eviction: self.eviction.into(),
             avg_object_bytes: self.avg_object_size,
@@ -306,7 +312,14 @@ impl Cache {
             bytes => {
                 let (size, all) = (show_size(bytes), devices as u64);
                 let all = count(all, "device", "devices");
-                format!(", {size} of flash ({warm_devices} of {all} warm)")
+                let out = cache.device_stats().into_iter();
+                match out.filter(|device| device.state == DeviceState::Out).count() {
+                    0 => format!(", {size} of flash ({warm_devices} of {all} warm)"),
+                    out if out == devices => ", no flash: no device can be used".into(),
+                    out => format!(
+                        ", {size} of flash ({warm_devices} of {all} warm, {out} out of use)"
+                    ),
+                }
             }
         };
         format!(

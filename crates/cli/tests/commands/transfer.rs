@@ -179,3 +179,25 @@ fn an_empty_input_is_valid() {
     place.run_with("import", &["--format", "binary", "-"], empty.ok()).ok();
     assert_eq!(run(&["check", "--data", place.data().to_str().unwrap()]).code, 0);
 }
+
+/// A line of 300 MB took 573 MB.
+#[test]
+fn a_line_that_is_too_long_is_named_or_skipped() {
+    for (format, begin, record) in [
+        ("tsv", "long\t", "key\tvalue\n"),
+        ("jsonl", "{\"key\":\"", "{\"key\":\"key\",\"value\":\"value\"}\n"),
+    ] {
+        let place = TestDirectory::new();
+        let mut text = begin.as_bytes().to_vec();
+        text.resize(100 << 20, b'x');
+        text.push(b'\n');
+        text.extend_from_slice(record.as_bytes());
+        let file = place.write("long", text);
+        let file = file.to_str().unwrap();
+        let arguments = ["--format", format, "--memory", "16MiB", file];
+        place.run("import", &arguments).fails(1, &["long", "line 1 is longer than"]);
+        let skipped = place.run("import", &[&arguments[..], &["--skip-bad"]].concat());
+        assert!(skipped.text().contains("skipped 1 malformed"), "{skipped:?}");
+        assert_eq!(place.run("scan", &[]).text(), "key\tvalue\n");
+    }
+}

@@ -138,7 +138,7 @@ impl Flash {
             }
         });
         let device_slots: Box<[DeviceSlot]> = device_slots.collect();
-        let membership = array.membership;
+        let (membership, failure) = (array.membership, array.failure);
         let is_warming = device_slots.iter().map(|_| false);
         let routing = Routing::new(rendezvous, &membership, is_warming);
         let flash = Self {
@@ -159,7 +159,13 @@ impl Flash {
         };
         if !missing.is_empty() {
             missing.into_iter().for_each(|device_slot| flash.inner.detach(device_slot));
-            flash.inner.sync_membership()?;
+            let synced = flash.inner.sync_membership();
+            // Without any device, the cache works if the state file says so.
+            if let Err(error) = synced
+                && !flash.inner.is_recorded()
+            {
+                return Err(failure.unwrap_or(error).into());
+            }
         }
         Ok((flash, start))
     }
@@ -559,6 +565,13 @@ impl Inner {
             }
         }
         synced
+    }
+
+    /// Whether the state file has the membership.
+    fn is_recorded(&self) -> bool {
+        let membership = self.membership.lock();
+        let write = |state: &StateFile| state.write(&membership, self.environment.boot).is_ok();
+        self.state.as_ref().is_some_and(write)
     }
 
     /// Writes the membership wherever possible; returns the slots where it failed.
