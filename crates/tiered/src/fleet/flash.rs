@@ -157,16 +157,7 @@ impl Flash {
                 clear_at_s: AtomicU32::new(start.clear_at_s),
             }),
         };
-        if !missing.is_empty() {
-            missing.into_iter().for_each(|device_slot| flash.inner.detach(device_slot));
-            let synced = flash.inner.sync_membership();
-            // Without any device, the cache works if the state file says so.
-            if let Err(error) = synced
-                && !flash.inner.is_recorded()
-            {
-                return Err(failure.unwrap_or(error).into());
-            }
-        }
+        flash.inner.leave_out(missing, failure)?;
         Ok((flash, start))
     }
 
@@ -565,6 +556,26 @@ impl Inner {
             }
         }
         synced
+    }
+
+    /// Detaches the devices that could not be opened, for `failure`, so that the next start sees it.
+    ///
+    /// # Errors
+    ///
+    /// When that can be recorded nowhere.
+    fn leave_out(
+        &self,
+        missing: Vec<usize>,
+        failure: Option<tidekv_io::Error>,
+    ) -> tidekv_io::Result<()> {
+        if missing.is_empty() {
+            return Ok(());
+        }
+        missing.into_iter().for_each(|device_slot| self.detach(device_slot));
+        match self.sync_membership() {
+            Err(error) if !self.is_recorded() => Err(failure.unwrap_or(error)),
+            _ => Ok(()),
+        }
     }
 
     /// Whether the state file has the membership.
