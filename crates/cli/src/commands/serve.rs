@@ -110,6 +110,11 @@ pub struct Serve {
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = parse_duration)]
     idle_timeout: Duration,
 
+    /// Directory below which clients may make checkpoints (TIDE.CHECKPOINT, SAVE, BGSAVE); created
+    /// if missing, and outside of --data [default: none, they may not].
+    #[arg(long, value_name = "DIR")]
+    checkpoint_dir: Option<PathBuf>,
+
     /// Allow a non-local address without a password.
     #[arg(long)]
     insecure: bool,
@@ -135,6 +140,7 @@ impl Serve {
             }),
             durability,
             profile_window: Some(self.profile_window).filter(|time| !time.is_zero()),
+            checkpoint_directory: self.checkpoint_dir.clone(),
             insecure: self.insecure,
             ..ServerOptions::default()
         };

@@ -31,6 +31,10 @@ fn a_signal_shuts_it_down_cleanly_and_keeps_acknowledged_writes() {
         // While the server runs, other commands can read but not write.
         assert_eq!(place.run("get", &["k"]).ok(), b"v");
         place.run("put", &["k", "w"]).fails(1, &["data", "open in another process", "server"]);
+        let target = place.file("checkpoint");
+        let checkpoint = place.run("checkpoint", &[target.to_str().unwrap()]);
+        checkpoint.fails(1, &["open in another process", "TIDE.CHECKPOINT", "--checkpoint-dir"]);
+        place.run("compact", &[]).fails(1, &["open in another process", "TIDE.COMPACT"]);
         place.run("check", &[]).ok();
         serving.signal(signal);
         let done = serving.wait();

@@ -15,6 +15,7 @@ use tidekv_observe::curves::Curves;
 use tokio::sync::Semaphore;
 
 use crate::options::ServerOptions;
+use crate::state::checkpoints::Checkpoints;
 use crate::state::command_statistics::CommandStatistics;
 use crate::state::cursors::Cursors;
 use crate::state::keyspaces::{CURVES, DATABASES, Keyspaces};
@@ -48,6 +49,7 @@ pub(crate) struct State {
     pub(crate) latency_monitor: LatencyMonitor,
     pub(crate) monitors: Monitors,
     pub(crate) pause: Pause,
+    pub(crate) checkpoints: Arc<Checkpoints>,
     /// The sizes of the databases by slot, as `INFO keyspace` last estimated them.
     pub(crate) estimates: Mutex<[Option<Estimate>; DATABASES]>,
     /// Miss-ratio curves, if they are on.
@@ -84,6 +86,10 @@ impl State {
             latency_monitor: LatencyMonitor::default(),
             monitors: Monitors::default(),
             pause: Pause::default(),
+            checkpoints: Arc::new(Checkpoints::new(
+                db.clone(),
+                options.checkpoint_directory.as_deref(),
+            )?),
             estimates: Mutex::default(),
             curves: options
                 .profile_window

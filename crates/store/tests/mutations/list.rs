@@ -196,6 +196,28 @@ pub const MUTATIONS: &[Mutation] = &[
         ("tidekv-resp", "sockets", "guesses_of_passwords_are_counted_and_slow_down_nobody_else"),
     ),
     operated(
+        "a link leads a checkpoint out of the directory",
+        "crates/resp/src/state/checkpoints.rs",
+        (
+            "    match (parent.starts_with(directory), relative.file_name()) {",
+            "    match (true, relative.file_name()) {",
+        ),
+        (
+            "tidekv-resp",
+            "checkpoints",
+            "a_checkpoint_holds_the_state_of_its_moment_below_the_directory",
+        ),
+    ),
+    operated(
+        "a compaction for a client keeps the snapshot of its command",
+        "crates/resp/src/data/execution.rs",
+        (
+            "        self.backing = Backing::Fetched(HashMap::new());\n        Ok(())",
+            "        Ok(())",
+        ),
+        ("tidekv-resp", "checkpoints", "a_compaction_drops_what_was_overwritten"),
+    ),
+    operated(
         "connections take the handles of files",
         "crates/net/src/handles.rs",
         ("    let files = FILES.min(free / 2);", "    let files = 0;"),
