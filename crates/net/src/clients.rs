@@ -137,7 +137,8 @@ impl Client {
         now_ms.saturating_sub(self.active_ms.load(Ordering::Relaxed))
     }
 
-    /// A line in the form of `CLIENT LIST`.
+    /// A line in the form of `CLIENT LIST`. What is not known of a client (its descriptor, its
+    /// buffers) has a neutral value.
     pub fn line(&self, now_ms: u64) -> String {
         let said = self.said();
         let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
@@ -150,8 +151,10 @@ impl Client {
         let mut line = String::new();
         let _ = write!(
             line,
-            "id={} addr={} laddr={} name={} age={} idle={} flags={flags} db={} sub=0 psub=0 ssub=0 \
-             multi={queued} watch={} cmd={} user=default lib-name={} lib-ver={} resp={}",
+            "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={flags} db={} sub=0 psub=0 \
+             ssub=0 multi={queued} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 \
+             omem=0 tot-mem=0 events=r watch={} cmd={} user=default redir=-1 lib-name={} lib-ver={} \
+             resp={}",
             self.id,
             self.address,
             self.local_address,

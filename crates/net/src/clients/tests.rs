@@ -20,7 +20,7 @@ fn clients_are_listed_while_they_are_connected() {
     first.touch(3000, "get");
     let line = first.line(4500);
     assert!(
-        line.starts_with("id=1 addr=1.2.3.4:5 laddr=1.2.3.4:6379 name=worker age=3 idle=1 "),
+        line.starts_with("id=1 addr=1.2.3.4:5 laddr=1.2.3.4:6379 fd=-1 name=worker age=3 idle=1 "),
         "{line}"
     );
     assert!(line.contains(" cmd=get "), "{line}");

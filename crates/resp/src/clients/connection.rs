@@ -675,7 +675,12 @@ impl Connection {
 
     /// Closes the stream so that the last replies arrive.
     async fn close(mut self) {
-        if self.flush().await.is_ok() {
+        let flushed = self.flush().await;
+        // A client that was killed is in the list no more.
+        if self.session().client.is_killed() {
+            self.session = None;
+        }
+        if flushed.is_ok() {
             stream::end(&mut *self.stream).await;
         }
     }
