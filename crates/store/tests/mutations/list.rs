@@ -209,13 +209,14 @@ pub const MUTATIONS: &[Mutation] = &[
         ),
     ),
     operated(
-        "a compaction for a client keeps the snapshot of its command",
+        "a checkpoint is made within a transaction",
         "crates/resp/src/data/execution.rs",
+        ("        if !self.may_stream() {", "        if false {"),
         (
-            "        self.backing = Backing::Fetched(HashMap::new());\n        Ok(())",
-            "        Ok(())",
+            "tidekv-resp",
+            "checkpoints",
+            "a_checkpoint_holds_the_state_of_its_moment_below_the_directory",
         ),
-        ("tidekv-resp", "checkpoints", "a_compaction_drops_what_was_overwritten"),
     ),
     operated(
         "connections take the handles of files",
