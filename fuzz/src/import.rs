@@ -1,6 +1,6 @@
 //! The target of the formats of import.
 
-use crate::formats::{Format, ReadError, Record};
+use crate::formats::{Format, ReadError, Record, RecordLimits};
 use tidekv_testkit::allocation::bounded;
 
 /// Name and function of each target.
@@ -12,7 +12,7 @@ type Owned = (Vec<u8>, Vec<u8>, Option<u64>);
 
 /// The valid records, and whether the file ended without an error.
 fn read(format: Format, bytes: &[u8]) -> (Vec<Owned>, bool) {
-    let mut reader = format.reader(Box::new(bytes));
+    let mut reader = format.reader(Box::new(bytes), RecordLimits::of_budget(1 << 30));
     let mut records = Vec::new();
     loop {
         match reader.advance() {

@@ -1,17 +1,17 @@
-//! The common parts of the commands that run until a signal ends them: signals, the log, and
+//! The common parts of the commands that run until a signal ends them: signals, and
 //! TLS and address arguments.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tidekv_net::watchdog::Failures;
 use tidekv_net::{Address, DEFAULT_HTTP_PORT, TlsFiles};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::environment;
 use crate::failure::{Failure, Result};
+use crate::log;
 
 /// Time for the requests in progress to finish after a signal.
 pub const DRAIN: Duration = Duration::from_secs(10);
@@ -48,23 +48,6 @@ pub fn page_address(text: &str) -> tidekv_net::Result<Address> {
     Address::with_port(text, DEFAULT_HTTP_PORT)
 }
 
-/// The default log filter: warnings, and resizes of elastic mode with their reasons.
-const DEFAULT_LOG_FILTER: &str = "warn,tidekv_memcached::elastic=info";
-
-/// Starts the log on standard error, with the filter of the environment or the default one.
-pub fn log_to_standard_error() {
-    let configured = std::env::var(environment::LOG);
-    let filter = tracing_subscriber::EnvFilter::builder()
-        .with_default_directive(tracing_subscriber::filter::LevelFilter::WARN.into())
-        .parse_lossy(configured.as_deref().unwrap_or(DEFAULT_LOG_FILTER));
-    // Fails only if a subscriber is already installed.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .try_init();
-}
-
 /// SIGTERM and SIGINT.
 pub struct Signals {
     runtime: tokio::runtime::Runtime,
@@ -90,15 +73,19 @@ impl Signals {
         Ok(Self { runtime, terminate, interrupt })
     }
 
-    /// Waits for a signal.
-    pub fn wait(&mut self) {
+    /// Waits for a signal; or until a part of the server fails without which it cannot go on, which
+    /// is the error.
+    pub fn wait(&mut self, mut failures: Failures) -> Result<()> {
         let Self { runtime, terminate, interrupt } = self;
         runtime.block_on(async {
             tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
+                _ = terminate.recv() => Ok(()),
+                _ = interrupt.recv() => Ok(()),
+                name = failures.next() => {
+                    Err(Failure::new(format!("the server was stopped: {name} had panicked")))
+                }
             }
-        });
+        })
     }
 
     /// A flag that the first signal raises; the next one ends the process. Lives as long as
@@ -113,7 +100,7 @@ impl Signals {
             self.runtime.spawn(async move {
                 while signal.recv().await.is_some() {
                     if stop.swap(true, Ordering::Relaxed) {
-                        std::process::exit(i32::from(crate::failure::FAILED));
+                        exit_at_once();
                     }
                 }
             });
@@ -130,9 +117,14 @@ impl Signals {
             let Ok(mut signal) = signal(kind) else { continue };
             self.runtime.spawn(async move {
                 signal.recv().await;
-                std::process::exit(i32::from(crate::failure::FAILED));
+                exit_at_once();
             });
         }
         drop(guard);
     }
+}
+
+fn exit_at_once() {
+    log::finish();
+    std::process::exit(i32::from(crate::failure::FAILED));
 }

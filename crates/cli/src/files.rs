@@ -7,11 +7,13 @@
     reason = "these are files of the user, not of the store: no simulation runs over them"
 )]
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Result};
+use crate::terminal::Standard;
 
 /// Enough for sequential speed.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -23,11 +25,6 @@ fn could_not(what: &str, path: &Path, error: &io::Error) -> Failure {
 /// The text of a small file.
 pub fn read_text(path: &Path) -> Result<String> {
     fs::read_to_string(path).map_err(|error| could_not("read", path, &error))
-}
-
-/// Writes a small file.
-pub fn write_text(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).map_err(|error| could_not("write", path, &error))
 }
 
 /// Creates a directory and its missing parents.
@@ -81,16 +78,26 @@ pub fn read_input(bytes_max: usize) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The destination of an export: standard output, or a file that appears under its
-/// name only when it is complete and on stable storage.
+/// The destination of a command's output.
+///
+/// Guarantees: a regular file appears under its name, or replaces the one of that name, only when it
+/// is complete and on stable storage. What is no regular file (a device, a FIFO) is written, not
+/// replaced; a link stays, and what it leads to is written, by the same rules.
 pub enum Output {
     /// Standard output.
-    Standard(BufWriter<io::Stdout>),
+    Standard(BufWriter<Standard>),
+    /// A device or a FIFO.
+    Through {
+        /// What is written.
+        file: BufWriter<File>,
+        /// Its name.
+        path: PathBuf,
+    },
     /// Written to a temporary file, which [`Output::finish`] renames.
     Aside {
         /// The temporary file.
         file: BufWriter<File>,
-        /// Its name; removed if the export does not finish.
+        /// Its name; removed if the output does not finish.
         temporary: Temporary,
         /// Its final name.
         path: PathBuf,
@@ -107,14 +114,56 @@ impl Drop for Temporary {
     }
 }
 
+/// Whether both are the same file.
+fn is_same(a: &Metadata, b: &Metadata) -> bool {
+    (a.dev(), a.ino()) == (b.dev(), b.ino())
+}
+
+/// Whether `path` leads to what standard output is, such as `/dev/stdout`: opening it anew would
+/// begin at the start of the file.
+fn is_standard_output(found: &Metadata) -> bool {
+    let own = rustix::fs::fstat(io::stdout());
+    own.is_ok_and(|own| (found.dev(), found.ino()) == (own.st_dev, own.st_ino))
+}
+
 impl Output {
     /// Standard output.
     pub fn standard() -> Self {
-        Self::Standard(BufWriter::with_capacity(BUFFER_BYTES, io::stdout()))
+        Self::Standard(BufWriter::with_capacity(BUFFER_BYTES, Standard::output()))
+    }
+
+    /// What `path` names: a file, a device, a FIFO, or a link to one.
+    pub fn file(path: &Path) -> Result<Self> {
+        let Ok(named) = fs::symlink_metadata(path) else { return Self::aside(path) };
+        if named.is_file() {
+            return Self::aside(path);
+        }
+        match fs::metadata(path) {
+            Ok(found) if is_standard_output(&found) => Ok(Self::standard()),
+            Ok(found) if found.is_file() => {
+                let target = fs::canonicalize(path);
+                let target = target.map_err(|error| could_not("follow", path, &error))?;
+                // A link in `/proc` can lead to a file that has lost its name.
+                match fs::metadata(&target).is_ok_and(|target| is_same(&target, &found)) {
+                    true => Self::aside(&target),
+                    false => Self::through(path),
+                }
+            }
+            // Also a link to a name that does not exist yet.
+            _ => Self::through(path),
+        }
+    }
+
+    /// Writes what `path` names as it is.
+    fn through(path: &Path) -> Result<Self> {
+        let opened = File::options().write(true).create(true).truncate(true).open(path);
+        let file = opened.map_err(|error| could_not("open", path, &error))?;
+        let file = BufWriter::with_capacity(BUFFER_BYTES, file);
+        Ok(Self::Through { file, path: path.to_owned() })
     }
 
     /// A file whose final name is `path`.
-    pub fn aside(path: &Path) -> Result<Self> {
+    fn aside(path: &Path) -> Result<Self> {
         let Some(name) = path.file_name() else {
             return Err(Failure::usage(format!("{} is not a file name", path.display())));
         };
@@ -131,12 +180,14 @@ impl Output {
     pub fn failure(&self, error: &io::Error) -> Failure {
         match self {
             Self::Standard(_) => Failure::output(error),
-            Self::Aside { path, .. } => could_not("write", path, error),
+            Self::Through { path, .. } | Self::Aside { path, .. } => {
+                could_not("write", path, error)
+            }
         }
     }
 
-    /// Flushes the buffer and gives the file its final name; whether the output is a
-    /// file.
+    /// Flushes the buffer and gives the file its final name; whether the output is
+    /// other than standard output.
     pub fn finish(mut self) -> Result<bool> {
         self.flush().map_err(|error| self.failure(&error))?;
         if let Self::Aside { file, temporary, path } = &self {
@@ -148,22 +199,29 @@ impl Output {
             };
             finish().map_err(|error| could_not("finish", path, &error))?;
         }
-        Ok(matches!(self, Self::Aside { .. }))
+        Ok(!matches!(self, Self::Standard(_)))
     }
+}
+
+/// Writes a small output to what `path` names.
+pub fn write_text(path: &Path, text: &str) -> Result<()> {
+    let mut out = Output::file(path)?;
+    out.write_all(text.as_bytes()).map_err(|error| out.failure(&error))?;
+    out.finish().map(drop)
 }
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Standard(out) => out.write(bytes),
-            Self::Aside { file, .. } => file.write(bytes),
+            Self::Through { file, .. } | Self::Aside { file, .. } => file.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Standard(out) => out.flush(),
-            Self::Aside { file, .. } => file.flush(),
+            Self::Through { file, .. } | Self::Aside { file, .. } => file.flush(),
         }
     }
 }

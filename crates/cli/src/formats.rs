@@ -13,7 +13,7 @@ mod tests;
 
 use std::io::BufRead;
 
-pub use record::{ReadError, Record, RecordReader, RecordWriter};
+pub use record::{ReadError, Record, RecordLimits, RecordReader, RecordWriter};
 
 /// A file format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -30,11 +30,15 @@ pub enum Format {
 
 impl Format {
     /// Reads records of this format from `input`.
-    pub fn reader<'a>(self, input: Box<dyn BufRead + 'a>) -> Box<dyn RecordReader + 'a> {
+    pub fn reader<'a>(
+        self,
+        input: Box<dyn BufRead + 'a>,
+        limits: RecordLimits,
+    ) -> Box<dyn RecordReader + 'a> {
         match self {
-            Self::Tsv => Box::new(tsv::TsvReader::new(input)),
-            Self::Jsonl => Box::new(jsonl::JsonlReader::new(input)),
-            Self::Binary => Box::new(binary::BinaryReader::new(input)),
+            Self::Tsv => Box::new(tsv::TsvReader::new(input, limits)),
+            Self::Jsonl => Box::new(jsonl::JsonlReader::new(input, limits)),
+            Self::Binary => Box::new(binary::BinaryReader::new(input, limits)),
         }
     }
 

@@ -9,7 +9,9 @@
 
 mod failure;
 mod environment;
+mod log;
 mod quantity;
+mod terminal;
 mod files;
 mod formats;
 mod output;
@@ -24,11 +26,11 @@ mod daemon;
 mod config;
 mod commands;
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
 
 use failure::{Failure, Result};
 
@@ -120,11 +122,28 @@ fn run() -> Result<()> {
     arguments.command.run()
 }
 
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) fail, as it does on a full disk,
+/// instead of ending the process: a handler of the signal is enough.
+fn survive_the_file_size_limit() {
+    let kind = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
+    // Without it, the limit ends the process as before.
+    let Ok(runtime) = runtime else { return };
+    let _entered = runtime.enter();
+    // The handler stays when this receiver is dropped.
+    let _ = signal(kind);
+}
+
 fn main() -> ExitCode {
-    let Err(Failure { message, code }) = run() else { return ExitCode::SUCCESS };
+    survive_the_file_size_limit();
+    // Of a large store, many files are open.
+    tidekv_net::handles::raise_limit();
+    let done = run();
+    log::finish();
+    let Err(Failure { message, code }) = done else { return ExitCode::SUCCESS };
     if !message.is_empty() {
         // If standard error is closed too, the exit code still reports the failure.
-        let _ = writeln!(std::io::stderr(), "tidekv: {message}");
+        output::warn(&message);
     }
     ExitCode::from(code)
 }

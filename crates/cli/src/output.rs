@@ -1,26 +1,32 @@
 //! The output of commands: lines, and keys in them.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 use crate::failure::{Failure, Result};
 use crate::formats::jsonl::text_or_base64;
+use crate::terminal::{Standard, shown};
 
 /// Prints `text` and a newline.
 pub fn line(text: &str) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| Failure::output(&error))
+    let mut out = Standard::output();
+    // Together: the lines of several threads do not mix.
+    out.write_all(format!("{text}\n").as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| Failure::output(&error))
 }
 
-/// Prints `bytes` unchanged.
+/// Prints `bytes`, unchanged unless it is on a terminal.
 pub fn bytes(bytes: &[u8]) -> Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = Standard::output();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| Failure::output(&error))
 }
 
-/// Prints a warning on standard error.
+/// Prints a message on standard error.
 pub fn warn(text: &str) {
-    // Standard error may be closed; the output is complete without the warning.
-    let _ = writeln!(std::io::stderr(), "tidekv: {text}");
+    let mut out = std::io::stderr();
+    let text = if out.is_terminal() { shown(text.as_bytes()) } else { text.to_owned() };
+    // Standard error may be closed; the output is complete without the message.
+    let _ = writeln!(out, "tidekv: {text}");
 }
 
 /// Adds bytes to a JSON object: as text under `name`, or as base64 under

@@ -61,6 +61,18 @@ pub fn open_existing(directory: &Path, memory_bytes: Option<u64>) -> Result<Db> 
     Ok(Db::open(directory, options)?)
 }
 
+/// The same for work that a server does with `command`, if it has the store open.
+pub fn open_unserved(directory: &Path, memory_bytes: Option<u64>, command: &str) -> Result<Db> {
+    let memory_bytes = memory_bytes.unwrap_or(MEMORY_BYTES);
+    let options = Options::default().create_if_missing(false).memory_bytes(memory_bytes);
+    Db::open(directory, options).map_err(|error| match error.kind() {
+        ErrorKind::Locked => {
+            Failure::new(format!("{error}: close it there first, or send its server {command}"))
+        }
+        _ => error.into(),
+    })
+}
+
 /// The keyspace `name`, which must exist. `None`: the default keyspace, before its
 /// first write.
 pub fn existing_keyspace(db: &Db, name: &str) -> Result<Option<Keyspace>> {

@@ -21,6 +21,10 @@ mod damage;
 mod serving;
 #[path = "commands/serve.rs"]
 mod serve;
+#[path = "commands/terminal.rs"]
+mod terminal;
+#[path = "commands/log.rs"]
+mod log;
 #[path = "commands/cache.rs"]
 mod cache;
 #[path = "commands/plan.rs"]

@@ -76,6 +76,21 @@ pub fn spawn_behind(
     })
 }
 
+/// Pause before work that has panicked begins again.
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
+
+/// Runs `work` until it returns; when it panics, again after a pause. For the body of a thread whose
+/// work can begin anew. The panic hook reports each panic; returns their number.
+pub fn restarting(mut work: impl FnMut()) -> u64 {
+    let mut panics = 0;
+    // What the work shares with other threads must bear a panic anyway: locks do not poison.
+    while catch_unwind(AssertUnwindSafe(&mut work)).is_err() {
+        panics += 1;
+        std::thread::sleep(RESTART_PAUSE);
+    }
+    panics
+}
+
 /// Niceness of housekeeping threads: five steps are a factor of three in the scheduler's weights.
 const NICE: i32 = 5;
 
@@ -201,8 +216,8 @@ impl Drop for InlineRun<'_> {
 
 /// Threads that run jobs, one of them reserved for those of high priority.
 ///
-/// A panic of a job is reported on stderr and counted; its thread continues. Dropping the pool
-/// shuts it down.
+/// A panic of a job is reported by the panic hook and counted; its thread continues. Dropping the
+/// pool shuts it down.
 pub struct ThreadPool {
     shared: Arc<PoolShared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -332,15 +347,9 @@ impl PoolShared {
     fn run(&self, job: Job) {
         // A job owns its data: the locks of half-changed data are poisoned, so continuing here is
         // safe.
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
+        // The panic hook has reported it.
+        if catch_unwind(AssertUnwindSafe(job)).is_err() {
             self.panics.fetch_add(1, Ordering::Relaxed);
-            let text = panic
-                .downcast_ref::<&str>()
-                .copied()
-                .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-                .unwrap_or("a value that is no text");
-            let thread = std::thread::current();
-            eprintln!("a job on thread {} panicked: {text}", thread.name().unwrap_or("?"));
         }
     }
 

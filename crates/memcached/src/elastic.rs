@@ -168,8 +168,10 @@ impl Loop {
         })
     }
 
-    /// Runs until `stopped` becomes true.
-    pub(crate) fn run(mut self, stopped: &Receiver<bool>) {
+    /// Runs until `stopped` becomes true. May be called again after a panic.
+    pub(crate) fn run(&mut self, stopped: &Receiver<bool>) {
+        // A plan in which work has panicked is made anew.
+        self.elastic = None;
         let pause = (self.curves.window() / LOOKS)
             .clamp(Duration::from_millis(1), Duration::from_millis(200));
         let mut ended = self.curves.ended();

@@ -6,16 +6,19 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use tidekv_io::threads::restarting;
 use tidekv_net::address::Address;
 use tidekv_net::error::{Error, Result};
+use tidekv_net::handles;
 use tidekv_net::http;
 use tidekv_net::listener::{self, Exposure, Listener};
 use tidekv_net::threads;
 use tidekv_net::tls;
+use tidekv_net::watchdog::{self, Failures, Watchdog};
 use tidekv_observe::sampling;
 use tidekv_tiered::Cache;
 use tokio::net::TcpListener;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
@@ -60,6 +63,7 @@ pub struct CacheServer {
     threads: Vec<JoinHandle<()>>,
     /// Ends when the last connection has.
     alive: mpsc::Receiver<()>,
+    failures: Failures,
 }
 
 impl CacheServer {
@@ -69,13 +73,12 @@ impl CacheServer {
     ///
     /// If an address cannot be bound or is public without authentication, or a TLS file is missing
     /// or invalid.
-    pub fn start(cache: Cache, options: CacheServerOptions) -> Result<Self> {
+    pub fn start(cache: Cache, mut options: CacheServerOptions) -> Result<Self> {
         let event_loops = options.event_loops.unwrap_or_else(threads::processors).max(1);
         let runtime = threads::runtime("tide-cache", event_loops, options.io_threads)?;
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
         let exposure =
             Exposure::of(options.users.is_some(), options.tls.as_ref(), options.insecure);
-        listener::raise_file_limit(options.connections_max);
         let listeners = runtime.block_on(listener::bind_all(&options.listen, exposure))?;
         let pages = runtime.block_on(listener::bind_page(options.http.as_ref(), exposure))?;
         let page_url =
@@ -85,6 +88,9 @@ impl CacheServer {
             Some(Address::Tcp(host, _)) => Some(host.clone()),
             _ => None,
         };
+        let page_connections = if pages.is_empty() { 0 } else { http::CONNECTIONS_MAX };
+        let limit = handles::connections_limit(page_connections);
+        options.connections_max = handles::lowered(options.connections_max, limit);
         let (stop, stopped) = watch::channel(false);
         let window = options.profile_window;
         let mut threads = Vec::new();
@@ -95,12 +101,15 @@ impl CacheServer {
         });
         let state = Arc::new(State::new(cache, options, addresses, event_loops, curves));
         let (guard, alive) = mpsc::channel(1);
+        let (watchdog, failures) = watchdog::new();
         for listener in listeners {
             let host = Acceptor { state: Arc::clone(&state) };
-            runtime.spawn(listener.run(host, tls.clone(), stopped.clone(), guard.clone()));
+            let run = listener.run(host, tls.clone(), stopped.clone(), guard.clone());
+            watchdog.spawn(runtime.handle(), "a listener", run);
         }
         for number in 0..state.reads.len() {
             let state = Arc::clone(&state);
+            // After an error or a panic, threads read instead.
             runtime.spawn(async move {
                 if let Err(error) = state.reads.answer(number).await {
                     tracing::error!("completions of flash reads are not handled: {error}");
@@ -108,16 +117,22 @@ impl CacheServer {
             });
         }
         if let Some(elastic) = state.options.elastic.clone() {
-            let (sizes, stopped) = (Loop::new(&state, elastic)?, stopped.clone());
-            let thread = tidekv_io::threads::spawn("tide-elastic", move || sizes.run(&stopped));
+            let (mut sizes, stopped) = (Loop::new(&state, elastic)?, stopped.clone());
+            let resize = move || _ = restarting(|| sizes.run(&stopped));
+            let thread = tidekv_io::threads::spawn("tide-elastic", resize);
             threads.push(thread.map_err(|error| Error::unavailable("a thread for sizes", error))?);
         }
-        runtime.spawn(maintenance::run(state.objects.cache.clone(), stopped.clone()));
+        let connections_max = state.options.connections_max;
+        let strangers =
+            Arc::clone(&state.clients).watch_strangers(move || connections_max, stopped.clone());
+        watchdog.spawn(runtime.handle(), "the watch over new clients", strangers);
+        let upkeep = maintenance::run(state.objects.cache.clone(), stopped.clone());
+        watchdog.spawn(runtime.handle(), "the maintenance", upkeep);
         if let Some(host) = page_host {
             let _entered = runtime.enter();
-            serve_page(pages, host, &state, tls.as_ref(), (&stopped, &guard));
+            serve_page(pages, host, &state, (tls.as_ref(), &watchdog), (&stopped, &guard));
         }
-        Ok(Self { runtime: Some(runtime), page_url, state, stop, threads, alive })
+        Ok(Self { runtime: Some(runtime), page_url, state, stop, threads, alive, failures })
     }
 
     /// The listen addresses, with the ports that the system has chosen.
@@ -149,6 +164,11 @@ impl CacheServer {
         }
     }
 
+    /// What the server cannot go on without and has panicked: shut the server down then.
+    pub fn failures(&self) -> Failures {
+        self.failures.clone()
+    }
+
     /// Stops accepting, lets every connection finish the requests that it has received, and closes
     /// all of them; connections that are not done after `deadline` are aborted. Returns whether
     /// none was aborted.
@@ -170,14 +190,15 @@ fn serve_page(
     listeners: Vec<TcpListener>,
     host: String,
     state: &Arc<State>,
-    tls: Option<&TlsAcceptor>,
+    (tls, watchdog): (Option<&TlsAcceptor>, &Watchdog),
     (stopped, alive): (&watch::Receiver<bool>, &mpsc::Sender<()>),
 ) {
     let sampler = Arc::new(Sampler::new(Arc::clone(state)));
     let site = Arc::new(HttpHandler::new(Arc::clone(&sampler), host, stopped.clone()));
     let sample = move || sampler.sample();
-    tokio::spawn(sampling::every_second(sample, stopped.clone(), alive.clone()));
-    http::serve_all(listeners, &site, tls, (stopped, alive));
+    let samples = sampling::every_second(sample, stopped.clone(), alive.clone());
+    watchdog.spawn(&Handle::current(), "the sampler", samples);
+    http::serve_all(listeners, &site, tls, watchdog, (stopped, alive));
 }
 
 impl CacheServer {

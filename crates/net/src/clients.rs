@@ -1,16 +1,39 @@
-//! The connected clients, for `CLIENT LIST` and `CLIENT INFO`.
+//! The connected clients: the limit of their number, and `CLIENT LIST` and `CLIENT INFO`.
 //!
 //! Only its connection writes a [`Client`]; any thread may read it. It is in the list from its
 //! creation until its [`Registration`] is dropped with the connection.
+//!
+//! A client that must authenticate and has not is a *stranger*, and so is one whose TLS handshake has
+//! not ended. Guarantees:
+//! 1. Strangers never keep out clients that authenticate: at the limit, a new connection takes the
+//!    place of the stranger that has waited longest, and of those that have had a second to
+//!    authenticate, at most a quarter of the limit stays.
+//! 2. A stranger is closed after [`AUTH_PATIENCE`].
+//! 3. Connections that are being closed for others are at most [`LEAVING_MAX`] above the limit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, timeout};
+
+/// The time that a client has to authenticate.
+pub const AUTH_PATIENCE: Duration = Duration::from_secs(30);
+/// The time in which a stranger counts as one that is about to authenticate.
+const GRACE: Duration = Duration::from_secs(1);
+/// The part of the connection limit that strangers may keep.
+const STRANGERS_DIVISOR: usize = 4;
+/// How often strangers are looked at.
+const TICK: Duration = Duration::from_secs(1);
+/// The time that clients take at most to leave; they mostly need microseconds.
+const DEPARTURE: Duration = Duration::from_millis(100);
+/// Strangers that may be closing at once in favour of other connections.
+pub const LEAVING_MAX: usize = 32;
 
 /// A connection.
 #[derive(Debug)]
@@ -33,7 +56,11 @@ pub struct Client {
     pub database: AtomicUsize,
     /// Whether the client asked not to be evicted. (No server here evicts clients.)
     pub is_kept: AtomicBool,
+    /// Its number among the strangers, written under the lock of [`Connected`]; 0: it is none.
+    stranger: AtomicU64,
     is_killed: AtomicBool,
+    is_evicted: AtomicBool,
+    /// Signals a change of the two flags.
     kill: Notify,
     said: Mutex<Said>,
 }
@@ -71,7 +98,7 @@ impl Client {
     /// Makes the connection end as soon as it has executed the requests that it has begun.
     pub fn kill(&self) {
         self.is_killed.store(true, Ordering::SeqCst);
-        self.kill.notify_one();
+        self.kill.notify_waiters();
     }
 
     /// Whether it was killed.
@@ -79,11 +106,30 @@ impl Client {
         self.is_killed.load(Ordering::SeqCst)
     }
 
-    /// Waits until it is killed. Only for the connection itself.
+    /// Waits until it is killed.
     pub async fn killed(&self) {
-        while !self.is_killed() {
-            self.kill.notified().await;
+        self.wait_for(&self.is_killed).await;
+    }
+
+    /// Waits until it must make room for others at once, whatever it does.
+    pub async fn evicted(&self) {
+        self.wait_for(&self.is_evicted).await;
+    }
+
+    async fn wait_for(&self, flag: &AtomicBool) {
+        loop {
+            // Before the look at the flag, so that no signal is missed.
+            let signal = self.kill.notified();
+            if flag.load(Ordering::SeqCst) {
+                return;
+            }
+            signal.await;
         }
+    }
+
+    fn evict(&self) {
+        self.is_evicted.store(true, Ordering::SeqCst);
+        self.kill();
     }
 
     /// Milliseconds since the last command.
@@ -91,7 +137,8 @@ impl Client {
         now_ms.saturating_sub(self.active_ms.load(Ordering::Relaxed))
     }
 
-    /// A line in the form of `CLIENT LIST`.
+    /// A line in the form of `CLIENT LIST`. What is not known of a client (its descriptor, its
+    /// buffers) has a neutral value.
     pub fn line(&self, now_ms: u64) -> String {
         let said = self.said();
         let text = |bytes: &Bytes| String::from_utf8_lossy(bytes).into_owned();
@@ -104,8 +151,10 @@ impl Client {
         let mut line = String::new();
         let _ = write!(
             line,
-            "id={} addr={} laddr={} name={} age={} idle={} flags={flags} db={} sub=0 psub=0 ssub=0 \
-             multi={queued} watch={} cmd={} user=default lib-name={} lib-ver={} resp={}",
+            "id={} addr={} laddr={} fd=-1 name={} age={} idle={} flags={flags} db={} sub=0 psub=0 \
+             ssub=0 multi={queued} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 \
+             omem=0 tot-mem=0 events=r watch={} cmd={} user=default redir=-1 lib-name={} lib-ver={} \
+             resp={}",
             self.id,
             self.address,
             self.local_address,
@@ -126,14 +175,65 @@ impl Client {
 /// All connected clients.
 #[derive(Debug, Default)]
 pub struct Clients {
-    connected: Mutex<BTreeMap<u64, Arc<Client>>>,
+    connected: Mutex<Connected>,
     last_id: AtomicU64,
+    closed_strangers: AtomicU64,
+    /// Signals that a client has left that was closed in favour of others.
+    departed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Connected {
+    all: BTreeMap<u64, Arc<Client>>,
+    /// The strangers, by the number of the event that made them so: the oldest first.
+    strangers: BTreeMap<u64, (Arc<Client>, Instant)>,
+    events: u64,
+    /// Strangers that were told to end and have not yet.
+    leaving: BTreeSet<u64>,
+}
+
+/// How a client arrives.
+#[derive(Debug, Clone, Default)]
+pub struct Arrival {
+    /// The client's address.
+    pub address: String,
+    /// The server's address.
+    pub local_address: String,
+    /// The time, for the client's age.
+    pub now_ms: u64,
+    /// Whether it must authenticate, or complete a handshake.
+    pub is_stranger: bool,
+}
+
+impl Connected {
+    fn add_stranger(&mut self, client: &Arc<Client>) {
+        self.remove_stranger(client);
+        self.events += 1;
+        client.stranger.store(self.events, Ordering::Relaxed);
+        self.strangers.insert(self.events, (Arc::clone(client), Instant::now()));
+    }
+
+    fn remove_stranger(&mut self, client: &Client) {
+        self.strangers.remove(&client.stranger.swap(0, Ordering::Relaxed));
+    }
+
+    /// Tells the oldest stranger to end, if there is one that came before `latest`.
+    fn close_oldest(&mut self, latest: Instant) -> bool {
+        let Some(oldest) = self.strangers.first_entry() else { return false };
+        if oldest.get().1 > latest {
+            return false;
+        }
+        let (client, _) = oldest.remove();
+        self.leaving.insert(client.id);
+        client.evict();
+        true
+    }
 }
 
 impl Clients {
     /// Number of clients.
     pub fn len(&self) -> usize {
-        self.connected.lock().len()
+        self.connected.lock().all.len()
     }
 
     /// Whether no client is connected.
@@ -141,35 +241,111 @@ impl Clients {
         self.len() == 0
     }
 
-    /// Adds a client to the list.
-    pub fn register(
+    /// Strangers that were closed in favour of other connections, or for being late.
+    pub fn closed_strangers(&self) -> u64 {
+        self.closed_strangers.load(Ordering::Relaxed)
+    }
+
+    /// Adds a client to the list, if there are fewer than `connections_max`, or a stranger can be
+    /// closed in its favour.
+    pub fn admit(
         self: &Arc<Self>,
-        address: String,
-        local_address: String,
-        now_ms: u64,
-    ) -> Registration {
+        arrival: Arrival,
+        connections_max: usize,
+    ) -> Option<Registration> {
+        let mut connected = self.connected.lock();
+        let staying = connected.all.len() - connected.leaving.len();
+        if staying >= connections_max {
+            let has_room = connected.leaving.len() < LEAVING_MAX;
+            if !has_room || !connected.close_oldest(Instant::now()) {
+                return None;
+            }
+            self.closed_strangers.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(
+                "a client that has not authenticated is closed: {connections_max} are connected"
+            );
+        }
         let client = Arc::new(Client {
             id: self.last_id.fetch_add(1, Ordering::Relaxed) + 1,
-            address,
-            local_address,
-            connected_ms: now_ms,
-            active_ms: AtomicU64::new(now_ms),
+            address: arrival.address,
+            local_address: arrival.local_address,
+            connected_ms: arrival.now_ms,
+            active_ms: AtomicU64::new(arrival.now_ms),
             queued: AtomicI64::new(-1),
             watched: AtomicUsize::new(0),
             protocol: AtomicU64::new(2),
             database: AtomicUsize::new(0),
             is_kept: AtomicBool::new(false),
+            stranger: AtomicU64::new(0),
             is_killed: AtomicBool::new(false),
+            is_evicted: AtomicBool::new(false),
             kill: Notify::new(),
             said: Mutex::default(),
         });
-        self.connected.lock().insert(client.id, client.clone());
-        Registration { clients: self.clone(), client }
+        connected.all.insert(client.id, client.clone());
+        if arrival.is_stranger {
+            connected.add_stranger(&client);
+        }
+        Some(Registration { clients: self.clone(), client })
+    }
+
+    /// Waits while so many clients are being closed in favour of others that no more may arrive; at
+    /// most [`DEPARTURE`].
+    pub async fn wait_for_room(&self) {
+        let has_room = || self.connected.lock().leaving.len() < LEAVING_MAX;
+        let room = async {
+            loop {
+                // Before the look, so that no signal is missed.
+                let departed = self.departed.notified();
+                if has_room() {
+                    return;
+                }
+                departed.await;
+            }
+        };
+        if !has_room() {
+            let _ = timeout(DEPARTURE, room).await;
+        }
     }
 
     /// All clients in order of arrival.
     pub fn list(&self) -> Vec<Arc<Client>> {
-        self.connected.lock().values().cloned().collect()
+        self.connected.lock().all.values().cloned().collect()
+    }
+
+    /// Closes strangers that are late, and the oldest of those that are more than their share of
+    /// `connections_max`; once a second, until `stopped` becomes true.
+    pub async fn watch_strangers(
+        self: Arc<Self>,
+        connections_max: impl Fn() -> usize,
+        mut stopped: watch::Receiver<bool>,
+    ) {
+        loop {
+            tokio::select! {
+                biased;
+                _ = stopped.wait_for(|stop| *stop) => return,
+                () = tokio::time::sleep(TICK) => {}
+            }
+            self.close_strangers(Instant::now(), connections_max());
+        }
+    }
+
+    fn close_strangers(&self, now: Instant, connections_max: usize) {
+        let share = (connections_max / STRANGERS_DIVISOR).max(1);
+        let mut connected = self.connected.lock();
+        let before = |age: Duration| now.checked_sub(age);
+        let mut closed = 0;
+        while before(AUTH_PATIENCE).is_some_and(|then| connected.close_oldest(then))
+            || connected.strangers.len() > share
+                && before(GRACE).is_some_and(|then| connected.close_oldest(then))
+        {
+            closed += 1;
+        }
+        drop(connected);
+        if closed > 0 {
+            self.closed_strangers.fetch_add(closed, Ordering::Relaxed);
+            tracing::warn!("{closed} clients that have not authenticated are closed");
+        }
     }
 }
 
@@ -185,6 +361,15 @@ impl Registration {
     pub fn client(&self) -> Arc<Client> {
         Arc::clone(&self.client)
     }
+
+    /// Records whether the client has authenticated, or need not.
+    pub fn set_known(&self, is_known: bool) {
+        let mut connected = self.clients.connected.lock();
+        match is_known {
+            true => connected.remove_stranger(&self.client),
+            false => connected.add_stranger(&self.client),
+        }
+    }
 }
 
 impl std::ops::Deref for Registration {
@@ -197,29 +382,15 @@ impl std::ops::Deref for Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.clients.connected.lock().remove(&self.client.id);
+        let id = self.client.id;
+        let mut connected = self.clients.connected.lock();
+        connected.all.remove(&id);
+        if connected.leaving.remove(&id) {
+            self.clients.departed.notify_waiters();
+        }
+        connected.remove_stranger(&self.client);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clients_are_listed_while_they_are_connected() {
-        let clients = Arc::new(Clients::default());
-        let first = clients.register("1.2.3.4:5".into(), "1.2.3.4:6379".into(), 1000);
-        let second = clients.register("b".into(), "c".into(), 1000);
-        first.update(|said| said.name = Bytes::from_static(b"worker"));
-        first.touch(3000, "get");
-        let line = first.line(4500);
-        assert!(
-            line.starts_with("id=1 addr=1.2.3.4:5 laddr=1.2.3.4:6379 name=worker age=3 idle=1 "),
-            "{line}"
-        );
-        assert!(line.contains(" cmd=get "), "{line}");
-        assert_eq!(clients.len(), 2);
-        drop(first);
-        assert_eq!(clients.list()[0].id, second.id);
-    }
-}
+mod tests;

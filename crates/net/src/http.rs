@@ -21,12 +21,14 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::listener::{ACCEPT_PAUSE, HANDSHAKE};
 use crate::stream::Stream;
+use crate::watchdog::Watchdog;
 
 /// A complete response.
 pub type Answer = Response<Full<Bytes>>;
@@ -39,7 +41,7 @@ pub trait Site: Send + Sync + 'static {
 }
 
 /// Connection limit. A browser opens six at most, a scraper one.
-const CONNECTIONS_MAX: usize = 64;
+pub const CONNECTIONS_MAX: usize = 64;
 /// Maximum bytes and lines of a request head.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 const HEAD_LINES_MAX: usize = 64;
@@ -65,13 +67,15 @@ pub fn serve_all<S: Site>(
     listeners: Vec<TcpListener>,
     site: &Arc<S>,
     tls: Option<&TlsAcceptor>,
+    watchdog: &Watchdog,
     (stopped, alive): (&watch::Receiver<bool>, &mpsc::Sender<()>),
 ) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     for listener in listeners {
         let (site, places) = (Arc::clone(site), Arc::clone(&places));
         let served = HttpListener { listener, site, places };
-        tokio::spawn(served.run(tls.cloned(), stopped.clone(), alive.clone()));
+        let run = served.run(tls.cloned(), stopped.clone(), alive.clone());
+        watchdog.spawn(&Handle::current(), "the listener of the page", run);
     }
 }
 

@@ -8,11 +8,14 @@
 pub mod error;
 pub mod address;
 pub mod threads;
+pub mod watchdog;
 pub mod outgoing;
 pub mod stream;
 pub mod budget;
 pub mod password;
 pub mod clients;
+pub mod guesses;
+pub mod handles;
 pub mod reads;
 pub mod tls;
 pub mod listener;

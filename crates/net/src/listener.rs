@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_rustls::TlsAcceptor;
 
 use crate::address::{Address, TlsFiles};
+use crate::clients::{Clients, Registration};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 
@@ -26,8 +27,6 @@ pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// standard library, a thousand clients that connect at once wait seconds:
 /// those that find the queue full try again after one second.
 const BACKLOG: u32 = 4096;
-/// File handles other than those of connections: tables, logs, the runtime.
-const OTHER_FILES: u64 = 1024;
 
 /// A bound address.
 #[derive(Debug)]
@@ -182,26 +181,6 @@ fn is_socket(path: &Path) -> bool {
     })
 }
 
-/// Raises the limit of file handles to the number that the connections may need, up to the
-/// system's hard limit.
-pub fn raise_file_limit(connections_max: usize) {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-    let limit = getrlimit(Resource::Nofile);
-    let wanted = (connections_max as u64).saturating_add(OTHER_FILES);
-    let Some(current) = limit.current.filter(|&current| current < wanted) else {
-        return;
-    };
-    let reachable = limit.maximum.map_or(wanted, |maximum| wanted.min(maximum));
-    let raised = Rlimit { current: Some(reachable), maximum: limit.maximum };
-    if reachable < wanted || setrlimit(Resource::Nofile, raised).is_err() {
-        tracing::warn!(
-            "{connections_max} connections need {wanted} file handles; the limit is {}",
-            reachable.max(current)
-        );
-    }
-}
-
 impl Listener {
     /// The address, with the port that the system has chosen.
     pub fn address(&self) -> Result<Address> {
@@ -227,7 +206,10 @@ impl Listener {
             let accepted = tokio::select! {
                 biased;
                 _ = shutdown.wait_for(|stop| *stop) => return,
-                accepted = self.accept() => accepted,
+                accepted = async {
+                    host.clients().wait_for_room().await;
+                    self.accept().await
+                } => accepted,
             };
             match accepted {
                 Ok(arrival) => {
@@ -269,8 +251,18 @@ pub trait Host: Clone + Send + 'static {
     const FULL: &'static [u8];
 
     /// A slot for a client, if the connection limit allows it. `peer` is the client's address,
-    /// `local` the server's.
-    fn admit(&self, peer: String, local: String) -> Option<Self::Slot>;
+    /// `local` the server's. Whether the client is a stranger until its TLS handshake has ended,
+    /// whatever it must do afterwards, is `has_handshake`.
+    fn admit(&self, peer: String, local: String, has_handshake: bool) -> Option<Self::Slot>;
+
+    /// All clients.
+    fn clients(&self) -> &Clients;
+
+    /// The entry of a slot in the list of clients.
+    fn registration(slot: &Self::Slot) -> &Registration;
+
+    /// Whether clients must authenticate themselves by a password.
+    fn has_passwords(&self) -> bool;
 
     /// Serves a client until it disconnects, is disconnected, or `shutdown` becomes true.
     fn serve(
@@ -302,7 +294,8 @@ impl Arrival {
         shutdown: watch::Receiver<bool>,
         alive: mpsc::Sender<()>,
     ) {
-        let Some(slot) = host.admit(self.peer, self.local) else {
+        let has_handshake = tls.is_some() && matches!(self.stream, Socket::Tcp(_));
+        let Some(slot) = host.admit(self.peer, self.local, has_handshake) else {
             self.stream.turn_away(H::FULL, tls.is_some());
             return;
         };
@@ -313,14 +306,24 @@ impl Arrival {
                 (Socket::Tcp(stream), Some(tls)) => {
                     // Boxed, so that connections without TLS use no memory for it.
                     let accepted = Box::pin(tls.accept(stream));
-                    match tokio::time::timeout(HANDSHAKE, accepted).await {
-                        Ok(Ok(stream)) => Box::new(stream),
-                        // Not TLS, a bad certificate, or no data in time.
-                        _ => return,
+                    let client = H::registration(&slot).client();
+                    let accepted = tokio::select! {
+                        accepted = tokio::time::timeout(HANDSHAKE, accepted) => accepted,
+                        () = client.killed() => return,
+                    };
+                    // Otherwise not TLS, a bad certificate, or no data in time.
+                    let Ok(Ok(stream)) = accepted else { return };
+                    if !host.has_passwords() {
+                        H::registration(&slot).set_known(true);
                     }
+                    Box::new(stream)
                 }
             };
-            host.serve(stream, slot, shutdown).await;
+            let client = H::registration(&slot).client();
+            tokio::select! {
+                () = host.serve(stream, slot, shutdown) => {}
+                () = client.evicted() => {}
+            }
             drop(alive);
         });
     }

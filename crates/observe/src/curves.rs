@@ -446,10 +446,11 @@ pub trait Source: Send {
     fn flash_reads(&self) -> TimeSum;
 }
 
-/// Computes curves until `stopped` becomes true.
+/// Computes curves until `stopped` becomes true. May be called again after a panic: the profiles
+/// begin anew, the numbers of windows go on.
 pub fn run(curves: &Arc<Curves>, source: &impl Source, stopped: &Receiver<bool>) {
     let size_max = source.bytes_max().saturating_mul(SIZE_FACTOR);
-    let (mut number, mut began_ns) = (1, curves.clock.monotonic_ns());
+    let (mut number, mut began_ns) = (curves.ended() + 1, curves.clock.monotonic_ns());
     let profile = |requests| Profile::new(size_max, requests, began_ns);
     let mut profiles: Vec<Profile> = source.lookups().into_iter().map(profile).collect();
     let mut shown_ns = began_ns;

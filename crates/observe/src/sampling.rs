@@ -25,7 +25,9 @@ pub async fn every_second(
             _ = ticks.tick() => {}
         }
         let sample = Arc::clone(&sample);
-        if tokio::task::spawn_blocking(move || sample()).await.is_err() {
+        let sampled = tokio::task::spawn_blocking(move || sample()).await;
+        // After a panic, which the panic hook reports, the next second tries again.
+        if sampled.is_err_and(|error| error.is_cancelled()) {
             break;
         }
     }

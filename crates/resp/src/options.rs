@@ -1,5 +1,6 @@
 //! The settings of a server: plain data. Everything else is a named constant where it is used.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tidekv::{Durability, FilterKind};
@@ -40,6 +41,9 @@ pub struct ServerOptions {
     pub event_loops: Option<usize>,
     /// Window of the miss-ratio curves; `None`: no curves. Default 60 s.
     pub profile_window: Option<Duration>,
+    /// The directory below which clients may make checkpoints (`TIDE.CHECKPOINT`, `SAVE`, `BGSAVE`);
+    /// created if missing, and not in that of the store. Default: none, they may not.
+    pub checkpoint_directory: Option<PathBuf>,
     /// Allows a public address without a password.
     pub insecure: bool,
 }
@@ -61,6 +65,7 @@ impl Default for ServerOptions {
             io_threads: 16,
             event_loops: None,
             profile_window: Some(Duration::from_secs(60)),
+            checkpoint_directory: None,
             insecure: false,
         }
     }

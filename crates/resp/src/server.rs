@@ -8,12 +8,14 @@ use std::time::Duration;
 use tidekv::Db;
 use tidekv_net::address::Address;
 use tidekv_net::error::Result;
+use tidekv_net::handles;
 use tidekv_net::http;
 use tidekv_net::listener::{self, Exposure, Listener};
 use tidekv_net::threads;
 use tidekv_net::tls;
+use tidekv_net::watchdog::{self, Failures, Watchdog};
 use tokio::net::TcpListener;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
@@ -59,6 +61,7 @@ pub struct Server {
     stop: watch::Sender<bool>,
     /// Ends when the last connection has.
     alive: mpsc::Receiver<()>,
+    failures: Failures,
 }
 
 impl Server {
@@ -72,7 +75,6 @@ impl Server {
         let event_loops = threads::event_loops(options.event_loops);
         let runtime = threads::runtime("tide-server", event_loops, options.io_threads)?;
         let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
-        listener::raise_file_limit(options.connections_max);
         let exposure =
             Exposure::of(options.password.is_some(), options.tls.as_ref(), options.insecure);
         let listeners = runtime.block_on(listener::bind_all(&options.listen, exposure))?;
@@ -85,21 +87,30 @@ impl Server {
             Address::Unix(_) => None,
         });
         let state = Arc::new(State::new(db, &options, port.unwrap_or(0))?);
+        let page_connections = if pages.is_empty() { 0 } else { http::CONNECTIONS_MAX };
+        state.settings.limit_connections(handles::connections_limit(page_connections));
         let group_commit = Arc::new(GroupCommit::new(Arc::clone(&state)));
         let (stop, stopped) = watch::channel(false);
         forecast::start(&state, &stopped)?;
         let (guard, alive) = mpsc::channel(1);
+        let (watchdog, failures) = watchdog::new();
         for listener in listeners {
             let host =
                 Acceptor { state: Arc::clone(&state), group_commit: Arc::clone(&group_commit) };
-            runtime.spawn(listener.run(host, tls.clone(), stopped.clone(), guard.clone()));
+            let run = listener.run(host, tls.clone(), stopped.clone(), guard.clone());
+            watchdog.spawn(runtime.handle(), "a listener", run);
         }
         if let Some(Address::Tcp(host, _)) = &options.http {
             let _entered = runtime.enter();
-            serve_page(pages, host, &state, tls.as_ref(), (&stopped, &guard));
+            serve_page(pages, host, &state, (tls.as_ref(), &watchdog), (&stopped, &guard));
         }
-        runtime.spawn(sweep_regularly(Arc::clone(&state), stopped, guard));
-        Ok(Self { runtime: Some(runtime), addresses, page_url, state, stop, alive })
+        let settings = Arc::clone(&state);
+        let strangers = Arc::clone(&state.clients)
+            .watch_strangers(move || settings.settings.connections_max(), stopped.clone());
+        watchdog.spawn(runtime.handle(), "the watch over new clients", strangers);
+        let sweeps = sweep_regularly(Arc::clone(&state), stopped, guard);
+        watchdog.spawn(runtime.handle(), "the removal of deleted hashes", sweeps);
+        Ok(Self { runtime: Some(runtime), addresses, page_url, state, stop, alive, failures })
     }
 
     /// The listen addresses, with the ports that the system has chosen.
@@ -115,6 +126,11 @@ impl Server {
     /// Number of client connections.
     pub fn connections(&self) -> usize {
         self.state.clients.len()
+    }
+
+    /// What the server cannot go on without and has panicked: shut the server down then.
+    pub fn failures(&self) -> Failures {
+        self.failures.clone()
     }
 
     /// Stops accepting, lets every connection finish the requests that it has received, and closes
@@ -145,13 +161,14 @@ fn serve_page(
     listeners: Vec<TcpListener>,
     host: &str,
     state: &Arc<State>,
-    tls: Option<&TlsAcceptor>,
+    (tls, watchdog): (Option<&TlsAcceptor>, &Watchdog),
     (stopped, alive): (&watch::Receiver<bool>, &mpsc::Sender<()>),
 ) {
     let sampler = Arc::new(Sampler::new(Arc::clone(state)));
     let page = Arc::new(Page::new(Arc::clone(&sampler), host, stopped.clone()));
-    tokio::spawn(sampler.run(stopped.clone(), alive.clone()));
-    http::serve_all(listeners, &page, tls, (stopped, alive));
+    let samples = sampler.run(stopped.clone(), alive.clone());
+    watchdog.spawn(&Handle::current(), "the sampler", samples);
+    http::serve_all(listeners, &page, tls, watchdog, (stopped, alive));
 }
 
 async fn sweep_regularly(
@@ -180,6 +197,8 @@ async fn sweep_regularly(
             Ok(Err(error)) => {
                 tracing::warn!("the fields of deleted hashes could not be removed: {error:?}")
             }
+            // Reported by the panic hook; the next turn tries again.
+            Err(error) if error.is_panic() => {}
             Err(_) => break,
         }
     }

@@ -213,6 +213,49 @@ fn connections_over_the_limit_get_an_error() {
     assert_eq!(first.ask("CONFIG SET maxclients 1"), "OK");
 }
 
+/// A thousand idle connections kept out everybody; now they make room.
+#[test]
+fn strangers_do_not_keep_out_clients_that_authenticate() {
+    let password = Some("secret".into());
+    let server = start_with(ServerOptions { connections_max: 20, password, ..options() });
+    let mut first = Client::connect(&server);
+    assert_eq!(first.ask("AUTH secret"), "OK");
+    let strangers: Vec<Client> = (0..200).map(|_| Client::connect(&server)).collect();
+    for _ in 0..10 {
+        let mut client = Client::connect(&server);
+        assert_eq!(client.ask("AUTH secret"), "OK");
+        assert_eq!(client.ask("SET key value"), "OK");
+    }
+    assert_eq!(first.ask("GET key"), "value");
+    let closed = first.info("stats", "tidekv_unauthenticated_disconnections");
+    assert!(closed >= 180, "{closed}");
+    // With the first one, a quarter of the limit is left of them.
+    eventually("most strangers are closed", || server.connections() <= 6);
+    assert_eq!(first.ask("GET key"), "value");
+    drop(strangers);
+}
+
+#[test]
+fn guesses_of_passwords_are_counted_and_slow_down_nobody_else() {
+    let server = start_with(ServerOptions { password: Some("secret".into()), ..options() });
+    let mut guesser = Client::connect(&server);
+    let clock = SystemClock::new();
+    let began_ns = clock.monotonic_ns();
+    // Together: 100, 200 and 400 ms.
+    for _ in 0..4 {
+        assert!(guesser.ask("AUTH guess").is_error("WRONGPASS"));
+    }
+    assert!(clock.monotonic_ns() - began_ns >= 700_000_000);
+    // The next guess waits; others do not wait for it.
+    guesser.send(&encode(&[b"AUTH", b"guess"]));
+    let mut client = Client::connect(&server);
+    assert_eq!(client.ask("AUTH secret"), "OK");
+    assert_eq!(client.info("stats", "tidekv_failed_authentications"), 4);
+    assert!(guesser.read().is_error("WRONGPASS"));
+    assert_eq!(guesser.ask("AUTH secret"), "OK");
+    assert_eq!(client.info("stats", "tidekv_failed_authentications"), 5);
+}
+
 #[test]
 fn commands_need_the_password() {
     let server = start_with(ServerOptions { password: Some("secret".into()), ..options() });

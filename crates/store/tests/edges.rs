@@ -141,6 +141,15 @@ fn files_that_the_store_removes_itself_are_not_missed() {
     db.health().unwrap();
 }
 
+/// Ends the writer when it is dropped.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn reading_beside_a_writer_never_fails() {
     let disk = MemoryStorage::new();
@@ -157,6 +166,8 @@ fn reading_beside_a_writer_never_fails() {
                 keyspace.put((i % 5000).to_be_bytes(), i.to_be_bytes().repeat(25)).unwrap();
             }
         });
+        // Also if an assertion fails: otherwise the writer would go on for ever.
+        let _done = Done(&is_done);
         let mut newest = 0;
         for _ in 0..100 {
             let beside = Db::open(DIRECTORY, options().read_only(true)).unwrap();
@@ -171,7 +182,6 @@ fn reading_beside_a_writer_never_fails() {
             assert!(seen >= newest, "{seen} after {newest}");
             newest = seen;
         }
-        is_done.store(true, Ordering::Relaxed);
     });
 }
 

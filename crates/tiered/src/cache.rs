@@ -144,8 +144,8 @@ impl Cache {
     ///
     /// # Errors
     ///
-    /// When a setting is out of bounds, another process has locked a device, or the only device of
-    /// a tenant cannot be used at all.
+    /// When a setting is out of bounds, another process has locked a device, or a device cannot be
+    /// used and [`Options::requires_flash`] is set.
     pub fn open(options: &Options, environment: &Environment) -> Result<Self> {
         options.check()?;
         let split = tenants::split(options)?;

@@ -9,7 +9,7 @@ pub enum ErrorKind {
     InvalidInput,
     /// Another process has locked the device.
     Locked,
-    /// A device cannot be used at all.
+    /// A device that is required cannot be used.
     Storage,
 }
 

@@ -58,6 +58,9 @@ pub struct Options {
     pub dram_bytes: u64,
     /// The flash devices; may be empty.
     pub flash: Vec<FlashOptions>,
+    /// Whether the opening fails if a device cannot be used. Otherwise (the default) the cache opens
+    /// without it, with DRAM alone if need be, and tries again while it is maintained.
+    pub requires_flash: bool,
     /// The largest value that is accepted, in bytes.
     pub object_bytes_max: u64,
     /// The eviction policy of DRAM. Where sizes differ, [`Eviction::GreedyDual`] has fewer misses
@@ -92,6 +95,7 @@ impl Default for Options {
         Self {
             dram_bytes: 64 << 20,
             flash: Vec::new(),
+            requires_flash: false,
             object_bytes_max: 1 << 20,
             eviction: Eviction::S3Fifo,
             avg_object_bytes: 4 << 10,

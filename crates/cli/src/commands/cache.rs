@@ -13,11 +13,12 @@ use tidekv_memcached::{
     Address, CacheServer, CacheServerOptions, DEFAULT_CACHE_PORT, ElasticGoal, ElasticOptions,
     OffsetClock, Users,
 };
-use tidekv_tiered::{Environment, Eviction, FlashOptions, Options, TenantOptions};
+use tidekv_tiered::{DeviceState, Environment, Eviction, FlashOptions, Options, TenantOptions};
 
-use crate::daemon::{DRAIN, Signals, TlsArguments, log_to_standard_error, page_address};
+use crate::daemon::{DRAIN, Signals, TlsArguments, page_address};
 use crate::failure::{Failure, Result};
 use crate::files;
+use crate::log;
 use crate::output;
 use crate::quantity::{count, parse_duration, parse_micros, parse_size, show_size};
 use crate::terms::Terms;
@@ -71,6 +72,11 @@ pub struct Cache {
     /// 3.4 at 64.
     #[arg(long, value_name = "FILE:SIZE", value_parser = parse_flash)]
     flash: Vec<FlashOptions>,
+
+    /// Fail at the start if a --flash cannot be used [default: start without it, with DRAM alone if
+    /// there is no other, log why, and take it into use once it works].
+    #[arg(long)]
+    require_flash: bool,
 
     /// Eviction policy of DRAM.
     #[arg(long, value_enum, value_name = "ORDER", default_value_t = Order::S3Fifo)]
@@ -191,7 +197,7 @@ impl Cache {
             insecure: self.insecure,
             ..CacheServerOptions::default()
         };
-        log_to_standard_error();
+        log::start();
         let mut signals = Signals::new()?;
         let clock: Arc<dyn Clock> = match offset_clock {
             Some(clock) => clock,
@@ -201,6 +207,7 @@ impl Cache {
         let options = Options {
             dram_bytes: self.dram,
             flash: self.flash.clone(),
+            requires_flash: self.require_flash,
             object_bytes_max: self.object_max,
             eviction: self.eviction.into(),
             avg_object_bytes: self.avg_object_size,
@@ -214,11 +221,11 @@ impl Cache {
         let cache = tidekv_tiered::Cache::open(&options, &environment)?;
         let server = CacheServer::start(cache.clone(), server_options)?;
         output::line(&self.greeting(&server, &cache))?;
-        signals.wait();
+        let ended = signals.wait(server.failures());
         signals.exit_on_the_next();
         server.shutdown(DRAIN);
         cache.close();
-        Ok(())
+        ended
     }
 
     /// The options of elastic mode, if it is on.
@@ -305,7 +312,14 @@ impl Cache {
             bytes => {
                 let (size, all) = (show_size(bytes), devices as u64);
                 let all = count(all, "device", "devices");
-                format!(", {size} of flash ({warm_devices} of {all} warm)")
+                let out = cache.device_stats().into_iter();
+                match out.filter(|device| device.state == DeviceState::Out).count() {
+                    0 => format!(", {size} of flash ({warm_devices} of {all} warm)"),
+                    out if out == devices => ", no flash: no device can be used".into(),
+                    out => format!(
+                        ", {size} of flash ({warm_devices} of {all} warm, {out} out of use)"
+                    ),
+                }
             }
         };
         format!(

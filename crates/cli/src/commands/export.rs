@@ -42,7 +42,8 @@ pub struct Export {
     #[arg(long)]
     key_base64: bool,
 
-    /// Output file, which appears only when it is complete; `-` for standard output [default: -].
+    /// Output file, which appears only when it is complete, or a device, FIFO or link, which is
+    /// written; `-` for standard output [default: -].
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -60,7 +61,7 @@ impl Export {
         let keyspace = store::existing_keyspace(&db, &self.place.keyspace)?;
         let out = self.out.as_ref().filter(|path| path.as_os_str() != "-");
         let mut out = match out {
-            Some(path) => Output::aside(path)?,
+            Some(path) => Output::file(path)?,
             None => Output::standard(),
         };
         let whole = keyspace.as_ref().filter(|_| prefix.is_none());

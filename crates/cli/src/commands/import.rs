@@ -14,7 +14,7 @@ use tidekv::{Db, KEY_BYTES_MAX, Keyspace, VALUE_BYTES_MAX, WriteBatch};
 use super::store_args::StoreArgs;
 use crate::failure::{Failure, Result};
 use crate::files;
-use crate::formats::{Format, ReadError, Record, RecordReader};
+use crate::formats::{Format, ReadError, Record, RecordLimits, RecordReader};
 use crate::progress::{Progress, show_rate};
 use crate::quantity::{count, parse_size, show_size};
 use crate::store;
@@ -57,7 +57,7 @@ pub struct Import {
     #[arg(long)]
     skip_bad: bool,
 
-    /// Memory budget [default: 512MiB].
+    /// Memory budget [default: 512MiB]. A record takes an eighth of it at most.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
 
@@ -88,6 +88,7 @@ impl Owned {
 struct Source {
     reader: Box<dyn RecordReader>,
     name: String,
+    record_bytes_max: usize,
     skip_bad: bool,
     skipped: u64,
     bytes: u64,
@@ -105,7 +106,7 @@ impl Source {
         loop {
             let what = match self.reader.advance() {
                 Ok(false) => return Ok(false),
-                Ok(true) => match check(self.reader.record()) {
+                Ok(true) => match check(self.reader.record(), self.record_bytes_max) {
                     Ok(bytes) => {
                         self.bytes += bytes;
                         self.progress.step(self.reader.bytes_read());
@@ -134,7 +135,7 @@ impl Source {
 }
 
 /// The length of a record in bytes, or the reason why the store would reject it.
-fn check(record: Record<'_>) -> std::result::Result<u64, String> {
+fn check(record: Record<'_>, bytes_max: usize) -> std::result::Result<u64, String> {
     match record.key.len() {
         0 => Err("has an empty key: a key has at least 1 byte".into()),
         len if len > KEY_BYTES_MAX => {
@@ -144,6 +145,10 @@ fn check(record: Record<'_>) -> std::result::Result<u64, String> {
             let len = record.value.len();
             Err(format!("has a value of {len} bytes: the limit is {VALUE_BYTES_MAX}"))
         }
+        len if len + record.value.len() > bytes_max => Err(format!(
+            "has {} bytes: with this memory budget the limit is {bytes_max} (raise --memory)",
+            len + record.value.len()
+        )),
         len => Ok((len + record.value.len()) as u64),
     }
 }
@@ -217,8 +222,11 @@ impl Import {
             Some("-") => "standard input".into(),
             _ => self.file.display().to_string(),
         };
+        let memory = self.memory.unwrap_or(MEMORY_BYTES);
+        let limits = RecordLimits::of_budget(memory);
         let mut source = Source {
-            reader: self.format.reader(input),
+            reader: self.format.reader(input, limits),
+            record_bytes_max: limits.record_bytes,
             name,
             skip_bad: self.skip_bad,
             skipped: 0,
@@ -226,7 +234,7 @@ impl Import {
             progress: Progress::new(bytes),
             failure: None,
         };
-        let db = store::open_to_write(&self.place.data, Some(self.memory.unwrap_or(MEMORY_BYTES)))?;
+        let db = store::open_to_write(&self.place.data, Some(memory))?;
         let keyspace = db.keyspace(&self.place.keyspace)?;
         let loaded = self.load(&db, &keyspace, &mut source);
         db.close()?;

@@ -1,7 +1,7 @@
 //! `get`, `put` and `delete`: one operation on one key.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::os::unix::ffi::OsStrExt;
 
 use tidekv::VALUE_BYTES_MAX;
@@ -11,6 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::files;
 use crate::formats::Record;
 use crate::formats::jsonl::{parse_base64, to_json};
+use crate::output;
 use crate::store;
 
 /// A key on the command line.
@@ -43,8 +44,8 @@ impl KeyArgument {
 
 /// Print the value of a key.
 ///
-/// Prints the raw bytes, followed by a newline only on a terminal. Exit code 1 if the
-/// key is missing. The directory may be open in a server: the command sees the writes
+/// Prints the raw bytes; on a terminal, control characters and bytes that are not UTF-8 are escaped,
+/// and a newline follows. Exit code 1 if the key is missing. The directory may be open in a server: the command sees the writes
 /// that the server has acknowledged.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  tidekv get --data ./data greeting")]
@@ -105,16 +106,13 @@ impl Get {
             let message = format!("no key \"{key}\" in keyspace {keyspace:?} of {data}");
             return Err(Failure::new(message));
         };
-        let mut out = std::io::stdout().lock();
-        let written = if self.json {
+        if self.json {
             let record =
                 Record { key: &key, value: &entry.value, expires_at_ms: entry.expires_at_ms };
-            writeln!(out, "{}", to_json(record))
-        } else {
-            let end: &[u8] = if out.is_terminal() { b"\n" } else { b"" };
-            out.write_all(&entry.value).and_then(|()| out.write_all(end))
-        };
-        written.and_then(|()| out.flush()).map_err(|error| Failure::output(&error))
+            return output::line(&to_json(record));
+        }
+        output::bytes(&entry.value)?;
+        if std::io::stdout().is_terminal() { output::bytes(b"\n") } else { Ok(()) }
     }
 }
 

@@ -16,7 +16,8 @@ use crate::store;
 /// Print the entries of a range of keys in order.
 ///
 /// One line per entry: key, tab, value, with tab, newline, carriage return and
-/// backslash as \t \n \r \\. The directory may be open in a server: the scan sees the
+/// backslash as \t \n \r \\; on a terminal, other control characters and bytes that are not
+/// UTF-8 as \xNN. The directory may be open in a server: the scan sees the
 /// writes that the server had acknowledged when it began.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  tidekv scan --data ./data --prefix user: --limit 10")]

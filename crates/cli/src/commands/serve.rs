@@ -11,10 +11,11 @@ use std::time::Duration;
 use tidekv::{CachePolicy, Db, Durability, FilterKind, Options};
 use tidekv_resp::{Address, Server, ServerOptions};
 
-use crate::daemon::{DRAIN, Signals, TlsArguments, log_to_standard_error, page_address};
+use crate::daemon::{DRAIN, Signals, TlsArguments, page_address};
 use crate::environment;
 use crate::failure::{Failure, Result};
 use crate::files;
+use crate::log;
 use crate::output;
 use crate::quantity::{parse_duration, parse_size, show_size};
 
@@ -109,6 +110,11 @@ pub struct Serve {
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = parse_duration)]
     idle_timeout: Duration,
 
+    /// Directory below which clients may make checkpoints (TIDE.CHECKPOINT, SAVE, BGSAVE); created
+    /// if missing, and outside of --data [default: none, they may not].
+    #[arg(long, value_name = "DIR")]
+    checkpoint_dir: Option<PathBuf>,
+
     /// Allow a non-local address without a password.
     #[arg(long)]
     insecure: bool,
@@ -134,10 +140,11 @@ impl Serve {
             }),
             durability,
             profile_window: Some(self.profile_window).filter(|time| !time.is_zero()),
+            checkpoint_directory: self.checkpoint_dir.clone(),
             insecure: self.insecure,
             ..ServerOptions::default()
         };
-        log_to_standard_error();
+        log::start();
         let mut signals = Signals::new()?;
         let (memory_bytes, cache_policy) = (self.memory, self.cache_policy);
         let mut options = Options::default().cache_policy(cache_policy).durability(durability);
@@ -145,10 +152,11 @@ impl Serve {
         let db = Db::open(&self.data, options)?;
         let server = Server::start(db.clone(), server_options)?;
         output::line(&self.greeting(&db, &server))?;
-        signals.wait();
+        let ended = signals.wait(server.failures());
         signals.exit_on_the_next();
         server.shutdown(DRAIN);
-        Ok(db.close()?)
+        db.close()?;
+        ended
     }
 
     fn greeting(&self, db: &Db, server: &Server) -> String {

@@ -64,7 +64,8 @@ pub struct Stats {
 impl Checkpoint {
     /// Runs the command.
     pub fn run(&self) -> Result<()> {
-        let db = store::open_existing(&self.data, None)?;
+        let command = "TIDE.CHECKPOINT name (it needs serve --checkpoint-dir)";
+        let db = store::open_unserved(&self.data, None, command)?;
         db.checkpoint(&self.target)?;
         Ok(db.close()?)
     }
@@ -73,7 +74,8 @@ impl Checkpoint {
 impl Compact {
     /// Runs the command.
     pub fn run(&self) -> Result<()> {
-        let db = store::open_existing(&self.data, Some(self.memory.unwrap_or(MEMORY_BYTES)))?;
+        let memory = Some(self.memory.unwrap_or(MEMORY_BYTES));
+        let db = store::open_unserved(&self.data, memory, "TIDE.COMPACT")?;
         let before = stored_bytes(&db)?;
         let mut progress = Progress::new(None);
         progress.spin("compacting");

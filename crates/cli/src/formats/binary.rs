@@ -23,7 +23,7 @@ use std::io::{BufRead, Read, Write};
 use tidekv::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::record::{ReadError, Record, RecordReader, RecordWriter};
+use super::record::{ReadError, Record, RecordLimits, RecordReader, RecordWriter};
 
 const MAGIC: [u8; 8] = *b"TideRec1";
 const VERSION_AT: usize = 7;
@@ -37,6 +37,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 /// Reads binary records.
 pub struct BinaryReader<'a> {
     input: Box<dyn BufRead + 'a>,
+    record_bytes_max: usize,
     hash: Xxh3,
     bytes_read: u64,
     records: u64,
@@ -49,9 +50,10 @@ pub struct BinaryReader<'a> {
 
 impl<'a> BinaryReader<'a> {
     /// The records of `input`.
-    pub fn new(input: Box<dyn BufRead + 'a>) -> Self {
+    pub fn new(input: Box<dyn BufRead + 'a>, limits: RecordLimits) -> Self {
         Self {
             input,
+            record_bytes_max: limits.record_bytes,
             hash: Xxh3::new(),
             bytes_read: 0,
             records: 0,
@@ -155,6 +157,12 @@ impl RecordReader for BinaryReader<'_> {
         let value_len = u32::from_le_bytes(self.read_hashed()?);
         if key_len as usize > KEY_BYTES_MAX || value_len as usize > VALUE_BYTES_MAX {
             return Err(self.broken("exceeds the maximum length of a record"));
+        }
+        let (bytes, bytes_max) = (key_len as usize + value_len as usize, self.record_bytes_max);
+        if bytes > bytes_max {
+            return Err(self.broken(&format!(
+                "has {bytes} bytes: with this memory budget the limit is {bytes_max} (raise --memory)"
+            )));
         }
         self.expires_at_ms = match kind {
             ENTRY => None,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tidekv::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 use super::lines::Lines;
-use super::record::{ReadError, Record, RecordReader, RecordWriter};
+use super::record::{ReadError, Record, RecordLimits, RecordReader, RecordWriter};
 
 /// Every byte as `\u0000`, and the names.
 const LINE_BYTES_MAX: usize = 6 * (KEY_BYTES_MAX + VALUE_BYTES_MAX) + 4096;
@@ -79,8 +79,8 @@ pub struct JsonlReader<'a> {
 
 impl<'a> JsonlReader<'a> {
     /// The records of `input`.
-    pub fn new(input: Box<dyn BufRead + 'a>) -> Self {
-        let lines = Lines::new(input, LINE_BYTES_MAX);
+    pub fn new(input: Box<dyn BufRead + 'a>, limits: RecordLimits) -> Self {
+        let lines = Lines::new(input, LINE_BYTES_MAX.min(limits.line_bytes));
         Self { lines, key: Vec::new(), value: Vec::new(), expires_at_ms: None }
     }
 }

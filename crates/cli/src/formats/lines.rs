@@ -1,8 +1,9 @@
 //! Reads lines from a stream and counts them. A line ends with a newline or
-//! with a carriage return and a newline; the last line may lack it. No line
-//! takes more memory than the longest record can need.
+//! with a carriage return and a newline; the last line may lack it. A line that is
+//! too long takes no more memory than the longest one that is not: the rest of it is
+//! read and dropped, and the next line can be read.
 
-use std::io::{BufRead, Read};
+use std::io::{BufRead, ErrorKind, Read};
 
 use super::record::ReadError;
 
@@ -39,14 +40,39 @@ impl<'a> Lines<'a> {
             if self.line.last() == Some(&b'\r') {
                 self.line.pop();
             }
+        } else if bytes as u64 == self.bytes_max + 2 {
+            self.drop_rest()?;
         }
         if self.line.len() as u64 > self.bytes_max {
             let (number, most) = (self.number, self.bytes_max);
-            return Err(ReadError::Broken(format!(
-                "line {number} is longer than {most} bytes, the maximum of a record"
+            self.line = Vec::new();
+            return Err(ReadError::Bad(format!(
+                "line {number} is longer than {most} bytes, the maximum of a record with this memory \
+                 budget"
             )));
         }
         Ok(true)
+    }
+
+    /// Reads to the end of the line without keeping it.
+    fn drop_rest(&mut self) -> Result<(), ReadError> {
+        loop {
+            let number = self.number;
+            let broken =
+                |error| ReadError::Broken(format!("line {number} cannot be read: {error}"));
+            let bytes = match self.input.fill_buf() {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                bytes => bytes.map_err(broken)?,
+            };
+            let end = bytes.iter().position(|&byte| byte == b'\n');
+            let (count, is_end) = (end.map_or(bytes.len(), |end| end + 1), end.is_some());
+            let is_end = is_end || bytes.is_empty();
+            self.input.consume(count);
+            self.bytes_read += count as u64;
+            if is_end {
+                return Ok(());
+            }
+        }
     }
 
     /// The line, without its end.

@@ -24,6 +24,24 @@ pub enum ReadError {
     Broken(String),
 }
 
+/// How much memory a record may take while it is read.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordLimits {
+    /// Maximum bytes of a record: key and value.
+    pub record_bytes: usize,
+    /// Maximum bytes of a line that holds a record as text, with its escapes.
+    pub line_bytes: usize,
+}
+
+impl RecordLimits {
+    /// The limits for a memory budget, which must also hold the record in a batch and in a memtable:
+    /// an eighth of it for a record, a quarter for a line.
+    pub fn of_budget(bytes: u64) -> Self {
+        let part = |divisor| usize::try_from(bytes / divisor).unwrap_or(usize::MAX);
+        Self { record_bytes: part(8), line_bytes: part(4) }
+    }
+}
+
 /// Reads records from a stream.
 pub trait RecordReader {
     /// Advances to the next record; false at the end. May be called again

@@ -19,7 +19,7 @@ fn write(format: Format, records: &[Owned]) -> Vec<u8> {
 }
 
 fn read(format: Format, bytes: &[u8]) -> Result<Vec<Owned>, ReadError> {
-    let mut reader = format.reader(Box::new(bytes));
+    let mut reader = format.reader(Box::new(bytes), RecordLimits::of_budget(1 << 30));
     let mut records = Vec::new();
     while reader.advance()? {
         let record = reader.record();
@@ -101,6 +101,41 @@ fn errors_name_the_malformed_line() {
         let message = message(format, text.as_bytes());
         assert!(message.contains(says), "{text:?}: {message}");
     }
+}
+
+#[test]
+fn a_record_that_takes_too_much_memory_is_named_and_the_next_one_is_read() {
+    let limits = RecordLimits { record_bytes: 50, line_bytes: 100 };
+    for (format, before, long, after) in [
+        (Format::Tsv, "a\t1\n", format!("b\t{}\n", "x".repeat(100_000)), "c\t2\n"),
+        (Format::Tsv, "a\t1\n", format!("b\t{}\n", "x".repeat(99)), "c\t2"),
+        (
+            Format::Jsonl,
+            "{\"key\":\"a\",\"value\":\"1\"}\n",
+            format!("{{\"key\":\"b\",\"value\":\"{}\"}}\r\n", "x".repeat(100_000)),
+            "{\"key\":\"c\",\"value\":\"2\"}",
+        ),
+    ] {
+        let text = [before, &long, after].concat();
+        let mut reader = format.reader(Box::new(text.as_bytes()), limits);
+        assert_eq!(reader.advance(), Ok(true));
+        let says = "line 2 is longer than 100 bytes";
+        assert!(matches!(reader.advance(), Err(ReadError::Bad(what)) if what.starts_with(says)));
+        assert_eq!(reader.advance(), Ok(true));
+        assert_eq!((reader.record().key, reader.place()), (&b"c"[..], "line 3".into()));
+        assert_eq!(reader.bytes_read(), text.len() as u64);
+        assert_eq!(reader.advance(), Ok(false));
+    }
+    // A line of exactly the limit, and one that never ends.
+    let whole = format!("b\t{}\r\n", "x".repeat(98));
+    assert_eq!(Format::Tsv.reader(Box::new(whole.as_bytes()), limits).advance(), Ok(true));
+    let endless = "x".repeat(100_000);
+    let mut reader = Format::Tsv.reader(Box::new(endless.as_bytes()), limits);
+    assert!(matches!(reader.advance(), Err(ReadError::Bad(_))));
+    assert_eq!(reader.advance(), Ok(false));
+    let binary = write(Format::Binary, &[(b"a".to_vec(), vec![0; 50], None)]);
+    let refused = Format::Binary.reader(Box::new(&binary[..]), limits).advance();
+    assert!(matches!(refused, Err(ReadError::Broken(what)) if what.contains("raise --memory")));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::io::{BufRead, Write};
 use tidekv::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 use super::lines::Lines;
-use super::record::{ReadError, Record, RecordReader, RecordWriter};
+use super::record::{ReadError, Record, RecordLimits, RecordReader, RecordWriter};
 
 /// Every byte escaped, and the tab.
 const LINE_BYTES_MAX: usize = 2 * (KEY_BYTES_MAX + VALUE_BYTES_MAX) + 1;
@@ -60,8 +60,9 @@ pub struct TsvReader<'a> {
 
 impl<'a> TsvReader<'a> {
     /// The records of `input`.
-    pub fn new(input: Box<dyn BufRead + 'a>) -> Self {
-        Self { lines: Lines::new(input, LINE_BYTES_MAX), key: Vec::new(), value: Vec::new() }
+    pub fn new(input: Box<dyn BufRead + 'a>, limits: RecordLimits) -> Self {
+        let lines = Lines::new(input, LINE_BYTES_MAX.min(limits.line_bytes));
+        Self { lines, key: Vec::new(), value: Vec::new() }
     }
 }
 

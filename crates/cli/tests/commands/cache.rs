@@ -89,6 +89,32 @@ fn objects_in_dram_are_on_flash_after_a_clean_shutdown() {
     run(&[&["cache"], &arguments[..]].concat()).fails(1, &["flash"]);
 }
 
+/// A server did not start if none of its devices worked.
+#[test]
+fn without_a_device_that_works_it_serves_from_memory_and_says_so() {
+    let place = TestDirectory::new();
+    let flash = format!("{}:64MiB", place.file("absent/flash").display());
+    let state = place.file("state");
+    let arguments = ["--flash", &flash, "--state", state.to_str().unwrap()];
+    let arguments = [&ANYWHERE[..], &arguments].concat();
+    let serving = serve(&arguments);
+    assert!(serving.line.contains("no flash: no device can be used"), "{}", serving.line);
+    let mut stream = serving.connect();
+    assert_eq!(ask(&mut stream, &["set", "k", "0", "0", "5\r\nhello"]), "STORED");
+    assert_eq!(ask(&mut stream, &["mg", "k", "v"]), "VA 5");
+    serving.signal("-TERM");
+    let done = serving.wait();
+    assert_eq!(done.code, 0);
+    assert!(done.err.contains("a flash device cannot be used"), "{done:?}");
+    let required = run(&[&["cache"], &arguments[..], &["--require-flash"]].concat());
+    assert_eq!(required.code, 1, "{required:?}");
+    assert!(required.err.contains("absent/flash"), "{required:?}");
+    // With one of two, it says which part is missing.
+    let other = format!("{}:64MiB", place.file("flash").display());
+    let serving = serve(&[&arguments[..], &["--flash", &other]].concat());
+    assert!(serving.line.contains("(0 of 2 devices warm, 1 out of use)"), "{}", serving.line);
+}
+
 #[test]
 fn clients_authenticate_with_a_user_of_the_auth_file() {
     let place = TestDirectory::new();

@@ -31,6 +31,10 @@ fn a_signal_shuts_it_down_cleanly_and_keeps_acknowledged_writes() {
         // While the server runs, other commands can read but not write.
         assert_eq!(place.run("get", &["k"]).ok(), b"v");
         place.run("put", &["k", "w"]).fails(1, &["data", "open in another process", "server"]);
+        let target = place.file("checkpoint");
+        let checkpoint = place.run("checkpoint", &[target.to_str().unwrap()]);
+        checkpoint.fails(1, &["open in another process", "TIDE.CHECKPOINT", "--checkpoint-dir"]);
+        place.run("compact", &[]).fails(1, &["open in another process", "TIDE.COMPACT"]);
         place.run("check", &[]).ok();
         serving.signal(signal);
         let done = serving.wait();
@@ -167,4 +171,25 @@ fn invalid_options_are_rejected_with_their_name() {
     ] {
         assert_eq!(run(&[&["serve"], arguments].concat()).code, 2, "{arguments:?}");
     }
+}
+
+/// The signal of the limit of file sizes ended the process.
+#[test]
+fn a_limit_of_file_sizes_is_an_error_of_the_write() {
+    let place = TestDirectory::new();
+    place.run("put", &["k", "v"]).ok();
+    let mut command = Command::new("sh");
+    command.arg("-c").arg("ulimit -f 20000; exec \"$0\" \"$@\"");
+    command.arg(env!("CARGO_BIN_EXE_tidekv")).arg("serve").arg("--data").arg(place.data());
+    command.args(["--listen", "127.0.0.1:0", "--memory", "64MiB"]);
+    let serving = Serving::start(command);
+    let mut stream = serving.connect();
+    let value = "x".repeat(60_000);
+    let replies: Vec<String> = (0..2_000)
+        .map(|n| ask(&mut stream, &["SET", &format!("k{n}"), &format!("{value}{n}")]))
+        .collect();
+    let refused = replies.iter().find(|reply| *reply != "+OK").expect("120 MB fit in no file");
+    assert!(refused.starts_with("-"), "{refused}");
+    assert_eq!(ask(&mut stream, &["GET", "k"]), "$1");
+    assert_eq!(ask(&mut serving.connect(), &["PING"]), "+PONG");
 }

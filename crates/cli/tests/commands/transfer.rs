@@ -179,3 +179,81 @@ fn an_empty_input_is_valid() {
     place.run_with("import", &["--format", "binary", "-"], empty.ok()).ok();
     assert_eq!(run(&["check", "--data", place.data().to_str().unwrap()]).code, 0);
 }
+
+/// A line of 300 MB took 573 MB.
+#[test]
+fn a_line_that_is_too_long_is_named_or_skipped() {
+    for (format, begin, record) in [
+        ("tsv", "long\t", "key\tvalue\n"),
+        ("jsonl", "{\"key\":\"", "{\"key\":\"key\",\"value\":\"value\"}\n"),
+    ] {
+        let place = TestDirectory::new();
+        let mut text = begin.as_bytes().to_vec();
+        text.resize(100 << 20, b'x');
+        text.push(b'\n');
+        text.extend_from_slice(record.as_bytes());
+        let file = place.write("long", text);
+        let file = file.to_str().unwrap();
+        let arguments = ["--format", format, "--memory", "16MiB", file];
+        place.run("import", &arguments).fails(1, &["long", "line 1 is longer than"]);
+        let skipped = place.run("import", &[&arguments[..], &["--skip-bad"]].concat());
+        assert!(skipped.text().contains("skipped 1 malformed"), "{skipped:?}");
+        assert_eq!(place.run("scan", &[]).text(), "key\tvalue\n");
+    }
+}
+
+/// Devices, FIFOs and links were replaced by a file: `/dev/null` for the whole machine.
+#[test]
+fn outputs_write_through_devices_fifos_and_links() {
+    use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
+    let place = TestDirectory::new();
+    place.run_with("import", &["-"], b"a\tx\n").ok();
+    let path = |name: &str| place.file(name).to_str().unwrap().to_owned();
+    let kind = |name: &str| std::fs::symlink_metadata(path(name)).unwrap().file_type();
+    let inode = |name: &str| std::fs::metadata(path(name)).unwrap().ino();
+
+    // Links: to a file, to a name that does not exist, over two steps, to a device.
+    place.write("target", "old");
+    let before = inode("target");
+    for (link, target) in
+        [("link", "target"), ("dangling", "new"), ("second", "link"), ("device", "/dev/null")]
+    {
+        symlink(target, path(link)).unwrap();
+        let said = place.run("export", &["--out", &path(link)]);
+        assert!(said.text().starts_with("exported 1 entry"), "{link}: {said:?}");
+        assert!(kind(link).is_symlink(), "{link}");
+    }
+    for name in ["target", "new"] {
+        assert_eq!(std::fs::read(path(name)).unwrap(), b"a\tx\n", "{name}");
+    }
+    assert_ne!(inode("target"), before, "it is replaced at once");
+    assert!(std::fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+
+    // A FIFO, read by another thread.
+    let fifo = place.file("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let read = std::thread::spawn(move || std::fs::read(fifo).unwrap());
+    place.run("export", &["--out", &path("fifo")]).ok();
+    assert_eq!(read.join().unwrap(), b"a\tx\n");
+    assert!(kind("fifo").is_fifo());
+
+    // Standard output by name: a pipe, and the end of a file.
+    assert_eq!(place.run("export", &["--out", "/dev/stdout"]).ok(), b"a\tx\n");
+    let file = std::fs::OpenOptions::new();
+    let file = { file }.append(true).open(place.write("log", "before\n")).unwrap();
+    let mut command = crate::run::tidekv();
+    command.args(["export", "--out", "/dev/stdout", "--data"]).arg(place.data());
+    assert!(command.stdout(file).status().unwrap().success());
+    assert_eq!(std::fs::read(path("log")).unwrap(), b"before\na\tx\n");
+
+    // A full device is an error.
+    place.run("export", &["--out", "/dev/full"]).fails(1, &["/dev/full", "No space"]);
+
+    // A plot as well.
+    let trace = place.write("trace", "key\na\nb\na\n");
+    symlink("plot.svg", path("plot")).unwrap();
+    let profiled = crate::run::run(&["profile", trace.to_str().unwrap(), "--svg", &path("plot")]);
+    assert_eq!(profiled.code, 0, "{profiled:?}");
+    assert!(kind("plot").is_symlink());
+    assert!(std::fs::read_to_string(path("plot.svg")).unwrap().contains("<svg"));
+}

@@ -181,6 +181,19 @@ fn a_panic_is_counted_and_the_pool_goes_on() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "a pause of a second")]
+fn work_that_panics_begins_again_until_it_returns() {
+    let mut left = 1;
+    let work = || {
+        if left > 0 {
+            left -= 1;
+            panic!("on purpose");
+        }
+    };
+    assert_eq!(restarting(work), 1);
+}
+
+#[test]
 fn shutdown_waits_for_running_jobs_and_drops_waiting_ones() {
     let pool = ThreadPool::new("test", 1);
     let (started, starts) = mpsc::channel();

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tidekv_net::clients::Registration;
+use tidekv_net::clients::{Arrival, Clients, Registration};
 use tidekv_net::listener::Host;
 use tidekv_net::stream::Stream;
 use tokio::sync::watch;
@@ -25,14 +25,30 @@ impl Host for Acceptor {
 
     const FULL: &'static [u8] = b"ERROR Too many open connections\r\n";
 
-    fn admit(&self, peer: String, local: String) -> Option<Registration> {
+    fn admit(&self, peer: String, local: String, has_handshake: bool) -> Option<Registration> {
         let state = &self.state;
         state.counters.add(Count::Connections, 1);
-        if state.clients.len() >= state.options.connections_max {
-            state.counters.add(Count::RejectedConnections, 1);
-            return None;
-        }
-        Some(state.clients.register(peer, local, state.unix_ms()))
+        let arrival = Arrival {
+            address: peer,
+            local_address: local,
+            now_ms: state.unix_ms(),
+            is_stranger: self.has_passwords() || has_handshake,
+        };
+        let client = state.clients.admit(arrival, state.options.connections_max);
+        state.counters.add(Count::RejectedConnections, usize::from(client.is_none()));
+        client
+    }
+
+    fn clients(&self) -> &Clients {
+        &self.state.clients
+    }
+
+    fn registration(client: &Registration) -> &Registration {
+        client
+    }
+
+    fn has_passwords(&self) -> bool {
+        self.state.options.users.is_some()
     }
 
     async fn serve(

@@ -19,7 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use tidekv_net::budget::Reservation;
 use tidekv_net::clients::Registration;
 use tidekv_net::outgoing::Outgoing;
@@ -52,6 +52,8 @@ const NO_ROOM: &[u8] = b"SERVER_ERROR out of memory reading request\r\n";
 /// A parsed request or error.
 enum Item {
     Request(Request),
+    /// A user and a password; the last item.
+    Guess(Bytes, Bytes),
     /// A protocol error: the last item, with its message.
     End(Option<&'static str>),
 }
@@ -98,6 +100,8 @@ pub(crate) struct Connection {
     stream: Box<dyn Stream>,
     client: Registration,
     is_known: bool,
+    /// Wrong passwords in a row.
+    wrong_guesses: u32,
     is_closing: bool,
     parser: Parser,
     buffer: BytesMut,
@@ -113,6 +117,7 @@ impl Connection {
     pub(crate) fn new(state: Arc<State>, stream: Box<dyn Stream>, client: Registration) -> Self {
         Self {
             is_known: state.options.users.is_none(),
+            wrong_guesses: 0,
             is_closing: false,
             parser: Parser::default(),
             buffer: BytesMut::new(),
@@ -250,11 +255,9 @@ impl Connection {
                 Next::Nothing => break,
                 Next::Request(request) => items.push_back(Item::Request(request)),
                 Next::Credentials(user, password) => {
-                    self.is_known = introduce(&self.state, &user, &password);
-                    items.push_back(Item::Request(match self.is_known {
-                        true => Request::say("STORED"),
-                        false => Request::say("CLIENT_ERROR authentication failure"),
-                    }));
+                    // Whether the next bytes are credentials again depends on these.
+                    items.push_back(Item::Guess(user, password));
+                    break;
                 }
                 Next::End(message) => {
                     items.push_back(Item::End(message));
@@ -273,6 +276,10 @@ impl Connection {
         while let Some(item) = items.pop_front() {
             let mut request = match item {
                 Item::Request(request) => request,
+                Item::Guess(user, password) => {
+                    self.authenticate(&user, &password).await;
+                    continue;
+                }
                 Item::End(message) => {
                     if let Some(message) = message {
                         self.replies.put(message.as_bytes());
@@ -317,6 +324,28 @@ impl Connection {
         Ok(())
     }
 
+    /// Compares a user and a password with the known ones, after the delay of a client that guesses
+    /// (`guesses.rs` of `crates/net`).
+    async fn authenticate(&mut self, user: &[u8], password: &[u8]) {
+        let state = Arc::clone(&self.state);
+        let delay = state.guesses.delay(&self.client.address, self.wrong_guesses);
+        if !delay.is_zero() {
+            let _ = timeout(delay, self.client.killed()).await;
+        }
+        self.is_known = state.options.users.as_ref().is_none_or(|them| them.know(user, password));
+        state.counters.add(Count::Authentications, 1);
+        if self.is_known {
+            self.wrong_guesses = 0;
+            self.client.set_known(true);
+            self.replies.put(b"STORED\r\n");
+        } else {
+            self.wrong_guesses = self.wrong_guesses.saturating_add(1);
+            state.counters.add(Count::AuthenticationErrors, 1);
+            state.guesses.fail(&self.client.address);
+            self.replies.put(b"CLIENT_ERROR authentication failure\r\n");
+        }
+    }
+
     /// Executes a request on this event loop, as far as it need not wait.
     fn run(&mut self, request: &mut Request) -> Progress {
         let execution = Execution::new(&self.state, &mut self.replies, false);
@@ -332,7 +361,7 @@ impl Connection {
         let Some(key) = self.wanted.take() else { return false };
         let requests = items.iter().map_while(|item| match item {
             Item::Request(request) => Some(request),
-            Item::End(_) => None,
+            Item::Guess(..) | Item::End(_) => None,
         });
         let (cache, reads) = (&self.state.objects.cache, &self.state.reads);
         self.prefetched.read(cache, reads, key, requests.flat_map(Request::fetches)).await
@@ -388,14 +417,6 @@ impl Connection {
         let sent = |count| counters.add(Count::BytesWritten, count);
         stream::send(&mut *self.stream, &mut self.replies, patience, sent).await
     }
-}
-
-/// Authenticates a client.
-fn introduce(state: &State, user: &[u8], password: &[u8]) -> bool {
-    let is_known = state.options.users.as_ref().is_none_or(|users| users.know(user, password));
-    state.counters.add(Count::Authentications, 1);
-    state.counters.add(Count::AuthenticationErrors, usize::from(!is_known));
-    is_known
 }
 
 /// Executes the first of `requests`, which may wait, and the others up to the limit of replies; the

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use tidekv_io::threads::restarting;
 use tidekv_net::error::{Error, Result};
 use tidekv_observe::curves::{self, AccessKind, Curves, Source, TimeSum};
 use tidekv_tiered::{Access, AccessObserver, Cache, Deadline, ReadTimes};
@@ -75,7 +76,7 @@ pub(crate) fn start(
     let (cache, stopped) = (Profiled(cache.clone()), stopped.clone());
     let of_thread = Arc::clone(&curves);
     let thread = tidekv_io::threads::spawn_behind("tide-curves", move || {
-        curves::run(&of_thread, &cache, &stopped)
+        _ = restarting(|| curves::run(&of_thread, &cache, &stopped));
     })
     .map_err(|error| Error::unavailable("a thread for curves", error))?;
     Ok((curves, thread))

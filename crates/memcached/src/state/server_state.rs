@@ -9,6 +9,7 @@ use tidekv_io::{Clock, Histogram, SystemClock};
 use tidekv_net::address::Address;
 use tidekv_net::budget::{Budget, FREE_BYTES};
 use tidekv_net::clients::Clients;
+use tidekv_net::guesses::Guesses;
 use tidekv_net::reads::Reads;
 use tidekv_observe::curves::Curves;
 use tidekv_tiered::{Cache, KEY_BYTES_MAX, Stats};
@@ -33,6 +34,7 @@ pub(crate) struct State {
     /// The bound addresses.
     pub(crate) addresses: Vec<Address>,
     pub(crate) clients: Arc<Clients>,
+    pub(crate) guesses: Guesses,
     pub(crate) budget: Budget,
     pub(crate) counters: Counters,
     /// Time from complete requests to their replies; requests received together are measured
@@ -67,6 +69,7 @@ impl State {
         let least = largest.saturating_add(KEY_BYTES_MAX + FREE_BYTES);
         Self {
             clients: Arc::default(),
+            guesses: Guesses::default(),
             budget: Budget::new(options.buffered_bytes_max.max(least)),
             counters: Counters::default(),
             latency: Histogram::default(),

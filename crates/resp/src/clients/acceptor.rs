@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use tidekv_net::clients::{Arrival, Clients, Registration};
 use tidekv_net::listener::Host;
 use tidekv_net::stream::Stream;
 use tokio::sync::watch;
@@ -26,15 +27,33 @@ impl Host for Acceptor {
 
     const FULL: &'static [u8] = b"-ERR max number of clients reached\r\n";
 
-    fn admit(&self, peer: String, local: String) -> Option<Session> {
+    fn admit(&self, peer: String, local: String, has_handshake: bool) -> Option<Session> {
         let state = &self.state;
         state.counters.connections.add(1);
-        if state.clients.len() >= state.settings.connections_max() {
+        let needs_password = self.has_passwords();
+        let arrival = Arrival {
+            address: peer,
+            local_address: local,
+            now_ms: state.now_ms(),
+            is_stranger: needs_password || has_handshake,
+        };
+        let Some(client) = state.clients.admit(arrival, state.settings.connections_max()) else {
             state.counters.rejected_connections.add(1);
             return None;
-        }
-        let client = state.clients.register(peer, local, state.now_ms());
-        Some(Session::new(client, state.settings.password().is_none()))
+        };
+        Some(Session::new(client, !needs_password))
+    }
+
+    fn clients(&self) -> &Clients {
+        &self.state.clients
+    }
+
+    fn registration(session: &Session) -> &Registration {
+        &session.client
+    }
+
+    fn has_passwords(&self) -> bool {
+        self.state.settings.password().is_some()
     }
 
     async fn serve(

@@ -217,6 +217,10 @@ impl Connection {
                             return Ok(());
                         }
                     }
+                    if call.command.has(Flag::NoAuth) {
+                        let session = self.session.as_mut().expect(ONE_PIECE);
+                        session.wait_to_guess(&self.state.guesses).await;
+                    }
                     match self.step(call) {
                         Step::Done => {}
                         Step::Enqueue(call) => self.enqueue(call).await,
@@ -258,7 +262,7 @@ impl Connection {
 
     /// Answers a call that needs neither the queue of a transaction nor an I/O thread.
     fn step(&mut self, call: Call) -> Step {
-        if !self.session().is_authenticated && !call.command.has(Flag::NoAuth) {
+        if !self.session().is_authenticated() && !call.command.has(Flag::NoAuth) {
             if let Some(number) = position(COMMANDS, call.command) {
                 self.state.command_statistics.of(number).reject();
             }
@@ -665,7 +669,12 @@ impl Connection {
 
     /// Closes the stream so that the last replies arrive.
     async fn close(mut self) {
-        if self.flush().await.is_ok() {
+        let flushed = self.flush().await;
+        // A client that was killed is in the list no more.
+        if self.session().client.is_killed() {
+            self.session = None;
+        }
+        if flushed.is_ok() {
             stream::end(&mut *self.stream).await;
         }
     }

@@ -35,7 +35,7 @@ pub(crate) fn parse(input: &mut Input, state: &State, session: &mut Session) -> 
     let mut bytes = 0;
     let limits = Limits {
         request_bytes_max: state.memory.request_bytes_max(),
-        authenticated: session.is_authenticated,
+        authenticated: session.is_authenticated(),
     };
     // An unauthenticated client's requests are parsed one by one: AUTH changes the limits of the
     // next.

@@ -13,7 +13,7 @@ use crate::commands::command::{Call, Command, ExecutionClass, Flag, Group, Keys,
 use crate::commands::errors::wrong_arity;
 use crate::commands::{
     bitfields, bits, clients, configuration, counters, deadlines, diagnostics, hashes, information,
-    introspection, keys, lcs, objects, session, strings, walks,
+    introspection, keys, lcs, objects, persistence, session, strings, walks,
 };
 use crate::protocol::reply::CommandError;
 
@@ -272,6 +272,9 @@ pub(crate) static COMMANDS: &[Command] = catalogue! {
             "Selects the database of the connection: 0 to 15." Data(session::select);
     }
     Server {
+        "bgsave" -1 Loop [Admin NoScript] NONE "1.0.0" "[SCHEDULE]"
+            "Makes a checkpoint in the background, in place of the last one: `dump` in the directory of checkpoints."
+            Data(persistence::bgsave);
         "command" -1 Loop [Loading Stale] NONE "2.8.13" ""
             "Describes all commands." Catalogue(introspection::command);
         "command|count" 2 Loop [Loading Stale] NONE "2.8.13" ""
@@ -309,6 +312,9 @@ pub(crate) static COMMANDS: &[Command] = catalogue! {
             "Removes all keys of the database." Data(keys::flushdb);
         "info" -1 Alone [Loading Stale] NONE "1.0.0" "[section ...]"
             "Returns statistics and information about the server." Both(information::info);
+        "lastsave" 1 Loop [Loading Stale Fast] NONE "1.0.0" ""
+            "Returns the time of the last checkpoint, in seconds since 1970; at first of the start."
+            Data(persistence::lastsave);
         "latency" -2 Loop [] NONE "2.8.13" "" "Commands for delays." Container(());
         "latency|doctor" 2 Loop [Admin NoScript Loading Stale] NONE "2.8.13" ""
             "Returns a report about the delays that the latency monitor has seen."
@@ -338,6 +344,8 @@ pub(crate) static COMMANDS: &[Command] = catalogue! {
             Data(objects::memory_usage);
         "monitor" 1 Loop [Admin NoScript Loading Stale] NONE "1.0.0" ""
             "Shows all commands of all connections from now on." Transaction(Verb::Monitor);
+        "save" 1 Alone [Admin NoScript] NONE "1.0.0" ""
+            "Makes a checkpoint as BGSAVE does, and waits for it." Data(persistence::save);
         "slowlog" -2 Loop [] NONE "2.2.12" "" "Commands for slow commands." Container(());
         "slowlog|get" -2 Loop [Admin Loading Stale] NONE "2.2.12" "[count]"
             "Returns the latest slow commands." Data(diagnostics::slowlog_get);
@@ -350,6 +358,12 @@ pub(crate) static COMMANDS: &[Command] = catalogue! {
         "swapdb" 3 Alone [Write Fast] NONE "4.0.0" "database database"
             "Exchanges the contents of two databases at once; connections see the other content."
             Data(keys::swapdb);
+        "tide.checkpoint" 2 Alone [Admin NoScript] NONE "0.1.0" "path"
+            "Makes a checkpoint at a path below the directory of checkpoints; waits for it."
+            Data(persistence::tide_checkpoint);
+        "tide.compact" -1 Alone [Admin NoScript] NONE "0.1.0" "[start end]"
+            "Compacts the store, or a range of keys of the database; waits for it. Bounds as in TIDE.RANGE."
+            Data(persistence::tide_compact);
         "time" 1 Loop [Loading Stale Fast] NONE "2.6.0" ""
             "Returns the time in seconds since 1970, and the microseconds of the second."
             Data(diagnostics::time);

@@ -5,6 +5,7 @@
 //! scripts, eviction, …) has the value that it has in a Redis without it.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use bytes::Bytes;
 use tidekv::Durability;
@@ -252,14 +253,19 @@ fn persistence(state: &State, lines: &mut Lines) -> Result<(), CommandError> {
         ("current_save_keys_processed", "0"),
         ("current_save_keys_total", "0"),
         ("rdb_changes_since_last_save", "0"),
-        ("rdb_bgsave_in_progress", "0"),
     ]);
-    lines.add("rdb_last_save_time", state.started_ms / 1000);
+    let saves = state.checkpoints.saves();
+    let seconds = |seconds: Option<u64>| seconds.map_or("-1".into(), |seconds| seconds.to_string());
+    let lasts_s = saves.began_s.map(|began_s| (state.now_us() / 1_000_000).saturating_sub(began_s));
+    lines.add("rdb_bgsave_in_progress", u8::from(saves.began_s.is_some()));
+    lines.add("rdb_last_save_time", saves.last_save_s);
+    lines.add("rdb_last_bgsave_status", if saves.is_ok { "ok" } else { "err" });
+    lines.add("rdb_last_bgsave_time_sec", seconds(saves.last_took_s));
+    lines.add("rdb_current_bgsave_time_sec", seconds(lasts_s));
+    lines.add("rdb_saves", saves.count);
+    let directory = state.checkpoints.directory();
+    lines.add("tidekv_checkpoint_directory", directory.unwrap_or(Path::new("")).display());
     lines.add_all(&[
-        ("rdb_last_bgsave_status", "ok"),
-        ("rdb_last_bgsave_time_sec", "-1"),
-        ("rdb_current_bgsave_time_sec", "-1"),
-        ("rdb_saves", "0"),
         ("rdb_last_cow_size", "0"),
         ("rdb_last_load_keys_expired", "0"),
         ("rdb_last_load_keys_loaded", "0"),
@@ -306,6 +312,8 @@ fn stats(state: &State, lines: &mut Lines) -> Result<(), CommandError> {
         ("instantaneous_output_repl_kbps", "0.00"),
     ]);
     lines.add("rejected_connections", counters.rejected_connections.since_reset());
+    lines.add("tidekv_failed_authentications", state.guesses.failures());
+    lines.add("tidekv_unauthenticated_disconnections", state.clients.closed_strangers());
     lines.add_all(&[("sync_full", "0"), ("sync_partial_ok", "0"), ("sync_partial_err", "0")]);
     lines.add("expired_keys", state.db.statistics().counter("compaction.entries_expired"));
     lines.add_all(&[

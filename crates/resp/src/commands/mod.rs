@@ -12,6 +12,7 @@ pub(crate) mod counters;
 pub(crate) mod keys;
 pub(crate) mod hashes;
 pub(crate) mod walks;
+pub(crate) mod persistence;
 pub(crate) mod bits;
 pub(crate) mod bitfields;
 pub(crate) mod lcs;

@@ -7,7 +7,7 @@
 //! [`objects`](crate::commands::objects).
 
 use crate::commands::redis_parameters::Takes::{
-    Characters, Fixed, Integer, Memory, OneOf, Protected, SameAs, Text, YesNo,
+    Characters, Fixed, Integer, Memory, MemoryOrPercent, OneOf, Protected, SameAs, Text, YesNo,
 };
 use crate::protocol::number::parse_i64;
 use crate::state::settings::Settings;
@@ -27,6 +27,8 @@ pub(crate) enum Takes {
     Integer(i64, i64),
     /// Bytes, with an optional unit.
     Memory,
+    /// The same, or a percentage.
+    MemoryOrPercent,
     OneOf(&'static [&'static str]),
     /// Any of these characters.
     Characters(&'static str),
@@ -127,7 +129,7 @@ pub(crate) static REDIS_PARAMETERS: [(&str, &str, Takes); 179] = [
     ("lua-time-limit", "", SameAs("busy-reply-threshold")),
     ("masterauth", "", Text),
     ("masteruser", "", Text),
-    ("maxmemory-clients", "0", Text),
+    ("maxmemory-clients", "0", MemoryOrPercent),
     ("maxmemory-eviction-tenacity", "10", Integer(0, 100)),
     (
         "maxmemory-policy",
@@ -290,6 +292,12 @@ impl Takes {
             Memory => match parse_memory(value) {
                 Some(bytes) => Ok(bytes.to_string()),
                 None => Err("argument must be a memory value".into()),
+            },
+            MemoryOrPercent => match value.strip_suffix('%').map(str::parse::<u64>) {
+                None => Memory.check(value),
+                Some(Ok(0..=100)) => Ok(value.into()),
+                Some(Ok(_)) => Err("percentage argument must be less or equal to 100".into()),
+                Some(Err(_)) => Err("argument must be a memory or percent value".into()),
             },
             OneOf(words) => {
                 let found = words.iter().find(|word| word.eq_ignore_ascii_case(value));

@@ -56,10 +56,14 @@ fn authenticate(
             password.matches(guess) & user.is_none_or(|user| user == b"default")
         }
     };
+    let session = &mut *execution.session;
     if !is_known {
+        session.wrong_guesses = session.wrong_guesses.saturating_add(1);
+        execution.state.guesses.fail(&session.client.address);
         return Err(WRONG_PASSWORD);
     }
-    execution.session.is_authenticated = true;
+    session.wrong_guesses = 0;
+    session.set_authenticated(true);
     Ok(())
 }
 
@@ -104,7 +108,7 @@ pub(crate) fn hello(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comma
     if let Some((user, password)) = credentials {
         authenticate(execution, Some(user), password)?;
     }
-    if !execution.session.is_authenticated {
+    if !execution.session.is_authenticated() {
         return Err(CommandError::text(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
              HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \

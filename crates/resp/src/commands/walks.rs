@@ -365,7 +365,7 @@ pub(crate) fn hscan(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comma
 
 /// Parses a bound of `TIDE.RANGE`: `-` and `+` for the ends, `(key` exclusive, `[key` or `key`
 /// inclusive.
-fn range_bound(argument: &Bytes) -> Bound<Bytes> {
+pub(crate) fn range_bound(argument: &Bytes) -> Bound<Bytes> {
     match argument.first() {
         Some(b'-' | b'+') if argument.len() == 1 => Bound::Unbounded,
         Some(b'(') => Bound::Excluded(argument.slice(1..)),

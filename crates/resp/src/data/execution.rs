@@ -292,6 +292,20 @@ impl<'a> Execution<'a> {
         self.may_stream && matches!(self.backing, Backing::Snapshot(_))
     }
 
+    /// Gives up the snapshot that is read, for work that its existence would hinder. Nothing can be
+    /// read afterwards.
+    ///
+    /// # Errors
+    ///
+    /// In a transaction, whose other commands need it.
+    pub(crate) fn release_snapshot(&mut self) -> Result<(), CommandError> {
+        if !self.may_stream() {
+            return Err(CommandError::text("ERR Command not allowed inside a transaction"));
+        }
+        self.backing = Backing::Fetched(HashMap::new());
+        Ok(())
+    }
+
     /// The snapshot and the keyspace that are read, if [`Execution::may_stream`].
     pub(crate) fn snapshot_of(&self, space: Space) -> Option<(Snapshot, Keyspace)> {
         match &self.backing {

@@ -10,7 +10,7 @@ use tidekv_observe::metric::{JOB_SECONDS, Metric, metric};
 
 /// All metrics, in the order in which they are written.
 #[rustfmt::skip]
-pub(crate) static METRICS: [Metric; 80] = [
+pub(crate) static METRICS: [Metric; 82] = [
     // The server.
     Metric { divisor: 1e3, ..metric(Gauge, "tidekv_start_time_seconds", "Start time of the server, in seconds since the Unix epoch.", "", &[("", "server.started_ms")]) },
     metric(Counter, "tidekv_commands_total", "Commands received from clients.", "", &[("", "server.commands")]),
@@ -19,6 +19,8 @@ pub(crate) static METRICS: [Metric; 80] = [
     metric(Histogram, "tidekv_command_duration_seconds", "Time from a complete command to its reply. The commands of one pipeline are measured together; if one of them writes, all count as writes.", "kind", &[("read", "command.read"), ("write", "command.write")]),
     metric(Counter, "tidekv_connections_total", "Client connections accepted.", "", &[("", "server.connections")]),
     metric(Counter, "tidekv_connections_rejected_total", "Client connections rejected: connection limit.", "", &[("", "server.rejected_connections")]),
+    metric(Counter, "tidekv_unauthenticated_disconnections_total", "Client connections closed that had not authenticated: too late, or in favour of others.", "", &[("", "server.closed_strangers")]),
+    metric(Counter, "tidekv_authentications_failed_total", "Wrong passwords of clients.", "", &[("", "server.failed_authentications")]),
     metric(Gauge, "tidekv_connected_clients", "Client connections open now.", "", &[("", "server.connected_clients")]),
     metric(Counter, "tidekv_network_bytes_total", "Bytes received from clients (in) and sent to them (out).", "direction", &[("in", "server.input_bytes"), ("out", "server.output_bytes")]),
     metric(Gauge, "tidekv_request_buffer_bytes", "Memory of requests and replies of all connections.", "", &[("", "server.request_buffer_bytes")]),

@@ -82,6 +82,8 @@ fn read(state: &State) -> (Reading, CachePolicy) {
         ("server.loop_commands", counted.loop_commands.get()),
         ("server.connections", counted.connections.get()),
         ("server.rejected_connections", counted.rejected_connections.get()),
+        ("server.closed_strangers", state.clients.closed_strangers()),
+        ("server.failed_authentications", state.guesses.failures()),
         ("server.connected_clients", state.clients.len() as u64),
         ("server.input_bytes", counted.input_bytes.get()),
         ("server.output_bytes", counted.output_bytes.get()),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tidekv::Entry;
+use tidekv_io::threads::{restarting, spawn_behind};
 use tidekv_net::error::{Error, Result};
 use tidekv_observe::curves::{self, AccessKind, Curves, Source, TimeSum};
 use tidekv_observe::mrc::Shown;
@@ -113,8 +114,8 @@ pub(crate) fn start(state: &State, stopped: &Receiver<bool>) -> Result<()> {
     let Some(curves) = &state.curves else { return Ok(()) };
     let source = Reads { curves: Arc::clone(curves), bytes_max: state.db.memory_bytes() };
     let (curves, stopped) = (Arc::clone(curves), stopped.clone());
-    tidekv_io::threads::spawn_behind("tide-curves", move || {
-        curves::run(&curves, &source, &stopped)
+    spawn_behind("tide-curves", move || {
+        _ = restarting(|| curves::run(&curves, &source, &stopped));
     })
     .map_err(|error| Error::unavailable("a thread for curves", error))?;
     Ok(())

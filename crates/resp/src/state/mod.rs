@@ -11,6 +11,7 @@ pub(crate) mod latency_monitor;
 pub(crate) mod monitors;
 pub(crate) mod pause;
 pub(crate) mod process;
+pub(crate) mod checkpoints;
 pub(crate) mod keyspaces;
 pub(crate) mod session;
 pub(crate) mod server_state;

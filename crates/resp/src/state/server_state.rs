@@ -10,10 +10,12 @@ use tidekv::{Db, Histogram};
 use tidekv_io::{Clock, Random, SeededRandom, SystemClock, SystemRandom};
 use tidekv_net::clients::Clients;
 use tidekv_net::error::{Error, Result};
+use tidekv_net::guesses::Guesses;
 use tidekv_observe::curves::Curves;
 use tokio::sync::Semaphore;
 
 use crate::options::ServerOptions;
+use crate::state::checkpoints::Checkpoints;
 use crate::state::command_statistics::CommandStatistics;
 use crate::state::cursors::Cursors;
 use crate::state::keyspaces::{CURVES, DATABASES, Keyspaces};
@@ -33,6 +35,7 @@ pub(crate) struct State {
     pub(crate) keyspaces: Keyspaces,
     pub(crate) settings: Settings,
     pub(crate) clients: Arc<Clients>,
+    pub(crate) guesses: Guesses,
     pub(crate) memory: Memory,
     pub(crate) cursors: Cursors,
     pub(crate) stripes: Stripes,
@@ -46,6 +49,7 @@ pub(crate) struct State {
     pub(crate) latency_monitor: LatencyMonitor,
     pub(crate) monitors: Monitors,
     pub(crate) pause: Pause,
+    pub(crate) checkpoints: Arc<Checkpoints>,
     /// The sizes of the databases by slot, as `INFO keyspace` last estimated them.
     pub(crate) estimates: Mutex<[Option<Estimate>; DATABASES]>,
     /// Miss-ratio curves, if they are on.
@@ -65,6 +69,7 @@ impl State {
         Ok(Self {
             keyspaces: Keyspaces::open(&db, options.filter_kind).map_err(Error::store)?,
             clients: Arc::default(),
+            guesses: Guesses::default(),
             memory: Memory::new(
                 db.clone(),
                 options.request_bytes_max,
@@ -81,6 +86,10 @@ impl State {
             latency_monitor: LatencyMonitor::default(),
             monitors: Monitors::default(),
             pause: Pause::default(),
+            checkpoints: Arc::new(Checkpoints::new(
+                db.clone(),
+                options.checkpoint_directory.as_deref(),
+            )?),
             estimates: Mutex::default(),
             curves: options
                 .profile_window

@@ -4,6 +4,8 @@
 use std::sync::atomic::Ordering;
 
 use tidekv_net::clients::Registration;
+use tidekv_net::guesses::Guesses;
+use tokio::time::timeout;
 
 use crate::protocol::reply::Protocol;
 
@@ -11,7 +13,9 @@ use crate::protocol::reply::Protocol;
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) client: Registration,
-    pub(crate) is_authenticated: bool,
+    is_authenticated: bool,
+    /// Wrong passwords in a row.
+    pub(crate) wrong_guesses: u32,
     /// The connection ends once its replies are written.
     pub(crate) is_closing: bool,
     /// Which replies the client gets.
@@ -37,11 +41,36 @@ impl Session {
         Self {
             client,
             is_authenticated,
+            wrong_guesses: 0,
             is_closing: false,
             replies: Replies::On,
             lap_ns: 0,
             protocol: Protocol::Two,
             database: 0,
+        }
+    }
+
+    pub(crate) fn is_authenticated(&self) -> bool {
+        self.is_authenticated
+    }
+
+    pub(crate) fn set_authenticated(&mut self, is_authenticated: bool) {
+        if self.is_authenticated != is_authenticated {
+            self.is_authenticated = is_authenticated;
+            self.client.set_known(is_authenticated);
+        }
+    }
+
+    /// Waits as long as a client must that has guessed passwords, before it says another one, or
+    /// anything else that a client may say without one.
+    pub(crate) async fn wait_to_guess(&mut self, guesses: &Guesses) {
+        if self.is_authenticated && self.wrong_guesses == 0 {
+            return;
+        }
+        let delay = guesses.delay(&self.client.address, self.wrong_guesses);
+        if !delay.is_zero() {
+            self.lap_ns = 0;
+            let _ = timeout(delay, self.client.killed()).await;
         }
     }
 
@@ -82,7 +111,7 @@ impl Session {
 
     /// Makes the session that of a client that has just connected.
     pub(crate) fn reset(&mut self, is_authenticated: bool) {
-        self.is_authenticated = is_authenticated;
+        self.set_authenticated(is_authenticated);
         self.replies = Replies::On;
         self.set_protocol(Protocol::Two);
         self.select(0);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use tidekv::Durability;
 use tidekv_net::error::{Error, Result};
+use tidekv_net::handles;
 use tidekv_net::password::{PASSWORD_BYTES_MAX, Password};
 
 use crate::options::ServerOptions;
@@ -17,6 +18,8 @@ use crate::options::ServerOptions;
 pub(crate) struct Settings {
     password: RwLock<Option<Password>>,
     connections_max: AtomicUsize,
+    /// As far as file handles allow.
+    connections_limit: AtomicUsize,
     /// 0: no timeout.
     idle_timeout_ms: AtomicU64,
     is_synced: AtomicBool,
@@ -36,6 +39,7 @@ impl Settings {
         let settings = Self {
             password: RwLock::new(None),
             connections_max: AtomicUsize::new(options.connections_max),
+            connections_limit: AtomicUsize::new(usize::MAX),
             idle_timeout_ms: AtomicU64::new(0),
             is_synced: AtomicBool::new(options.durability == Durability::Sync),
             slow_log_us: AtomicI64::new(10_000),
@@ -69,7 +73,14 @@ impl Settings {
     }
 
     pub(crate) fn set_connections_max(&self, connections: usize) {
-        self.connections_max.store(connections, Ordering::Relaxed);
+        let limit = self.connections_limit.load(Ordering::Relaxed);
+        self.connections_max.store(handles::lowered(connections, limit), Ordering::Relaxed);
+    }
+
+    /// Sets for how many connections there are file handles.
+    pub(crate) fn limit_connections(&self, limit: usize) {
+        self.connections_limit.store(limit, Ordering::Relaxed);
+        self.set_connections_max(self.connections_max());
     }
 
     pub(crate) fn idle_timeout(&self) -> Option<Duration> {

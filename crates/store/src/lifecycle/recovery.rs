@@ -119,16 +119,22 @@ fn open_for_reading(directory: &Path, options: &Options) -> Result<Arc<Engine>> 
         match open_once(directory, options.clone()) {
             Ok(engine) => {
                 let used = engine.trees.structure().manifest.state().min_log;
-                if read()?.is_none_or(|(state, _)| state.min_log == used) {
-                    return Ok(engine);
+                match read() {
+                    Ok(Some((state, _))) if state.min_log != used => {}
+                    Err(error) if error.kind() == ErrorKind::Storage => return Err(error),
+                    // An edit that was written during the read looks damaged.
+                    Err(_) => {}
+                    Ok(_) => return Ok(engine),
                 }
             }
             Err(error) if error.kind() == ErrorKind::Storage => return Err(error),
             Err(error) => match (before, read()) {
-                (Ok(before), Ok(after)) if before != after => {}
-                // A manifest that was replaced between two reads of it.
-                (Err(_), Ok(_)) => {}
-                _ => return Err(error),
+                (Ok(before), Ok(after)) if before == after => return Err(error),
+                (Err(before), Err(after)) if before.to_string() == after.to_string() => {
+                    return Err(error);
+                }
+                // Something has changed; also a manifest that was replaced while it was read.
+                _ => {}
             },
         }
         std::thread::yield_now();

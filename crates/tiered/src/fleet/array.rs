@@ -11,8 +11,10 @@
 //! All others begin empty, and so do all if two lineages are found. If the number of devices has
 //! changed, or the slot of a trusted device, keys belong elsewhere than before, and all begin
 //! empty. A device that was closed cleanly, and that cannot be recorded as detached, neither on
-//! itself nor on another one, would be trusted at the next start: so it is an error if all of them
-//! fail.
+//! itself nor on another one nor in the state file, would be trusted at the next start: so it is an
+//! error if all of them fail and there is no state file. (A state file that a reboot removes leaves
+//! one gap: a cache that ran without any of its devices until the reboot, and has them all back after
+//! it, finds what they held before.)
 //!
 //! Relies on [`crate::membership`].
 
@@ -53,6 +55,8 @@ pub(crate) struct Array {
     pub(crate) version_max: u64,
     /// When the whole cache is cleared.
     pub(crate) clear_at_s: u32,
+    /// Why a device could not be opened.
+    pub(crate) failure: Option<tidekv_io::Error>,
 }
 
 /// A device that is being examined.
@@ -99,7 +103,7 @@ impl Array {
     ///
     /// # Errors
     ///
-    /// When one is too small or locked, or none can be opened.
+    /// When one is too small or locked, or cannot be opened and the options require it.
     pub(crate) fn open(
         options: &Options,
         limits: Limits,
@@ -141,6 +145,7 @@ impl Array {
             warm: 0,
             version_max,
             clear_at_s,
+            failure: None,
         };
         let mut failures = Vec::new();
         for (device_slot, candidate) in candidates.into_iter().enumerate() {
@@ -159,8 +164,8 @@ impl Array {
             failures.extend(array.fill_slot(candidate, trusted[device_slot], fresh, limits));
         }
         match failures.pop() {
-            Some(error) if failures.len() + 1 == array.device_slots.len() => Err(error.into()),
-            _ => Ok(array),
+            Some(error) if options.requires_flash => Err(error.into()),
+            failure => Ok(Self { failure, ..array }),
         }
     }
 

@@ -138,7 +138,7 @@ impl Flash {
             }
         });
         let device_slots: Box<[DeviceSlot]> = device_slots.collect();
-        let membership = array.membership;
+        let (membership, failure) = (array.membership, array.failure);
         let is_warming = device_slots.iter().map(|_| false);
         let routing = Routing::new(rendezvous, &membership, is_warming);
         let flash = Self {
@@ -157,10 +157,7 @@ impl Flash {
                 clear_at_s: AtomicU32::new(start.clear_at_s),
             }),
         };
-        if !missing.is_empty() {
-            missing.into_iter().for_each(|device_slot| flash.inner.detach(device_slot));
-            flash.inner.sync_membership()?;
-        }
+        flash.inner.leave_out(missing, failure)?;
         Ok((flash, start))
     }
 
@@ -559,6 +556,33 @@ impl Inner {
             }
         }
         synced
+    }
+
+    /// Detaches the devices that could not be opened, for `failure`, so that the next start sees it.
+    ///
+    /// # Errors
+    ///
+    /// When that can be recorded nowhere.
+    fn leave_out(
+        &self,
+        missing: Vec<usize>,
+        failure: Option<tidekv_io::Error>,
+    ) -> tidekv_io::Result<()> {
+        if missing.is_empty() {
+            return Ok(());
+        }
+        missing.into_iter().for_each(|device_slot| self.detach(device_slot));
+        match self.sync_membership() {
+            Err(error) if !self.is_recorded() => Err(failure.unwrap_or(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the state file has the membership.
+    fn is_recorded(&self) -> bool {
+        let membership = self.membership.lock();
+        let write = |state: &StateFile| state.write(&membership, self.environment.boot).is_ok();
+        self.state.as_ref().is_some_and(write)
     }
 
     /// Writes the membership wherever possible; returns the slots where it failed.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidekv_io::{LocalStorage, ManualClock, Storage};
+use tidekv_net::clients::Arrival;
 use tidekv_observe::curves::Curves;
 use tidekv_tiered::{Cache, Environment, FlashOptions, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -36,7 +37,7 @@ fn state(cold: Option<fn(&[u8], bool) -> bool>) -> Arc<State> {
 fn connect(state: &Arc<State>) -> (DuplexStream, watch::Sender<bool>) {
     let (ours, theirs) = tokio::io::duplex(1 << 20);
     let (stop, stopped) = watch::channel(false);
-    let client = state.clients.register("client".into(), "server".into(), 0);
+    let client = state.clients.admit(Arrival::default(), 100).unwrap();
     let connection = Connection::new(Arc::clone(state), Box::new(theirs), client);
     tokio::spawn(connection.serve(stopped));
     (ours, stop)
@@ -118,7 +119,7 @@ async fn a_long_reply_waits_for_its_client() {
     let value = "x".repeat(100_000);
     ask(&state, &format!("set a 0 0 100000\r\n{value}\r\n")).await;
     let (ours, theirs) = tokio::io::duplex(1000);
-    let client = state.clients.register("client".into(), "server".into(), 0);
+    let client = state.clients.admit(Arrival::default(), 100).unwrap();
     let mut connection = Connection::new(Arc::clone(&state), Box::new(theirs), client);
     connection.buffer.extend_from_slice(format!("get{}\r\n", " a".repeat(1000)).as_bytes());
     // The client reads nothing: the connection is stuck, with a part of its reply.
@@ -136,7 +137,7 @@ async fn a_long_reply_waits_for_its_client() {
 async fn idle_connections_hold_no_buffers() {
     let state = state(None);
     let (mut ours, theirs) = tokio::io::duplex(1 << 20);
-    let client = state.clients.register("client".into(), "server".into(), 0);
+    let client = state.clients.admit(Arrival::default(), 100).unwrap();
     let mut connection = Connection::new(Arc::clone(&state), Box::new(theirs), client);
     let value = "x".repeat(100_000);
     ours.write_all(format!("set a 0 0 100000\r\n{value}\r\nget a\r\n").as_bytes()).await.unwrap();
@@ -278,7 +279,7 @@ async fn flash_is_not_blamed_for_a_client_who_takes_no_reply() {
     }
     let keys = fill(&state, 1_000).await;
     let (ours, theirs) = tokio::io::duplex(1000);
-    let client = state.clients.register("client".into(), "server".into(), 0);
+    let client = state.clients.admit(Arrival::default(), 100).unwrap();
     let mut connection = Connection::new(Arc::clone(&state), Box::new(theirs), client);
     // Replies are nearly at the limit when flash is read.
     let warm = " key999".repeat(REPLY_BYTES_MAX / 5_040);
@@ -420,7 +421,7 @@ async fn keys_changed_during_a_read_are_read_again() {
 async fn a_connection_uses_little_memory() {
     let state = state(None);
     let (_ours, theirs) = tokio::io::duplex(10);
-    let client = state.clients.register("client".into(), "server".into(), 0);
+    let client = state.clients.admit(Arrival::default(), 100).unwrap();
     let (_stop, stopped) = watch::channel(false);
     let connection = Connection::new(state, Box::new(theirs), client);
     // The memory of a task for its whole life, idle or not.

@@ -165,6 +165,9 @@ run -p tidekv-resp --example beside_redis_fuzz`), with these exceptions:
 - `MONITOR` drops a client that leaves 1024 lines unread. `SLOWLOG`, `LATENCY` and `INFO commandstats`
   count the execution of a command, without the wait for the commit; they do not count `MULTI`,
   `EXEC`, `DISCARD`, `WATCH`, `UNWATCH` and `RESET` themselves.
+- `SAVE` and `BGSAVE` make a checkpoint, which is a store, in the directory that the server was started
+  with for them (`--checkpoint-dir`); without one they are errors. They, `TIDE.CHECKPOINT` and
+  `TIDE.COMPACT` are refused in a transaction, except `BGSAVE`; one of a kind runs at a time.
 - `MEMORY USAGE` is the memory in the value cache; `MEMORY PURGE` does nothing.
 
 ## Missing commands
@@ -172,7 +175,7 @@ run -p tidekv-resp --example beside_redis_fuzz`), with these exceptions:
 Not supported yet, and answered with `ERR unknown command`: lists, sets, sorted sets, streams,
 HyperLogLog, geographic indexes, publish and subscribe, scripts and functions, cluster,
 replication (`REPLICAOF`, `ROLE`, `WAIT`, `FAILOVER`, …), ACLs, modules, client tracking (`CLIENT
-TRACKING`, `CACHING`, `GETREDIR`, `TRACKINGINFO`), dumps (`DUMP`, `RESTORE`, `MIGRATE`, `SAVE`,
-`BGSAVE`, `BGREWRITEAOF`, `LASTSAVE`), `SORT`, `SORT_RO`, `SHUTDOWN`, `DEBUG`, `LATENCY GRAPH` and
+TRACKING`, `CACHING`, `GETREDIR`, `TRACKINGINFO`), dumps (`DUMP`, `RESTORE`, `MIGRATE`,
+`BGREWRITEAOF`), `SORT`, `SORT_RO`, `SHUTDOWN`, `DEBUG`, `LATENCY GRAPH` and
 `LOLWUT`.
 ";

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tidekv::{Db, Environment, Options};
 use tidekv_io::{MemoryStorage, Storage};
+use tidekv_net::clients::Arrival;
 
 use super::*;
 use crate::options::ServerOptions;
@@ -35,7 +36,7 @@ fn a_repeated_command_records_one_read() {
     let state = state();
     state.keyspaces.get(0, Space::Strings).expect("it exists").put("a", "1").expect("it is stored");
     let mut session =
-        Session::new(state.clients.register("client".into(), "server".into(), 0), true);
+        Session::new(state.clients.admit(Arrival::default(), 1).expect("it is the only one"), true);
     let loads =
         || state.curves.as_ref().expect("there are curves").loads()[Space::Strings as usize];
     let mut execution = Execution::new(&state, &mut session, Backing::Memory);

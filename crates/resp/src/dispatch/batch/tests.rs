@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tidekv::{Environment, Options};
 use tidekv_io::{MemoryStorage, Storage};
+use tidekv_net::clients::Arrival;
 
 use super::*;
 use crate::commands::catalogue;
@@ -43,7 +44,7 @@ pub(crate) fn part(state: &State, commands: &[&str]) -> Part {
         let panics = Call { command: const { &PANICS }, words: words.clone() };
         catalogue::resolve(words, None).unwrap_or(panics)
     };
-    let client = state.clients.register(String::new(), String::new(), 0);
+    let client = state.clients.admit(Arrival::default(), 10).unwrap();
     let session = Box::new(Session::new(client, true));
     Part { calls: commands.iter().map(call).collect(), session, reply_bytes_max: 64 << 10 }
 }

@@ -1,0 +1,30 @@
+//! How handles are divided.
+
+use super::*;
+
+#[test]
+fn files_get_their_handles_first() {
+    let open = 40;
+    let fixed = open + FIXED;
+    for (limit, allowed) in [
+        (fixed + FILES + 10_000, 10_000),
+        (fixed + FILES + 3_000, 3_000),
+        (fixed + 900, 450),
+        (fixed + 100, 50),
+        // The system would not even let the server start.
+        (10, 1),
+    ] {
+        assert_eq!(connections(limit, open, 0), allowed, "{limit}");
+    }
+    assert_eq!(connections(fixed + 164, open, 64), 50);
+    assert!(connections(u64::MAX, open, 64) > 1 << 60);
+    assert_eq!((lowered(20, 50), lowered(50, 20)), (20, 20));
+}
+
+#[test]
+fn the_soft_limit_is_raised_to_the_hard_one() {
+    raise_limit();
+    let limit = getrlimit(Resource::Nofile);
+    assert_eq!(limit.current, limit.maximum);
+    assert!(open_handles() > 2);
+}
