@@ -2295,4 +2295,14 @@ pub const MUTATIONS: &[Mutation] = &[
         "{ drop(inner); first.chain([last]) }",
         "ranges_count_by_the_bytes_that_they_cover",
     ),
+    Mutation {
+        target: "lib",
+        ..mutation(
+            "separators of keys whose first different bytes are neighbours are whole keys",
+            "crates/store/src/format/key.rs",
+            "        out.extend_from_slice(&right[..=shared]);\n",
+            "        out.extend_from_slice(left);\n",
+            "sst::table::tests::long_keys_take_little_more_than_their_bytes",
+        )
+    },
 ];

@@ -29,6 +29,10 @@ use crate::sst::filter::{self, FilterBuilder, LINE_BYTES, MIRROR_BUCKET_BYTES};
 /// page, an index block refers to some 300 data blocks.
 const INDEX_BYTES: usize = 4096;
 
+/// An index block may be this many times as large as the prefix that its separators share: a page
+/// would hold little else where keys of kilobytes share most of their bytes.
+const INDEX_PREFIXES: usize = 4;
+
 /// Target size of a filter block, which is the larger half of a partition's metadata: four pages,
 /// about 13 000 keys at 10 bits. With larger ones a cold lookup would read, and the cache keep, far
 /// more than the lookup needs.
@@ -347,7 +351,8 @@ impl TableBuilder {
         // fits.
         let blocks = self.index.len();
         let full = |bytes: usize, target: usize| bytes + bytes / blocks + TRAILER_BYTES > target;
-        if full(self.index.bytes(), INDEX_BYTES) || full(filter_bytes, FILTER_BYTES) {
+        let index_bytes = INDEX_BYTES.max(INDEX_PREFIXES * self.index.prefix_len());
+        if full(self.index.bytes(), index_bytes) || full(filter_bytes, FILTER_BYTES) {
             self.write_partition(trailer)?;
         }
         Ok(())
