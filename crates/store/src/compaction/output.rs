@@ -261,6 +261,8 @@ pub(crate) fn meta_of(id: u64, properties: &TableProperties, range: Option<KeyRa
     }
     TableMeta {
         id,
+        file: id,
+        offset: 0,
         bytes: properties.file_bytes,
         smallest,
         largest,

@@ -3,17 +3,18 @@
 //!
 //! `structure` guards the manifest and which tables are being compacted. A change of tables is
 //! committed to the manifest and then published in the tree's view, both under this lock
-//! ([`TreeSet::commit`]). A table's file is removed once no view holds it
-//! ([`TreeSet::take_obsolete`]).
+//! ([`TreeSet::commit`]). A file is removed once no view holds a table in it
+//! ([`TreeSet::remove_obsolete_files`]).
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidekv_io::{Access, Storage};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::files::table_path;
+use crate::sst::file_handles::FileHandles;
 use crate::sst::table::Table;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{ArcSwap, Guard, Mutex, MutexGuard};
@@ -60,6 +61,7 @@ pub(crate) struct TreeSet {
     directory: PathBuf,
     /// How tables are read and written.
     access: Access,
+    files: Arc<FileHandles>,
     trees: ArcSwap<Trees>,
     /// The number of keyspaces that were dropped.
     drops: AtomicU64,
@@ -68,14 +70,16 @@ pub(crate) struct TreeSet {
 }
 
 impl TreeSet {
-    /// The set of the store in `directory`, without trees yet.
+    /// The set of the store in `directory`, without trees yet; at most `open_max` files of tables
+    /// are open at a time.
     pub(crate) fn new(
         storage: Arc<dyn Storage>,
         directory: PathBuf,
-        access: Access,
+        (access, open_max): (Access, usize),
         manifest: Manifest,
     ) -> Self {
         Self {
+            files: Arc::new(FileHandles::new(Arc::clone(&storage), access, open_max)),
             storage,
             directory,
             access,
@@ -247,20 +251,17 @@ impl TreeSet {
 
     /// Opens a table file and checks it against the manifest.
     pub(crate) fn open_table(&self, meta: TableMeta) -> Result<Arc<TableHandle>> {
-        let path = table_path(&self.directory, meta.id);
-        let file =
-            self.storage.open_read(&path, self.access).map_err(|error| match error.kind() {
-                tidekv_io::ErrorKind::NotFound => {
-                    Error::corrupt(&path, "the manifest names it, but it is missing")
-                }
-                _ => error.into(),
-            })?;
-        let bytes = file.len()?;
-        if bytes != meta.bytes {
-            let what = format!("it has {bytes} bytes, but the manifest says {}", meta.bytes);
-            return Err(Error::corrupt(&path, what));
-        }
-        let table = Table::open(file, meta.id)?;
+        let path = table_path(&self.directory, meta.file);
+        let handle = self.files.handle(meta.file, path.clone(), meta.shares_file());
+        let file = handle.file().map_err(|error| match error.kind() {
+            tidekv_io::ErrorKind::NotFound => {
+                Error::corrupt(&path, "the manifest names it, but it is missing")
+            }
+            _ => error.into(),
+        })?;
+        check_length(&path, file.len()?, &meta)?;
+        drop(file);
+        let table = Table::open_in((handle, meta.offset), meta.id, meta.bytes)?;
         Ok(Arc::new(TableHandle::new(meta, Arc::new(table), Arc::clone(&self.obsolete))))
     }
 
@@ -279,23 +280,43 @@ impl TreeSet {
         }
     }
 
-    /// Whether there are obsolete tables without readers.
-    pub(crate) fn has_obsolete(&self) -> bool {
-        self.obsolete.has_any()
+    /// The open files of tables.
+    pub(crate) fn files(&self) -> &FileHandles {
+        &self.files
     }
 
-    /// The tables that no reader uses any more and whose files still exist.
+    /// Whether there are obsolete tables without readers.
+    pub(crate) fn has_obsolete(&self) -> bool {
+        self.obsolete.has_any() || self.files.has_obsolete()
+    }
+
+    /// The obsolete tables that no reader uses any more.
     pub(crate) fn take_obsolete(&self) -> Vec<u64> {
         self.obsolete.take()
     }
 
-    /// Removes the files of tables that no reader uses any more.
-    pub(crate) fn remove_files(&self, tables: Vec<u64>) {
-        for id in tables {
+    /// Removes the files whose tables are all obsolete and without readers.
+    pub(crate) fn remove_obsolete_files(&self) {
+        for id in self.files.take_obsolete() {
             // A file that cannot be removed now is removed when the store is opened again.
             if let Err(error) = self.storage.remove(&table_path(&self.directory, id)) {
                 tracing::warn!(%error, "cannot remove an obsolete table file");
             }
         }
     }
+}
+
+/// Compares the length of the file at `path`, `bytes`, with what the manifest says of a table in it.
+pub(crate) fn check_length(path: &Path, bytes: u64, meta: &TableMeta) -> Result<()> {
+    let what = match meta.shares_file() {
+        false if bytes != meta.bytes => {
+            format!("it has {bytes} bytes, but the manifest says {}", meta.bytes)
+        }
+        true if bytes < meta.end_in_file() => {
+            let end = meta.end_in_file();
+            format!("it has {bytes} bytes, but the manifest has a table that ends at {end}")
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::corrupt(path, what))
 }

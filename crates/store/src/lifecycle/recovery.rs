@@ -27,7 +27,7 @@ use std::sync::Arc;
 use tidekv_cache::Caches;
 use tidekv_io::{
     Access, Clock, Executor, LocalStorage, Lock, Random, Storage, SystemClock, SystemRandom,
-    ThreadPool,
+    ThreadPool, open_files_limit,
 };
 
 use crate::batch::decode_record;
@@ -249,7 +249,12 @@ fn build_engine(
         instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
         queue: Queue::new(GROUP_BYTES_MAX),
         logs: LogSet::new(Arc::clone(&storage), directory.to_owned(), names),
-        trees: TreeSet::new(Arc::clone(&storage), directory.to_owned(), access, manifest),
+        trees: TreeSet::new(
+            Arc::clone(&storage),
+            directory.to_owned(),
+            (access, options.max_open_files.unwrap_or_else(|| open_files_limit() / 2)),
+            manifest,
+        ),
         memory: MemoryBudget::new(&options, memory, Arc::clone(&reads.caches)),
         snapshots: Snapshots::new(last_sequence),
         jobs: JobState::new(seek_work),
@@ -490,8 +495,7 @@ impl Engine {
         let (tables, min_log, manifest) = {
             let structure = self.trees.structure();
             let state = structure.manifest.state();
-            let tables: hashbrown::HashSet<u64> = state.table_ids().collect();
-            (tables, state.min_log, structure.manifest.file_number())
+            (state.table_files(), state.min_log, structure.manifest.file_number())
         };
         for entry in self.storage.list(&self.directory)? {
             let path = match FileName::parse(&entry.name) {

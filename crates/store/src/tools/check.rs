@@ -19,9 +19,11 @@ use std::sync::Arc;
 use tidekv_io::{Access, LocalStorage, Storage};
 
 use crate::compaction::output::meta_of;
+use crate::engine::tree_set::check_length;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::files::{CURRENT, FileName, log_numbers, log_path, manifest_name, table_path};
 use crate::format::key::{SEQUENCE_MAX, Sequence};
+use crate::sst::file_handles::FileHandle;
 use crate::sst::table::{self, Table, TableProperties};
 use crate::tools::inspect::{
     FileRole, LogDescription, LogEnding, log_record, malformed, role_of, uncached_blocks, walk_log,
@@ -276,7 +278,8 @@ impl Checker<'_> {
     fn check_tables(&mut self) {
         let tables = std::mem::take(&mut self.found.tables);
         for (id, meta) in &tables {
-            let path = table_path(self.directory, *id);
+            let file = meta.as_ref().map_or(*id, |(_, meta)| meta.file);
+            let path = table_path(self.directory, file);
             self.begins(&path);
             if let Err(error) = self.check_table(&path, *id, meta.as_ref()) {
                 self.damaged(&path, error);
@@ -295,15 +298,14 @@ impl Checker<'_> {
             return Err(Error::corrupt(path, "the manifest names it, but it is missing"));
         }
         let file = self.storage.open_read(path, Access::Buffered)?;
-        let bytes = file.len()?;
-        self.report.bytes += bytes;
-        if let Some((_, meta)) = meta
-            && meta.bytes != bytes
-        {
-            let what = format!("it has {bytes} bytes, but the manifest records {}", meta.bytes);
-            return Err(Error::corrupt(path, what));
+        let mut bytes = file.len()?;
+        let mut start = 0;
+        if let Some((_, meta)) = meta {
+            check_length(path, bytes, meta)?;
+            (start, bytes) = (meta.offset, meta.bytes);
         }
-        let table = Table::open(file, id)?;
+        self.report.bytes += bytes;
+        let table = Table::open_in((FileHandle::of(file), start), id, bytes)?;
         let found = table::check(&table, &uncached_blocks(&self.storage));
         self.report.tables += 1;
         self.report.blocks += found.blocks;
@@ -327,6 +329,8 @@ impl Checker<'_> {
             .then(|| (properties.range_start.clone(), properties.range_end.clone()));
         let told = TableMeta {
             sequence_override: meta.sequence_override,
+            file: meta.file,
+            offset: meta.offset,
             ..meta_of(meta.id, properties, range)
         };
         if told != *meta {
@@ -351,7 +355,7 @@ impl Checker<'_> {
             if !seen.insert(id) {
                 self.damaged(&path, Error::corrupt(&path, format!("it lists table {id} twice")));
             }
-            if id >= state.next_file {
+            if id.max(meta.file) >= state.next_file {
                 let what =
                     format!("it lists table {id}, but its next file number is {}", state.next_file);
                 self.damaged(&path, Error::corrupt(&path, what));
@@ -381,7 +385,7 @@ impl Checker<'_> {
                         std::cmp::Ordering::Greater => false,
                     };
                     if !apart {
-                        let (path, id) = (table_path(self.directory, pair[1].id), pair[0].id);
+                        let (path, id) = (table_path(self.directory, pair[1].file), pair[0].id);
                         let what = format!("on level {level} it overlaps table {id}");
                         self.damaged(&path, Error::corrupt(&path, what));
                     }
@@ -530,7 +534,7 @@ impl Checker<'_> {
         let counts = |damage: &Damage| {
             let name = damage.file.file_name().and_then(|name| name.to_str());
             match name.and_then(FileName::parse) {
-                Some(FileName::Table(id)) => now.table_ids().any(|table| table == id),
+                Some(FileName::Table(file)) => now.tables().any(|table| table.file == file),
                 Some(FileName::Log(number)) => number >= now.min_log,
                 Some(FileName::Manifest(number)) => number == manifest,
                 _ => true,

@@ -400,9 +400,10 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     mutation(
         "the file of a table is removed while an iterator reads it",
-        "crates/store/src/version/levels.rs",
-        "        self.file.is_obsolete.store(true, Ordering::Release);\n",
-        "        self.file.obsolete.tables.lock().push(self.file.id);\n",
+        "crates/store/src/sst/file_handles.rs",
+        "            self.is_obsolete.store(true, Ordering::Release);\n",
+        "            if let Some(owner) = &self.owner {\n                \
+         owner.obsolete.lock().push(self.number);\n            }\n",
         "table_file_is_kept_while_an_iterator_reads_it",
     ),
     Mutation {
@@ -2303,6 +2304,26 @@ pub const MUTATIONS: &[Mutation] = &[
             "        out.extend_from_slice(&right[..=shared]);\n",
             "        out.extend_from_slice(left);\n",
             "sst::table::tests::long_keys_take_little_more_than_their_bytes",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..mutation(
+            "files beyond the bound stay open",
+            "crates/store/src/sst/file_handles.rs",
+            "while ring.open > self.open_max && steps > 0 {",
+            "while ring.open > usize::MAX - self.open_max && steps > 0 {",
+            "sst::file_handles::tests::no_more_files_are_open_than_the_bound",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..mutation(
+            "a file is removed with the first of its tables",
+            "crates/store/src/sst/file_handles.rs",
+            "if self.tables.fetch_sub(1, Ordering::AcqRel) == 1 {",
+            "if self.tables.fetch_sub(1, Ordering::AcqRel) > 0 {",
+            "sst::file_handles::tests::a_file_is_obsolete_when_its_last_table_is_retired_and_its_last_user_gone",
         )
     },
 ];

@@ -28,7 +28,11 @@ pub(crate) const FORMAT_VERSION: u64 = 2;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TableMeta {
     pub(crate) id: u64,
-    /// File length in bytes.
+    /// The number of its file: its own, or that of a file that holds several tables.
+    pub(crate) file: u64,
+    /// Where it begins in a file of several tables; 0 in a file of its own.
+    pub(crate) offset: u64,
+    /// Its length in bytes, which is that of a file of its own.
     pub(crate) bytes: u64,
     /// Every key of the table, range tombstones included, is between `smallest` and `largest`.
     pub(crate) smallest: Box<[u8]>,
@@ -44,6 +48,18 @@ pub(crate) struct TableMeta {
     pub(crate) sequence_override: Sequence,
     /// The earliest deadline of an entry, in milliseconds since 1970; 0: none.
     pub(crate) earliest_deadline_ms: u64,
+}
+
+impl TableMeta {
+    /// Whether its file holds other tables, too.
+    pub(crate) fn shares_file(&self) -> bool {
+        self.file != self.id
+    }
+
+    /// Where it ends in its file.
+    pub(crate) fn end_in_file(&self) -> u64 {
+        self.offset.saturating_add(self.bytes)
+    }
 }
 
 /// One change of the store's structure.
@@ -290,11 +306,18 @@ fn encode_table(table: &TableMeta, out: &mut Vec<u8>) {
     ] {
         put_varint(out, number);
     }
+    // An older version treats a store with such a table as one of a newer version.
+    if table.shares_file() {
+        put_varint(out, table.file);
+        put_varint(out, table.offset);
+    }
 }
 
 fn decode_table(body: &mut Reader<'_>) -> Option<TableMeta> {
-    Some(TableMeta {
+    let mut table = TableMeta {
         id: body.varint()?,
+        file: 0,
+        offset: 0,
         bytes: body.varint()?,
         smallest: body.bytes()?.into(),
         largest: body.bytes()?.into(),
@@ -305,7 +328,13 @@ fn decode_table(body: &mut Reader<'_>) -> Option<TableMeta> {
         largest_sequence: body.varint()?,
         sequence_override: body.varint()?,
         earliest_deadline_ms: body.varint()?,
-    })
+    };
+    if body.is_empty() {
+        table.file = table.id;
+        return Some(table);
+    }
+    (table.file, table.offset) = (body.varint()?, body.varint()?);
+    table.shares_file().then_some(table)
 }
 
 /// Numbers on disk: do not change.
@@ -377,6 +406,8 @@ mod tests {
     fn example() -> Edit {
         let table = TableMeta {
             id: 9,
+            file: 9,
+            offset: 0,
             bytes: 1 << 30,
             smallest: b"a"[..].into(),
             largest: b"zz"[..].into(),
@@ -394,6 +425,7 @@ mod tests {
             default_ttl: Some(Duration::from_secs(3)),
             ..KeyspaceOptions::default()
         };
+        let sharing = TableMeta { file: 4, offset: 4096, ..table.clone() };
         Edit {
             changes: vec![
                 Change::Identity { format: FORMAT_VERSION, store: 77 },
@@ -405,6 +437,7 @@ mod tests {
                 Change::PutKeyspace { id: 1, name: "default".into(), options },
                 Change::Flushed { keyspace: 1, sequence: 200 },
                 Change::AddTable { keyspace: 1, level: 0, table },
+                Change::AddTable { keyspace: 1, level: 0, table: sharing },
                 Change::RemoveTable { keyspace: 1, level: 6, id: 5 },
                 Change::DropKeyspace { id: 1 },
             ],

@@ -1,7 +1,7 @@
 //! The state that results from the edits of a manifest. Pure data; applying an edit that
 //! contradicts the state returns an error instead of guessing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use super::edit::{Change, Edit, FORMAT_VERSION, TableMeta};
 use crate::format::LEVELS;
@@ -34,7 +34,8 @@ fn largest_number(change: &Change) -> u64 {
         Change::NextKeyspace(id) if *id > KEYSPACE_MAX + 1 => u64::MAX,
         Change::AddTable { table, .. } => [
             table.id,
-            table.bytes,
+            table.file,
+            table.end_in_file(),
             table.entries,
             table.tombstones,
             table.range_tombstones,
@@ -181,12 +182,14 @@ impl State {
         if self.log_passed.log == self.min_log { self.log_passed } else { begin }
     }
 
-    /// The ids of all tables.
-    pub(crate) fn table_ids(&self) -> impl Iterator<Item = u64> + '_ {
-        self.keyspaces
-            .values()
-            .flat_map(|k| k.levels.iter())
-            .flat_map(|level| level.keys().copied())
+    /// All tables.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &TableMeta> + '_ {
+        self.keyspaces.values().flat_map(|k| k.levels.iter()).flat_map(|level| level.values())
+    }
+
+    /// The numbers of the files that hold them.
+    pub(crate) fn table_files(&self) -> HashSet<u64> {
+        self.tables().map(|table| table.file).collect()
     }
 }
 
@@ -199,6 +202,8 @@ mod tests {
         let mut state = State::new(5);
         let table = TableMeta {
             id: 3,
+            file: 3,
+            offset: 0,
             bytes: 10,
             smallest: b"a"[..].into(),
             largest: b"b"[..].into(),

@@ -18,6 +18,8 @@ const DIRECTORY: &str = "/data";
 fn table(id: u64) -> TableMeta {
     TableMeta {
         id,
+        file: id,
+        offset: 0,
         bytes: 70_000,
         smallest: b"surf"[..].into(),
         largest: b"tide"[..].into(),

@@ -1,0 +1,327 @@
+//! The files of tables, opened on demand: at most a bounded number of them is open at a time
+//! (`max_open_files`, as in RocksDB).
+//!
+//! A file is opened when it is read. Beyond the bound, the file that has not been read for longest
+//! is closed: the files are in a ring, and one that was read since the hand last passed it stays
+//! open for another round (CLOCK).
+//!
+//! Guarantees:
+//! 1. No more files are open than the bound, apart from those that are being read.
+//! 2. A file stays in its directory for as long as a table in it is in use, so that it can be
+//!    opened again. The number of a file whose tables are all retired goes to
+//!    [`FileHandles::take_obsolete`] when the last user of them is gone.
+//! 3. No lock is held while a file is opened or read.
+//!
+//! All methods may be called from any thread.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+use hashbrown::HashMap;
+use tidekv_io::{Access, File, Result, Storage};
+
+use crate::stats::Counter;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// The ring is cleared of closed files when it is this many times as long as the number of open
+/// ones.
+const RING_RATIO_MAX: usize = 2;
+const RING_LEN_MIN: usize = 64;
+
+/// The open files of a store's tables.
+#[derive(Debug)]
+pub(crate) struct FileHandles {
+    storage: Arc<dyn Storage>,
+    access: Access,
+    open_max: usize,
+    ring: Mutex<Ring>,
+    /// The files that hold several tables, by number.
+    shared: Mutex<HashMap<u64, Weak<FileHandle>>>,
+    /// Files without users whose tables are all retired.
+    obsolete: Mutex<Vec<u64>>,
+    /// Whether there are any; a hint without the lock.
+    has_obsolete: AtomicBool,
+    opened: Counter,
+}
+
+/// The open files, in the order in which they are examined.
+#[derive(Debug, Default)]
+struct Ring {
+    files: VecDeque<Weak<FileHandle>>,
+    open: usize,
+}
+
+/// A file that the hand has passed: what is dropped outside the lock.
+struct Examined {
+    _file: Arc<FileHandle>,
+    _closed: Option<Arc<dyn File>>,
+}
+
+/// A file of tables.
+#[derive(Debug)]
+pub(crate) struct FileHandle {
+    path: PathBuf,
+    number: u64,
+    /// `None`: the file stays open.
+    owner: Option<Arc<FileHandles>>,
+    open: Mutex<Option<Arc<dyn File>>>,
+    /// Read since the hand last passed it.
+    was_read: AtomicBool,
+    /// Its tables that are part of the store.
+    tables: AtomicUsize,
+    /// The last of them was retired.
+    is_obsolete: AtomicBool,
+}
+
+impl FileHandles {
+    /// Files of `storage`, of which at most `open_max` are open at a time.
+    pub(crate) fn new(storage: Arc<dyn Storage>, access: Access, open_max: usize) -> Self {
+        Self {
+            storage,
+            access,
+            open_max: open_max.max(1),
+            ring: Mutex::default(),
+            shared: Mutex::default(),
+            obsolete: Mutex::default(),
+            has_obsolete: AtomicBool::new(false),
+            opened: Counter::default(),
+        }
+    }
+
+    /// The file `number` at `path`, not open yet. A file of several tables has one handle.
+    pub(crate) fn handle(
+        self: &Arc<Self>,
+        number: u64,
+        path: PathBuf,
+        shared: bool,
+    ) -> Arc<FileHandle> {
+        let new = || Arc::new(FileHandle::new(number, path, Some(Arc::clone(self)), None));
+        if !shared {
+            return new();
+        }
+        let mut handles = self.shared.lock();
+        if let Some(known) = handles.get(&number).and_then(Weak::upgrade) {
+            return known;
+        }
+        let handle = new();
+        handles.insert(number, Arc::downgrade(&handle));
+        handle
+    }
+
+    /// Whether there are files to remove.
+    pub(crate) fn has_obsolete(&self) -> bool {
+        self.has_obsolete.load(Ordering::Relaxed)
+    }
+
+    /// The numbers of the files that no reader uses any more and whose tables are all retired.
+    pub(crate) fn take_obsolete(&self) -> Vec<u64> {
+        let mut obsolete = self.obsolete.lock();
+        self.has_obsolete.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *obsolete)
+    }
+
+    /// The number of open files.
+    pub(crate) fn open_files(&self) -> usize {
+        self.ring.lock().open
+    }
+
+    /// How many times a file was opened.
+    pub(crate) fn opened(&self) -> u64 {
+        self.opened.get()
+    }
+
+    /// Counts a file that was opened, and closes others beyond the bound.
+    fn note_opened(&self, file: &Arc<FileHandle>) {
+        self.opened.add(1);
+        let mut examined = Vec::new();
+        {
+            let mut ring = self.ring.lock();
+            ring.open += 1;
+            ring.files.push_back(Arc::downgrade(file));
+            let mut steps = 2 * ring.files.len();
+            while ring.open > self.open_max && steps > 0 {
+                steps -= 1;
+                ring.step(&mut examined);
+            }
+            if ring.files.len() > RING_LEN_MIN.max(RING_RATIO_MAX * ring.open) {
+                ring.files.retain(|file| file.strong_count() > 0);
+            }
+        }
+        // Here, because the last user of a file takes the lock of the ring.
+        drop(examined);
+    }
+
+    fn note_closed(&self) {
+        self.ring.lock().open -= 1;
+    }
+}
+
+impl Ring {
+    /// Closes the file at the hand, or lets it stay for another round.
+    fn step(&mut self, examined: &mut Vec<Examined>) {
+        let Some(next) = self.files.pop_front() else { return };
+        let Some(file) = next.upgrade() else { return };
+        let mut taken = None;
+        if file.was_read.swap(false, Ordering::Relaxed) {
+            self.files.push_back(next);
+        } else {
+            taken = file.open.lock().take();
+            self.open -= usize::from(taken.is_some());
+        }
+        examined.push(Examined { _file: file, _closed: taken });
+    }
+}
+
+impl FileHandle {
+    fn new(
+        number: u64,
+        path: PathBuf,
+        owner: Option<Arc<FileHandles>>,
+        open: Option<Arc<dyn File>>,
+    ) -> Self {
+        Self {
+            path,
+            number,
+            owner,
+            open: Mutex::new(open),
+            was_read: AtomicBool::new(false),
+            tables: AtomicUsize::new(0),
+            is_obsolete: AtomicBool::new(false),
+        }
+    }
+
+    /// A file that stays open.
+    pub(crate) fn of(file: Arc<dyn File>) -> Arc<Self> {
+        Arc::new(Self::new(0, file.path().to_owned(), None, Some(file)))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The open file.
+    pub(crate) fn file(self: &Arc<Self>) -> Result<Arc<dyn File>> {
+        if let Some(file) = &*self.open.lock() {
+            self.was_read.store(true, Ordering::Relaxed);
+            return Ok(Arc::clone(file));
+        }
+        let owner = self.owner.as_ref().expect("a file without an owner stays open");
+        let file = owner.storage.open_read(&self.path, owner.access)?;
+        {
+            let mut open = self.open.lock();
+            if let Some(file) = &*open {
+                // Another thread was faster.
+                return Ok(Arc::clone(file));
+            }
+            *open = Some(Arc::clone(&file));
+        }
+        owner.note_opened(self);
+        Ok(file)
+    }
+
+    /// Counts a table that is part of the store, or is about to become one.
+    pub(crate) fn add_table(&self) {
+        self.tables.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A table of the file is not part of the store any more.
+    pub(crate) fn retire_table(&self) {
+        if self.tables.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.is_obsolete.store(true, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for FileHandle {
+    fn drop(&mut self) {
+        let Some(owner) = &self.owner else { return };
+        if self.open.get_mut().take().is_some() {
+            owner.note_closed();
+        }
+        {
+            let mut shared = owner.shared.lock();
+            if shared.get(&self.number).is_some_and(|known| known.strong_count() == 0) {
+                shared.remove(&self.number);
+            }
+        }
+        if self.is_obsolete.load(Ordering::Acquire) {
+            owner.obsolete.lock().push(self.number);
+            owner.has_obsolete.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidekv_io::MemoryStorage;
+
+    use super::*;
+
+    fn files(count: u64, open_max: usize) -> (Arc<FileHandles>, Vec<Arc<FileHandle>>) {
+        let storage = MemoryStorage::new();
+        let path = |number: u64| PathBuf::from(format!("/{number}.table"));
+        (0..count).for_each(|number| storage.write_file(path(number), &number.to_le_bytes()));
+        let all = Arc::new(FileHandles::new(Arc::new(storage), Access::Direct, open_max));
+        let handles = (0..count).map(|number| all.handle(number, path(number), false)).collect();
+        (all, handles)
+    }
+
+    #[test]
+    fn no_more_files_are_open_than_the_bound() {
+        let (all, handles) = files(20, 5);
+        for round in 0..3 {
+            for (number, handle) in handles.iter().enumerate() {
+                let bytes = handle.file().unwrap().read_at(0, 8).unwrap();
+                assert_eq!(*bytes, (number as u64).to_le_bytes(), "round {round}");
+                assert!(all.open_files() <= 5);
+            }
+        }
+        assert_eq!(all.opened(), 60, "in turns, none stays open until it is read again");
+        drop(handles);
+        assert_eq!(all.open_files(), 0);
+    }
+
+    #[test]
+    fn files_that_are_read_stay_open() {
+        let (all, handles) = files(20, 5);
+        for handle in &handles {
+            handles[0].file().unwrap();
+            handle.file().unwrap();
+        }
+        assert_eq!(all.opened(), 20, "the first file is opened once");
+    }
+
+    #[test]
+    fn the_ring_does_not_grow_with_files_that_come_and_go() {
+        let (all, _) = files(0, 5);
+        for number in 0..1000 {
+            let handle = all.handle(number, "/0.table".into(), false);
+            all.storage.create(Path::new("/0.table"), Access::Direct).ok();
+            handle.file().unwrap();
+        }
+        assert_eq!(all.open_files(), 0);
+        assert!(all.ring.lock().files.len() <= RING_LEN_MIN + 1);
+    }
+
+    #[test]
+    fn a_file_is_obsolete_when_its_last_table_is_retired_and_its_last_user_gone() {
+        let (all, handles) = files(2, 5);
+        let path = handles[0].path().to_owned();
+        let shared = all.handle(0, path.clone(), true);
+        let same = all.handle(0, path, true);
+        assert!(Arc::ptr_eq(&shared, &same));
+        shared.add_table();
+        same.add_table();
+        shared.retire_table();
+        drop(same);
+        drop(shared);
+        assert!(all.take_obsolete().is_empty(), "one of its tables is part of the store");
+        handles[1].add_table();
+        handles[1].retire_table();
+        assert!(all.take_obsolete().is_empty(), "it is in use");
+        drop(handles);
+        assert_eq!(all.take_obsolete(), [1], "a file whose tables were never counted stays");
+    }
+}
