@@ -29,7 +29,7 @@ pub(crate) type Trees = BTreeMap<u32, Arc<Tree>>;
 #[derive(Debug)]
 pub(crate) struct Structure {
     pub(crate) manifest: Manifest,
-    /// Tables of edits that failed to be committed. The manifest file that the failure ended may
+    /// Table files of edits that failed to be committed. The manifest file that the failure ended may
     /// name them, so they stay until the next commit has begun a new one.
     orphans: Vec<u64>,
     /// Keyspaces whose drop has failed; the manifest file that the failure ended may contain the
@@ -52,6 +52,16 @@ impl Structure {
             self.in_doubt.push(Arc::clone(tree));
         }
     }
+}
+
+/// A change of the tables of a tree.
+#[derive(Debug)]
+pub(crate) struct TableChange<'a> {
+    pub(crate) tree: &'a Tree,
+    /// By number.
+    pub(crate) removed: &'a [u64],
+    /// With their levels.
+    pub(crate) added: &'a [(usize, Arc<TableHandle>)],
 }
 
 /// All keyspaces of a store.
@@ -207,6 +217,12 @@ impl TreeSet {
         (id, table_path(&self.directory, id))
     }
 
+    /// A number for a table in a file of several, which has its own number.
+    pub(crate) fn new_table_in_shared_file(&self) -> (u64, PathBuf) {
+        let id = self.allocate_file();
+        (id, table_path(&self.directory, id))
+    }
+
     /// Makes a change of `tree`'s tables durable, after checking that it is valid. The caller
     /// publishes it under the same lock.
     ///
@@ -223,19 +239,36 @@ impl TreeSet {
         if self.get(tree.id).is_none() {
             return Ok(false);
         }
-        tree.version().with(removed, added).map_err(|overlap| {
-            Error::new(ErrorKind::Storage, format!("a change was refused, because {overlap}"))
-        })?;
+        let change = TableChange { tree, removed, added };
+        self.commit_all(structure, edit, &[change]).map(|()| true)
+    }
+
+    /// Like [`TreeSet::commit`], for several trees, none of which was dropped.
+    pub(crate) fn commit_all(
+        &self,
+        structure: &mut Structure,
+        edit: Edit,
+        changes: &[TableChange<'_>],
+    ) -> Result<()> {
+        for TableChange { tree, removed, added } in changes {
+            tree.version().with(removed, added).map_err(|overlap| {
+                Error::new(ErrorKind::Storage, format!("a change was refused, because {overlap}"))
+            })?;
+        }
         match structure.commit(edit) {
             Ok(()) => {
                 self.remove_tables(&std::mem::take(&mut structure.orphans));
-                Ok(true)
+                Ok(())
+            }
+            Err(error) if structure.manifest.is_intact() => {
+                // A manifest that refused the edit as a whole, on a full disk, does not name them.
+                Err(error)
             }
             Err(error) => {
-                // A manifest that refused the edit as a whole, on a full disk, does not name them.
-                if !structure.manifest.is_intact() {
-                    let made = added.iter().map(|(_, table)| table.meta().id);
-                    structure.orphans.extend(made.filter(|id| !removed.contains(id)));
+                for TableChange { removed, added, .. } in changes {
+                    let is_new = |meta: &&TableMeta| !removed.contains(&meta.id);
+                    let made = added.iter().map(|(_, table)| table.meta()).filter(is_new);
+                    structure.orphans.extend(made.map(|meta| meta.file));
                 }
                 Err(error)
             }

@@ -502,7 +502,7 @@ impl Engine {
             Trigger::Idle => JobKind::IdleCompaction,
             Trigger::Space { .. } => JobKind::SpaceCompaction,
         };
-        self.note_outcome(job, &parts.tree, &outcome);
+        self.note_outcome(job, std::slice::from_ref(&parts.tree), &outcome);
         // The inputs' files can be removed once no view holds them.
         drop(parts);
         self.remove_obsolete_tables();

@@ -2009,8 +2009,8 @@ pub const MUTATIONS: &[Mutation] = &[
     dropped(
         "a flush leaves its table behind when the keyspace was dropped",
         "crates/store/src/jobs/flusher.rs",
-        "                self.discard_refused(tables);\n",
-        "",
+        "            self.discard_refused(refused);\n",
+        "            drop(refused);\n",
         "running_flush_installs_nothing_in_a_dropped_keyspace",
     ),
     dropped(
