@@ -156,3 +156,49 @@ fn checkpoint_has_the_files_of_several_tables_once() {
         assert_eq!(keyspace.get("a").unwrap().unwrap(), "one");
     }
 }
+
+/// A file of several tables stays until the last of them is gone, so one keyspace could keep the
+/// space of hundreds that were dropped.
+#[test]
+fn space_of_dropped_keyspaces_comes_back_although_others_share_their_files() {
+    let disk = MemoryStorage::new();
+    let db = open(&disk);
+    let all = keyspaces(&db);
+    put_all(&all, "a", &"v".repeat(2000));
+    db.flush().unwrap();
+    let (_, full) = table_files(&disk);
+    for n in (0..KEYSPACES).filter(|n| n % 20 != 0) {
+        db.drop_keyspace(&format!("k{n}")).unwrap();
+    }
+    let (files, left) = table_files(&disk);
+    assert!(left <= 2 * full / 20, "{left} bytes in {files} files are left of {full}");
+    for n in (0..KEYSPACES).step_by(20) {
+        assert_eq!(all[n].get("a").unwrap().unwrap(), "v".repeat(2000));
+        all[n].put("b", "new").unwrap();
+    }
+    drop(all);
+    db.close().unwrap();
+    assert_sound(&disk, KEYSPACES as u64 / 20);
+}
+
+/// Each keyspace kept up to twelve tables in level 0, whose metadata took more memory than their
+/// entries, and each merge made a file.
+#[test]
+fn small_tables_of_many_keyspaces_are_merged_into_few_files() {
+    let disk = MemoryStorage::new();
+    let db = open(&disk);
+    let all = keyspaces(&db);
+    for n in 0..12 {
+        put_all(&all, &format!("key {n}"), "value");
+        db.flush().unwrap();
+    }
+    let tables: u64 = db.statistics().levels().iter().map(|level| level.tables).sum();
+    assert!(tables <= 3 * KEYSPACES as u64, "{tables}");
+    assert!(table_files(&disk).0 <= 4, "{:?}", table_files(&disk));
+    for keyspace in &all {
+        assert_eq!(keyspace.iter().count(), 12);
+    }
+    drop(all);
+    db.close().unwrap();
+    assert_sound(&disk, tables);
+}

@@ -17,7 +17,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
@@ -26,7 +26,7 @@ use tidekv_io::{Access, File, Result, Storage};
 
 use crate::stats::Counter;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// The ring is cleared of closed files when it is this many times as long as the number of open
 /// ones.
@@ -74,8 +74,12 @@ pub(crate) struct FileHandle {
     was_read: AtomicBool,
     /// Its tables that are part of the store.
     tables: AtomicUsize,
-    /// The last of them was retired.
-    is_obsolete: AtomicBool,
+    /// Their bytes.
+    table_bytes: AtomicU64,
+    /// Its tables that are in use, retired or not.
+    used: AtomicUsize,
+    /// Its length, once it was opened.
+    bytes: AtomicU64,
 }
 
 impl FileHandles {
@@ -111,6 +115,12 @@ impl FileHandles {
         let handle = new();
         handles.insert(number, Arc::downgrade(&handle));
         handle
+    }
+
+    /// The files of several tables of which more than half is dead, but not all.
+    pub(crate) fn mostly_dead(&self) -> HashSet<u64> {
+        let handles: Vec<_> = self.shared.lock().values().filter_map(Weak::upgrade).collect();
+        handles.iter().filter(|file| file.is_mostly_dead()).map(|file| file.number).collect()
     }
 
     /// Whether there are files to remove.
@@ -191,7 +201,9 @@ impl FileHandle {
             open: Mutex::new(open),
             was_read: AtomicBool::new(false),
             tables: AtomicUsize::new(0),
-            is_obsolete: AtomicBool::new(false),
+            table_bytes: AtomicU64::new(0),
+            used: AtomicUsize::new(0),
+            bytes: AtomicU64::new(0),
         }
     }
 
@@ -212,6 +224,7 @@ impl FileHandle {
         }
         let owner = self.owner.as_ref().expect("a file without an owner stays open");
         let file = owner.storage.open_read(&self.path, owner.access)?;
+        self.bytes.store(file.len()?, Ordering::Relaxed);
         {
             let mut open = self.open.lock();
             if let Some(file) = &*open {
@@ -224,15 +237,33 @@ impl FileHandle {
         Ok(file)
     }
 
-    /// Counts a table that is part of the store, or is about to become one.
-    pub(crate) fn add_table(&self) {
+    /// Counts a table of `bytes` bytes that is in use, and part of the store or about to become one.
+    pub(crate) fn add_table(&self, bytes: u64) {
         self.tables.fetch_add(1, Ordering::AcqRel);
+        self.table_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.used.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// A table of the file is not part of the store any more.
-    pub(crate) fn retire_table(&self) {
-        if self.tables.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.is_obsolete.store(true, Ordering::Release);
+    /// A table of the file is not part of the store any more; it may still be in use.
+    pub(crate) fn retire_table(&self, bytes: u64) {
+        self.table_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.tables.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether more than half of the file are tables that are not part of the store any more.
+    fn is_mostly_dead(&self) -> bool {
+        let (bytes, live) =
+            (self.bytes.load(Ordering::Relaxed), self.table_bytes.load(Ordering::Relaxed));
+        self.tables.load(Ordering::Acquire) > 0 && live < bytes / 2
+    }
+
+    /// A table of the file is not in use any more.
+    pub(crate) fn leave_table(&self) {
+        let is_last = self.used.fetch_sub(1, Ordering::AcqRel) == 1;
+        let Some(owner) = self.owner.as_ref().filter(|_| is_last) else { return };
+        if self.tables.load(Ordering::Acquire) == 0 {
+            owner.obsolete.lock().push(self.number);
+            owner.has_obsolete.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -243,15 +274,9 @@ impl Drop for FileHandle {
         if self.open.get_mut().take().is_some() {
             owner.note_closed();
         }
-        {
-            let mut shared = owner.shared.lock();
-            if shared.get(&self.number).is_some_and(|known| known.strong_count() == 0) {
-                shared.remove(&self.number);
-            }
-        }
-        if self.is_obsolete.load(Ordering::Acquire) {
-            owner.obsolete.lock().push(self.number);
-            owner.has_obsolete.store(true, Ordering::Relaxed);
+        let mut shared = owner.shared.lock();
+        if shared.get(&self.number).is_some_and(|known| known.strong_count() == 0) {
+            shared.remove(&self.number);
         }
     }
 }

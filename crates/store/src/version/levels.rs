@@ -14,6 +14,7 @@ use std::sync::Arc;
 use crate::format::LEVELS;
 use crate::format::key::Sequence;
 use crate::format::range_tombstones::RangeTombstones;
+use crate::sst::file_handles::FileHandle;
 use crate::sst::scan_lengths::ScanLengths;
 use crate::sst::table::Table;
 use crate::sync::Mutex;
@@ -62,6 +63,7 @@ pub(crate) struct TableHandle {
 #[derive(Debug)]
 struct TableGuard {
     id: u64,
+    file: Arc<FileHandle>,
     /// No future version will contain it.
     is_obsolete: AtomicBool,
     obsolete: Arc<ObsoleteTables>,
@@ -72,13 +74,15 @@ impl Drop for TableGuard {
         if self.is_obsolete.load(Ordering::Acquire) {
             self.obsolete.push(self.id);
         }
+        self.file.leave_table();
     }
 }
 
 impl TableHandle {
     pub(crate) fn new(meta: TableMeta, table: Arc<Table>, obsolete: Arc<ObsoleteTables>) -> Self {
-        table.file().handle().add_table();
-        let guard = TableGuard { id: meta.id, is_obsolete: AtomicBool::new(false), obsolete };
+        let file = Arc::clone(table.file().handle());
+        file.add_table(meta.bytes);
+        let guard = TableGuard { id: meta.id, file, is_obsolete: AtomicBool::new(false), obsolete };
         Self { meta, table, busy: AtomicBool::new(false), guard: Arc::new(guard) }
     }
 
@@ -123,7 +127,7 @@ impl TableHandle {
     /// Marks the table obsolete: its file, if all of it is, is removed with the last holder.
     pub(crate) fn retire(&self) {
         if !self.guard.is_obsolete.swap(true, Ordering::AcqRel) {
-            self.table.file().handle().retire_table();
+            self.guard.file.retire_table(self.meta.bytes);
         }
     }
 

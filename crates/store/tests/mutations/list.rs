@@ -401,9 +401,9 @@ pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "the file of a table is removed while an iterator reads it",
         "crates/store/src/sst/file_handles.rs",
-        "            self.is_obsolete.store(true, Ordering::Release);\n",
-        "            if let Some(owner) = &self.owner {\n                \
-         owner.obsolete.lock().push(self.number);\n            }\n",
+        "        self.tables.fetch_sub(1, Ordering::AcqRel);\n",
+        "        self.tables.fetch_sub(1, Ordering::AcqRel);\n        \
+         self.owner.iter().for_each(|owner| owner.obsolete.lock().push(self.number));\n",
         "table_file_is_kept_while_an_iterator_reads_it",
     ),
     Mutation {
@@ -728,14 +728,19 @@ pub const MUTATIONS: &[Mutation] = &[
     race(
         "a compaction relocates pointers although another job may have installed tables",
         "crates/store/src/jobs/compactor.rs",
-        "        cache_invalidation::relocate(point, placed, parts.compaction.output_level);\n        \
-         parts.tree.install_tables(&removed, added);\n        \
+        "            cache_invalidation::relocate(point, placed, parts.compaction.output_level);\n            \
+         parts.tree.install_tables(removed, added);\n        \
+         }\n        \
          drop(structure);\n        \
          self.after_install();\n",
-        "        parts.tree.install_tables(&removed, added);\n        \
+        "            let _ = placed;\n            \
+         parts.tree.install_tables(removed, added);\n        \
+         }\n        \
          drop(structure);\n        \
          self.after_install();\n        \
-         cache_invalidation::relocate(point, placed, parts.compaction.output_level);\n",
+         for Merge { parts, placed, .. } in &installed {\n            \
+         cache_invalidation::relocate(point, placed, parts.compaction.output_level);\n        \
+         }\n",
         "api::db::tests::models::no_pointer_comes_back_after_an_ingest",
     ),
     stale(
@@ -2321,8 +2326,8 @@ pub const MUTATIONS: &[Mutation] = &[
         ..mutation(
             "a file is removed with the first of its tables",
             "crates/store/src/sst/file_handles.rs",
-            "if self.tables.fetch_sub(1, Ordering::AcqRel) == 1 {",
-            "if self.tables.fetch_sub(1, Ordering::AcqRel) > 0 {",
+            "        if self.tables.load(Ordering::Acquire) == 0 {\n",
+            "        if self.number == 0 || self.tables.load(Ordering::Acquire) == 0 {\n",
             "sst::file_handles::tests::a_file_is_obsolete_when_its_last_table_is_retired_and_its_last_user_gone",
         )
     },

@@ -57,15 +57,17 @@ fn a_file_is_obsolete_when_its_last_table_is_retired_and_its_last_user_gone() {
     let shared = all.handle(0, path.clone(), true);
     let same = all.handle(0, path, true);
     assert!(Arc::ptr_eq(&shared, &same));
-    shared.add_table();
-    same.add_table();
-    shared.retire_table();
-    drop(same);
-    drop(shared);
+    shared.add_table(8);
+    same.add_table(8);
+    shared.retire_table(8);
+    shared.leave_table();
     assert!(all.take_obsolete().is_empty(), "one of its tables is part of the store");
-    handles[1].add_table();
-    handles[1].retire_table();
+    same.retire_table(8);
     assert!(all.take_obsolete().is_empty(), "it is in use");
+    same.leave_table();
+    assert_eq!(all.take_obsolete(), [0]);
+    handles[1].add_table(8);
+    handles[1].leave_table();
     drop(handles);
-    assert_eq!(all.take_obsolete(), [1], "a file whose tables were never counted stays");
+    assert_eq!(all.take_obsolete(), [0; 0], "a file of the store stays when the store is closed");
 }

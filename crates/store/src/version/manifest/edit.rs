@@ -199,6 +199,22 @@ impl Edit {
 }
 
 impl Change {
+    /// The keyspace that it changes, if it changes one.
+    pub(crate) fn keyspace(&self) -> Option<u32> {
+        match self {
+            Self::PutKeyspace { id, .. } | Self::DropKeyspace { id } => Some(*id),
+            Self::Flushed { keyspace, .. }
+            | Self::AddTable { keyspace, .. }
+            | Self::RemoveTable { keyspace, .. } => Some(*keyspace),
+            Self::Identity { .. }
+            | Self::NextFile(_)
+            | Self::LastSequence(_)
+            | Self::MinLog(_)
+            | Self::LogPassed(_)
+            | Self::NextKeyspace(_) => None,
+        }
+    }
+
     fn encode(&self, out: &mut Vec<u8>) -> u8 {
         match self {
             Self::Identity { format, store } => {

@@ -74,6 +74,14 @@ impl State {
         Self { store, next_file: 1, ..Self::default() }
     }
 
+    /// Whether [`State::apply`] would succeed; takes as long as the keyspaces of `edit` are large.
+    pub(crate) fn check(&self, edit: &Edit) -> Result<(), String> {
+        let ids: HashSet<u32> = edit.changes.iter().filter_map(Change::keyspace).collect();
+        let touched = |id| Some((id, self.keyspaces.get(&id)?.clone()));
+        let keyspaces = ids.into_iter().filter_map(touched).collect();
+        Self { keyspaces, ..Self::default() }.apply(edit)
+    }
+
     /// Applies `edit`; the error describes the contradiction.
     pub(crate) fn apply(&mut self, edit: &Edit) -> Result<(), String> {
         for change in &edit.changes {
@@ -226,9 +234,15 @@ mod tests {
         again.apply(&state.snapshot()).unwrap();
         assert_eq!(again, state);
         let twice = Edit { changes: vec![Change::AddTable { keyspace: 2, level: 0, table }] };
+        assert_eq!(again.check(&twice), again.apply(&twice));
         assert!(again.apply(&twice).is_err());
         let gone = Edit { changes: vec![Change::RemoveTable { keyspace: 2, level: 1, id: 3 }] };
+        assert_eq!(again.check(&gone), again.apply(&gone));
         assert!(again.apply(&gone).is_err());
+        let unknown = Edit { changes: vec![Change::Flushed { keyspace: 3, sequence: 4 }] };
+        assert!(again.check(&unknown).is_err());
+        let moved = Edit { changes: vec![Change::RemoveTable { keyspace: 2, level: 0, id: 3 }] };
+        assert_eq!(again.check(&moved), Ok(()));
     }
 
     #[test]
