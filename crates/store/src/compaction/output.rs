@@ -42,13 +42,14 @@ pub(crate) struct SharedFile {
 }
 
 impl SharedFile {
-    /// The new file `number` at `path`.
+    /// The new file `number` at `path`. It is written and read through the page cache: several of
+    /// its tables share a page, and they are read soon, to be merged.
     pub(crate) fn create(
-        (storage, access): (&Arc<dyn Storage>, Access),
+        storage: &Arc<dyn Storage>,
         executor: &Arc<dyn Executor>,
         (number, path): (u64, PathBuf),
     ) -> Result<Self> {
-        let file = AppendFile::new(storage.create(&path, access)?, WRITE_BYTES);
+        let file = AppendFile::new(storage.create(&path, Access::Buffered)?, WRITE_BYTES);
         Ok(Self { number, file: Mutex::new(Some(file.with_helper(Arc::clone(executor)))) })
     }
 

@@ -88,8 +88,7 @@ impl Engine {
 
     /// A new file for tables of several keyspaces, recorded in `made`.
     pub(crate) fn create_shared_file(&self, made: &Mutex<Vec<u64>>) -> Result<SharedFile> {
-        let place = (&self.storage, self.trees.access());
-        SharedFile::create(place, &self.executor, self.trees.new_table(made))
+        SharedFile::create(&self.storage, &self.executor, self.trees.new_table(made))
     }
 
     /// Limits compactions and ingests to the configured rate. Flushes are never limited, because

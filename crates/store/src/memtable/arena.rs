@@ -15,7 +15,7 @@ use crate::sync::{AccessTracker, Mutex};
 
 /// The first request gets a chunk of its own, because a store may have many idle keyspaces, whose
 /// memtables make no other; later chunks are not smaller than this.
-const CHUNK_BYTES_MIN: usize = 1 << 10;
+const CHUNK_BYTES_MIN: usize = 512;
 
 /// A small arena grows by one part in this many of its size at a time: with chunks that double, the
 /// memtables of many keyspaces would be half empty when they are flushed for their memory.
@@ -156,7 +156,7 @@ impl Arena {
         let regular = (self.charge() / CHUNK_SHARE).min(CHUNK_BYTES_MAX).max(small);
         // Large requests get a chunk of their own, so that they do not waste the rest of the
         // current one.
-        let own = chunks.is_empty() || len > regular / 4;
+        let own = chunks.is_empty() || len > regular.max(2 * CHUNK_BYTES_MIN) / 4;
         let chunk = NonNullChunk::new(if own { len } else { regular });
         self.charge.fetch_add(chunk.chunk().bytes, Ordering::Relaxed);
         let memory = chunk.chunk().take(len).expect("a new chunk holds the request");

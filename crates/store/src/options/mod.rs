@@ -166,7 +166,8 @@ pub struct Options {
     /// Open without changing anything: no writes, no lock, no background work. Several processes
     /// may read a store that another one has open. Default: false.
     pub read_only: bool,
-    /// Read and write tables without the page cache (O_DIRECT) where possible. Default: true.
+    /// Read and write tables without the page cache (O_DIRECT) where possible, except small ones
+    /// that share a file. Default: true.
     pub direct_io: bool,
     /// Background threads for compaction. `None`: one per core, at most 4.
     pub compaction_threads: Option<usize>,

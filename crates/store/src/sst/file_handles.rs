@@ -70,6 +70,9 @@ pub(crate) struct FileHandle {
     /// `None`: the file stays open.
     owner: Option<Arc<FileHandles>>,
     open: Mutex<Option<Arc<dyn File>>>,
+    /// Whether it holds several tables: then it is read through the page cache, because several of
+    /// them share a page.
+    is_shared: bool,
     /// Read since the hand last passed it.
     was_read: AtomicBool,
     /// Its tables that are part of the store.
@@ -104,7 +107,8 @@ impl FileHandles {
         path: PathBuf,
         shared: bool,
     ) -> Arc<FileHandle> {
-        let new = || Arc::new(FileHandle::new(number, path, Some(Arc::clone(self)), None));
+        let new =
+            || Arc::new(FileHandle::new((number, shared), path, Some(Arc::clone(self)), None));
         if !shared {
             return new();
         }
@@ -189,7 +193,7 @@ impl Ring {
 
 impl FileHandle {
     fn new(
-        number: u64,
+        (number, is_shared): (u64, bool),
         path: PathBuf,
         owner: Option<Arc<FileHandles>>,
         open: Option<Arc<dyn File>>,
@@ -199,6 +203,7 @@ impl FileHandle {
             number,
             owner,
             open: Mutex::new(open),
+            is_shared,
             was_read: AtomicBool::new(false),
             tables: AtomicUsize::new(0),
             table_bytes: AtomicU64::new(0),
@@ -209,7 +214,7 @@ impl FileHandle {
 
     /// A file that stays open.
     pub(crate) fn of(file: Arc<dyn File>) -> Arc<Self> {
-        Arc::new(Self::new(0, file.path().to_owned(), None, Some(file)))
+        Arc::new(Self::new((0, false), file.path().to_owned(), None, Some(file)))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -223,7 +228,8 @@ impl FileHandle {
             return Ok(Arc::clone(file));
         }
         let owner = self.owner.as_ref().expect("a file without an owner stays open");
-        let file = owner.storage.open_read(&self.path, owner.access)?;
+        let access = if self.is_shared { Access::Buffered } else { owner.access };
+        let file = owner.storage.open_read(&self.path, access)?;
         self.bytes.store(file.len()?, Ordering::Relaxed);
         {
             let mut open = self.open.lock();
