@@ -2312,6 +2312,26 @@ pub const MUTATIONS: &[Mutation] = &[
         )
     },
     Mutation {
+        target: "many_keyspaces",
+        ..mutation(
+            "only the largest of many small memtables is flushed",
+            "crates/store/src/write.rs",
+            "                if bytes >= SHARED_FLUSH_BYTES {\n",
+            "                if bytes > 0 {\n",
+            "small_memtables_are_flushed_together_when_memory_is_short",
+        )
+    },
+    Mutation {
+        target: "many_keyspaces",
+        ..mutation(
+            "files that are mostly dead stay",
+            "crates/store/src/jobs/compactor.rs",
+            "        self.schedule_rewrites();\n",
+            "",
+            "space_of_dropped_keyspaces_comes_back_although_others_share_their_files",
+        )
+    },
+    Mutation {
         target: "lib",
         ..mutation(
             "files beyond the bound stay open",
