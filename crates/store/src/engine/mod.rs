@@ -218,9 +218,9 @@ impl Engine {
     }
 
     /// Opens a table that the manifest names, and counts its memory.
-    pub(crate) fn open_table(&self, meta: TableMeta) -> Result<Arc<TableHandle>> {
-        let handle = self.trees.open_table(meta)?;
-        self.memory.add_metadata(handle.table().charge());
+    pub(crate) fn open_table(&self, meta: impl Into<Arc<TableMeta>>) -> Result<Arc<TableHandle>> {
+        let handle = self.trees.open_table(meta.into())?;
+        self.memory.add_metadata(handle.charge());
         Ok(handle)
     }
 

@@ -179,7 +179,7 @@ impl TreeSet {
     pub(crate) fn tables_charge(&self) -> usize {
         self.load()
             .values()
-            .map(|tree| tree.view().version.tables().map(|t| t.table().charge()).sum::<usize>())
+            .map(|tree| tree.view().version.tables().map(|t| t.charge()).sum::<usize>())
             .sum()
     }
 
@@ -283,7 +283,7 @@ impl TreeSet {
     }
 
     /// Opens a table file and checks it against the manifest.
-    pub(crate) fn open_table(&self, meta: TableMeta) -> Result<Arc<TableHandle>> {
+    pub(crate) fn open_table(&self, meta: Arc<TableMeta>) -> Result<Arc<TableHandle>> {
         let path = table_path(&self.directory, meta.file);
         let handle = self.files.handle(meta.file, path.clone(), meta.shares_file());
         let file = handle.file().map_err(|error| match error.kind() {

@@ -339,7 +339,7 @@ fn edit_of(parts: &[(&Arc<Tree>, &Arc<View>, Added)], log: LogPosition) -> Edit 
     let mut last = 0;
     for (tree, view, tables) in parts {
         for (_, table) in tables {
-            let table = table.meta().clone();
+            let table = table.shared_meta();
             edit.push(Change::AddTable { keyspace: tree.id, level: 0, table });
         }
         let sequence = view.memtable.created_at();

@@ -64,7 +64,7 @@ impl Merge<'_> {
         compaction.inputs.iter().for_each(|table| remove(compaction.level, table));
         compaction.lower.iter().for_each(|table| remove(compaction.output_level, table));
         for (level, table) in &self.added {
-            let table = table.meta().clone();
+            let table = table.shared_meta();
             edit.push(Change::AddTable { keyspace, level: *level as u8, table });
         }
     }

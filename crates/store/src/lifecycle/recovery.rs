@@ -91,7 +91,8 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<Arc<Engine>> {
     }
     let lock = if options.read_only { None } else { Some(lock(&*storage, directory)?) };
     let found = manifest::file::read(&*storage, directory)?;
-    let state = match found.clone() {
+    let is_new = found.is_none();
+    let state = match found {
         Some((state, _)) => state,
         None => {
             refuse_leftovers(&*storage, directory)?;
@@ -106,7 +107,6 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<Arc<Engine>> {
             State::new(random.next_u64() >> 1)
         }
     };
-    let is_new = found.is_none();
     let engine = Arc::new(build_engine(directory, options, storage, state)?);
     *engine.lock.lock() = lock;
     let opened =
@@ -486,9 +486,9 @@ impl Engine {
         for (tree, outputs) in filled.into_iter().zip(written) {
             for output in outputs {
                 cache_invalidation::redirect(self.memory.caches().point(), &output.placed);
-                let table = output.meta.clone();
+                let table = Arc::new(output.meta);
+                tables.push((tree.id, self.open_table(Arc::clone(&table))?));
                 edit.push(Change::AddTable { keyspace: tree.id, level: 0, table });
-                tables.push((tree.id, self.open_table(output.meta)?));
             }
             tree.reset_memtable(Memtable::new(
                 self.memory.memtable_bytes() as usize,

@@ -265,7 +265,7 @@ impl Checker<'_> {
         for (&id, keyspace) in keyspaces {
             for meta in keyspace.levels.iter().flat_map(|level| level.values()) {
                 self.bytes += meta.bytes;
-                self.found.tables.push((meta.id, Some((id, meta.clone()))));
+                self.found.tables.push((meta.id, Some((id, (**meta).clone()))));
             }
         }
         let min_log = state.as_ref().map_or(0, |state| state.min_log);
@@ -350,7 +350,7 @@ impl Checker<'_> {
     fn check_numbers(&mut self, state: &State) {
         let path = self.directory.join(manifest_name(self.found.manifest));
         let mut seen = std::collections::BTreeSet::new();
-        for meta in state.keyspaces.values().flat_map(|k| &k.levels).flat_map(|l| l.values()) {
+        for meta in state.tables() {
             let id = meta.id;
             if !seen.insert(id) {
                 self.damaged(&path, Error::corrupt(&path, format!("it lists table {id} twice")));
@@ -554,11 +554,16 @@ fn names(error: &Error, path: &Path) -> bool {
 /// level 0, and the levels below.
 fn sorted_runs(keyspace: &KeyspaceState) -> Vec<(usize, Vec<&TableMeta>)> {
     let mut ingested: BTreeMap<Sequence, Vec<&TableMeta>> = BTreeMap::new();
-    for table in keyspace.levels[0].values().filter(|table| table.sequence_override > 0) {
+    for table in keyspace.levels[0]
+        .values()
+        .map(|table| &**table)
+        .filter(|table| table.sequence_override > 0)
+    {
         ingested.entry(table.sequence_override).or_default().push(table);
     }
     let levels = keyspace.levels.iter().enumerate().skip(1);
-    let levels = levels.map(|(level, tables)| (level, tables.values().collect()));
+    let levels =
+        levels.map(|(level, tables)| (level, tables.values().map(|table| &**table).collect()));
     ingested.into_values().map(|tables| (0, tables)).chain(levels).collect()
 }
 

@@ -504,7 +504,8 @@ pub(crate) fn role_of(name: &str, is_directory: bool, state: &State, manifest: u
 fn keyspaces(state: &State) -> Vec<KeyspaceDescription> {
     let describe = |(&id, keyspace): (&u32, &manifest::KeyspaceState)| {
         let levels = (0..LEVELS).map(|level| {
-            let mut tables: Vec<&TableMeta> = keyspace.levels[level].values().collect();
+            let mut tables: Vec<&TableMeta> =
+                keyspace.levels[level].values().map(|table| &**table).collect();
             match level {
                 0 => tables.sort_by_key(|t| {
                     std::cmp::Reverse((t.largest_sequence.max(t.sequence_override), t.id))

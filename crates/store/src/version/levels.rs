@@ -52,7 +52,7 @@ impl ObsoleteTables {
 /// An open table in its level.
 #[derive(Debug)]
 pub(crate) struct TableHandle {
-    meta: TableMeta,
+    meta: Arc<TableMeta>,
     table: Arc<Table>,
     /// A compaction is reading it.
     busy: AtomicBool,
@@ -79,7 +79,11 @@ impl Drop for TableGuard {
 }
 
 impl TableHandle {
-    pub(crate) fn new(meta: TableMeta, table: Arc<Table>, obsolete: Arc<ObsoleteTables>) -> Self {
+    pub(crate) fn new(
+        meta: Arc<TableMeta>,
+        table: Arc<Table>,
+        obsolete: Arc<ObsoleteTables>,
+    ) -> Self {
         let file = Arc::clone(table.file().handle());
         file.add_table(meta.bytes);
         let guard = TableGuard { id: meta.id, file, is_obsolete: AtomicBool::new(false), obsolete };
@@ -89,7 +93,7 @@ impl TableHandle {
     /// A handle of the same table for another position in the version.
     pub(crate) fn moved(&self) -> Self {
         Self {
-            meta: self.meta.clone(),
+            meta: Arc::clone(&self.meta),
             table: Arc::clone(&self.table),
             busy: AtomicBool::new(false),
             guard: Arc::clone(&self.guard),
@@ -98,6 +102,17 @@ impl TableHandle {
 
     pub(crate) fn meta(&self) -> &TableMeta {
         &self.meta
+    }
+
+    /// Bytes of DRAM that the table holds outside the cache, with its record and its handle.
+    pub(crate) fn charge(&self) -> usize {
+        let record = size_of::<TableMeta>() + self.meta.smallest.len() + self.meta.largest.len();
+        size_of::<Self>() + size_of::<TableGuard>() + record + self.table.charge()
+    }
+
+    /// The record, to share.
+    pub(crate) fn shared_meta(&self) -> Arc<TableMeta> {
+        Arc::clone(&self.meta)
     }
 
     pub(crate) fn table(&self) -> &Arc<Table> {

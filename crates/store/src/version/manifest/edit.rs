@@ -13,6 +13,7 @@
 //! An unknown tag means that a newer version wrote the store: the store is refused. Values on disk:
 //! do not change.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::format::coding::{Reader, put_bytes, put_varint};
@@ -98,7 +99,7 @@ pub(crate) enum Change {
     AddTable {
         keyspace: u32,
         level: u8,
-        table: TableMeta,
+        table: Arc<TableMeta>,
     },
     RemoveTable {
         keyspace: u32,
@@ -294,7 +295,7 @@ impl Change {
             tag::ADD_TABLE => Self::AddTable {
                 keyspace: keyspace(body)?,
                 level: body.u8()?,
-                table: decode_table(body)?,
+                table: Arc::new(decode_table(body)?),
             },
             tag::REMOVE_TABLE => Self::RemoveTable {
                 keyspace: keyspace(body)?,
@@ -452,8 +453,8 @@ mod tests {
                 Change::NextKeyspace(3),
                 Change::PutKeyspace { id: 1, name: "default".into(), options },
                 Change::Flushed { keyspace: 1, sequence: 200 },
-                Change::AddTable { keyspace: 1, level: 0, table },
-                Change::AddTable { keyspace: 1, level: 0, table: sharing },
+                Change::AddTable { keyspace: 1, level: 0, table: Arc::new(table) },
+                Change::AddTable { keyspace: 1, level: 0, table: Arc::new(sharing) },
                 Change::RemoveTable { keyspace: 1, level: 6, id: 5 },
                 Change::DropKeyspace { id: 1 },
             ],

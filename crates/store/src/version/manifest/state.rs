@@ -2,6 +2,7 @@
 //! contradicts the state returns an error instead of guessing.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use super::edit::{Change, Edit, FORMAT_VERSION, TableMeta};
 use crate::format::LEVELS;
@@ -17,8 +18,8 @@ pub(crate) struct KeyspaceState {
     pub(crate) options: KeyspaceOptions,
     /// Tables hold the writes up to this sequence.
     pub(crate) flushed: Sequence,
-    /// By level, then by table id.
-    pub(crate) levels: [BTreeMap<u64, TableMeta>; LEVELS],
+    /// By level, then by table id; open tables share the records.
+    pub(crate) levels: [BTreeMap<u64, Arc<TableMeta>>; LEVELS],
 }
 
 /// The largest id of a keyspace.
@@ -111,7 +112,8 @@ impl State {
                     *flushed = (*flushed).max(*sequence);
                 }
                 Change::AddTable { keyspace, level, table } => {
-                    let previous = self.level(*keyspace, *level)?.insert(table.id, table.clone());
+                    let previous =
+                        self.level(*keyspace, *level)?.insert(table.id, Arc::clone(table));
                     if previous.is_some() {
                         return Err(format!("table {} is added twice", table.id));
                     }
@@ -152,7 +154,11 @@ impl State {
         self.keyspaces.get_mut(&id).ok_or_else(|| format!("keyspace {id} does not exist"))
     }
 
-    fn level(&mut self, keyspace: u32, level: u8) -> Result<&mut BTreeMap<u64, TableMeta>, String> {
+    fn level(
+        &mut self,
+        keyspace: u32,
+        level: u8,
+    ) -> Result<&mut BTreeMap<u64, Arc<TableMeta>>, String> {
         self.keyspace(keyspace)?
             .levels
             .get_mut(usize::from(level))
@@ -176,7 +182,7 @@ impl State {
             edit.push(Change::Flushed { keyspace: id, sequence: keyspace.flushed });
             for (level, tables) in keyspace.levels.iter().enumerate() {
                 for table in tables.values() {
-                    let (level, table) = (level as u8, table.clone());
+                    let (level, table) = (level as u8, Arc::clone(table));
                     edit.push(Change::AddTable { keyspace: id, level, table });
                 }
             }
@@ -192,7 +198,11 @@ impl State {
 
     /// All tables.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &TableMeta> + '_ {
-        self.keyspaces.values().flat_map(|k| k.levels.iter()).flat_map(|level| level.values())
+        self.keyspaces
+            .values()
+            .flat_map(|k| k.levels.iter())
+            .flat_map(|level| level.values())
+            .map(|table| &**table)
     }
 
     /// The numbers of the files that hold them.
@@ -208,7 +218,7 @@ mod tests {
     #[test]
     fn snapshot_restores_the_same_state() {
         let mut state = State::new(5);
-        let table = TableMeta {
+        let table = Arc::new(TableMeta {
             id: 3,
             file: 3,
             offset: 0,
@@ -222,7 +232,7 @@ mod tests {
             largest_sequence: 4,
             sequence_override: 0,
             earliest_deadline_ms: 0,
-        };
+        });
         let changes = vec![
             Change::NextFile(9),
             Change::PutKeyspace { id: 2, name: "k".into(), options: KeyspaceOptions::default() },

@@ -47,7 +47,7 @@ fn edits() -> Vec<Edit> {
     [
         vec![keyspace],
         vec![
-            Change::AddTable { keyspace: 1, level: 0, table: table(4) },
+            Change::AddTable { keyspace: 1, level: 0, table: Arc::new(table(4)) },
             Change::Flushed { keyspace: 1, sequence: 300 },
             Change::LastSequence(300),
             Change::MinLog(3),
@@ -55,7 +55,7 @@ fn edits() -> Vec<Edit> {
         ],
         vec![
             Change::RemoveTable { keyspace: 1, level: 0, id: 4 },
-            Change::AddTable { keyspace: 1, level: 6, table: ingested },
+            Change::AddTable { keyspace: 1, level: 6, table: Arc::new(ingested) },
         ],
         vec![Change::DropKeyspace { id: 1 }],
     ]
