@@ -21,10 +21,6 @@ use crate::warm::borrowed_budget::BorrowedBudget;
 /// `picker::LEVEL0_TRIGGER` sorted runs do.
 const BASE_MEMTABLES: u64 = 4;
 
-/// What a keyspace takes without entries and tables: its tree, view, memtable and record in the
-/// manifest (measured over ten thousand of them).
-const KEYSPACE_BYTES: u64 = 1700;
-
 /// The memory of a store.
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
@@ -177,8 +173,7 @@ impl MemoryBudget {
         let _balance = self.balance.lock();
         let list = self.hot_list_bytes.load(Ordering::Relaxed);
         let metadata = (self.metadata_bytes() + list) as u64;
-        let keyspaces = trees.load().len() as u64 * KEYSPACE_BYTES;
-        let fixed = metadata.saturating_add(keyspaces).saturating_add(self.reserved_bytes());
+        let fixed = metadata.saturating_add(self.reserved_bytes());
         let memtables = trees.memtables_bytes();
         let mut shares = budget::shares(self.total_bytes(), self.memtable_bytes, memtables, fixed);
         shares.cache_bytes = shares.cache_bytes.min(self.cache_bytes_max.load(Ordering::Relaxed));

@@ -265,6 +265,7 @@ impl Engine {
         let needed = self.log_needed_after(flushed);
         let mut refused = Vec::new();
         let mut installed = 0;
+        let is_committed;
         {
             let mut structure = self.trees.structure();
             let mut parts = Vec::with_capacity(flushed.len());
@@ -274,7 +275,9 @@ impl Engine {
                     None => refused.extend(tables),
                 }
             }
-            if !parts.is_empty() {
+            // If all keyspaces were dropped, the manifest still names the logs.
+            is_committed = !parts.is_empty();
+            if is_committed {
                 let edit = edit_of(&parts, needed);
                 let changes: Vec<_> = parts
                     .iter()
@@ -291,7 +294,9 @@ impl Engine {
             self.discard_refused(refused);
         }
         self.after_install();
-        self.logs.remove_logs_before(needed.log);
+        if is_committed {
+            self.logs.remove_logs_before(needed.log);
+        }
         Ok(installed)
     }
 
