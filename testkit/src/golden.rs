@@ -94,6 +94,11 @@ impl Dump {
     }
 }
 
+/// The files of the released dump `testdata/<name>.golden.txt` of the crate, by name.
+pub fn released(name: &str) -> Vec<(String, Vec<u8>)> {
+    parse(&read(name))
+}
+
 /// Cargo sets the folder of the crate for its tests, and starts them there.
 fn path(name: &str) -> PathBuf {
     let folder = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| ".".into());

@@ -27,6 +27,7 @@ use crate::engine::{Attempt, Condition, Engine, Request, Written};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::key::{Kind, Sequence, Trailer};
 use crate::format::range_tombstones::RangeTombstone;
+use crate::jobs::flusher::SHARED_FLUSH_BYTES;
 use crate::memtable::Memtable;
 use crate::options::Durability;
 use crate::version::tree::Tree;
@@ -463,7 +464,7 @@ impl Engine {
     /// Retries failed work and starts work that is due.
     fn push_background_work(self: &Arc<Self>) {
         let trees: Vec<Arc<Tree>> = self.trees.all();
-        trees.iter().for_each(|tree| self.schedule_flush(tree));
+        self.schedule_flushes(&trees);
         self.schedule_compactions();
     }
 
@@ -498,8 +499,10 @@ impl Engine {
         kept
     }
 
-    /// The keyspaces whose memtables must be rotated: those that are full, or the largest if all of
-    /// them together take too much memory.
+    /// The keyspaces whose memtables must be rotated: those that are full, or the largest ones if all
+    /// of them together take too much memory. If the largest is small, so many of them are rotated
+    /// that half of the memory is free again: one flush takes them all, and one by one they would
+    /// be flushed, and fill level 0, with every few kilobytes that are written.
     fn full_trees(&self) -> Vec<Arc<Tree>> {
         let shares = self.memory.shares();
         let trees = self.trees.load();
@@ -507,8 +510,21 @@ impl Engine {
         let charge = |tree: &Arc<Tree>| tree.view().memtable.charge() as u64;
         let mut full: Vec<Arc<Tree>> = trees.values().filter(is_full).cloned().collect();
         let active: u64 = trees.values().map(charge).sum();
-        if full.is_empty() && active > shares.memtables_bytes_max / 2 {
-            full.extend(trees.values().max_by_key(|tree| charge(tree)).cloned());
+        let active_max = shares.memtables_bytes_max / 2;
+        if full.is_empty() && active > active_max {
+            let mut by_size: Vec<_> = trees.values().map(|tree| (charge(tree), tree)).collect();
+            by_size.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+            let mut left = active;
+            for (bytes, tree) in by_size {
+                if bytes == 0 || (left <= active_max / 2 && !full.is_empty()) {
+                    break;
+                }
+                full.push(Arc::clone(tree));
+                left -= bytes;
+                if bytes >= SHARED_FLUSH_BYTES {
+                    break;
+                }
+            }
         }
         full
     }
@@ -559,9 +575,8 @@ impl Engine {
         for tree in &filled {
             tree.rotate(target, last, log_end);
         }
-        for tree in filled {
-            self.schedule_flush(tree);
-        }
+        let filled: Vec<_> = filled.into_iter().cloned().collect();
+        self.schedule_flushes(&filled);
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use support::{DIRECTORY, START_MS, TINY, contents, options};
 use tidekv::{Compression, Db, KeyspaceOptions, WriteBatch};
 use tidekv_io::{ManualClock, MemoryStorage, Tear};
-use tidekv_testkit::golden::Dump;
+use tidekv_testkit::golden::{self, Dump};
 
 fn open(disk: &MemoryStorage) -> Db {
     Db::open(DIRECTORY, options(disk, &Arc::new(ManualClock::new(START_MS)), TINY)).unwrap()
@@ -66,8 +66,18 @@ fn store_matches_released_files_and_opens_them() {
     }
     let lock = released.iter().find(|(name, _)| name == "LOCK").unwrap();
     assert!(lock.1.is_empty());
+    opens_with_all_entries(&released);
+}
+
+/// Before small flushes shared a file, each table had its own.
+#[test]
+fn store_with_a_file_per_table_opens() {
+    opens_with_all_entries(&golden::released("store-with-a-file-per-table"));
+}
+
+fn opens_with_all_entries(released: &[(String, Vec<u8>)]) {
     let old = MemoryStorage::new();
-    for (name, bytes) in &released {
+    for (name, bytes) in released {
         old.write_file(Path::new(DIRECTORY).join(name), bytes);
     }
     let db = open(&old);

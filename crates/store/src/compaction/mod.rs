@@ -11,6 +11,7 @@ pub(crate) mod cache_invalidation;
 pub(crate) mod hot_block_carryover;
 
 pub(crate) mod picker;
+pub(crate) mod group;
 pub(crate) mod dead_data;
 pub(crate) mod dead_tables;
 pub(crate) mod reclaim;

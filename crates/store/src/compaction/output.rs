@@ -3,7 +3,7 @@
 //!
 //! Guarantees: tables are cut between user keys, so all versions of a key are in one table of the
 //! level; range tombstones are clipped at the cuts, so tables do not overlap. The files' bytes are
-//! durable when [`Outputs::finish`] returns; their names are once the owner has synced the
+//! durable when [`Outputs::finish`] returns, or [`SharedFile::finish`]; their names are once the owner has synced the
 //! directory. Until they are in the manifest they are not part of the store, and the owner removes
 //! the files of a failed merge.
 
@@ -18,7 +18,10 @@ use crate::format::entry_location::{RelocatedEntry, Tag};
 use crate::format::key::Trailer;
 use crate::format::range_tombstones::RangeTombstone;
 use crate::sst::blocks::{Blocks, HotBlock};
-use crate::sst::table::{Built, EntryHeat, TableBuilder, TableOptions, TableProperties};
+use crate::sst::table::{
+    Built, EntryHeat, TABLE_ALIGNMENT, TableBuilder, TableOptions, TableProperties,
+};
+use crate::sync::Mutex;
 use crate::version::levels::TableHandle;
 use crate::version::manifest::TableMeta;
 
@@ -28,6 +31,49 @@ pub(crate) struct Output {
     pub(crate) meta: TableMeta,
     /// The locations of its tagged entries.
     pub(crate) placed: Vec<RelocatedEntry>,
+}
+
+/// A file for small tables of several keyspaces, one after another. One writer at a time.
+#[derive(Debug)]
+pub(crate) struct SharedFile {
+    number: u64,
+    /// `None` while a table is being written, and after an error.
+    file: Mutex<Option<AppendFile>>,
+}
+
+impl SharedFile {
+    /// The new file `number` at `path`. It is written and read through the page cache: several of
+    /// its tables share a page, and they are read soon, to be merged.
+    pub(crate) fn create(
+        storage: &Arc<dyn Storage>,
+        executor: &Arc<dyn Executor>,
+        (number, path): (u64, PathBuf),
+    ) -> Result<Self> {
+        let file = AppendFile::new(storage.create(&path, Access::Buffered)?, WRITE_BYTES);
+        Ok(Self { number, file: Mutex::new(Some(file.with_helper(Arc::clone(executor)))) })
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The file, at the place of the next table.
+    fn take(&self) -> Result<AppendFile> {
+        let mut file = self.file.lock().take().expect("one writer at a time, none after an error");
+        let gap = file.offset().next_multiple_of(TABLE_ALIGNMENT) - file.offset();
+        file.append(&[0; TABLE_ALIGNMENT as usize][..gap as usize])?;
+        Ok(file)
+    }
+
+    fn put_back(&self, file: AppendFile) {
+        *self.file.lock() = Some(file);
+    }
+
+    /// Makes the bytes of all tables durable, and returns the length of the file.
+    pub(crate) fn finish(self) -> Result<u64> {
+        let file = self.file.into_inner().expect("no writer is left, and none has failed");
+        Ok(file.finish()?)
+    }
 }
 
 /// Size of buffered writes: large enough for any device, small compared with the smallest budget.
@@ -75,6 +121,8 @@ pub(crate) struct OutputOptions<'a> {
     pub(crate) access: Access,
     /// Returns a number and a path for the next table.
     pub(crate) next_table: &'a dyn Fn() -> (u64, PathBuf),
+    /// The file that gets the tables; `None`: each has a file of its own.
+    pub(crate) shared: Option<&'a SharedFile>,
     /// All settings but the id.
     pub(crate) table: TableOptions,
     pub(crate) table_bytes: u64,
@@ -87,6 +135,8 @@ pub(crate) struct OutputOptions<'a> {
 
 struct Open {
     id: u64,
+    /// Where it begins in its file.
+    start: u64,
     builder: TableBuilder,
 }
 
@@ -192,12 +242,15 @@ impl<'a> Outputs<'a> {
 
     fn begin_table(&self) -> Result<Open> {
         let (id, path) = (self.options.next_table)();
-        let file = self.options.storage.create(&path, self.options.access)?;
+        let file = match self.options.shared {
+            Some(shared) => shared.take()?,
+            None => {
+                let file = self.options.storage.create(&path, self.options.access)?;
+                AppendFile::new(file, WRITE_BYTES).with_helper(Arc::clone(self.options.executor))
+            }
+        };
         let options = TableOptions { id, ..self.options.table.clone() };
-        let file =
-            AppendFile::new(file, WRITE_BYTES).with_helper(Arc::clone(self.options.executor));
-        let builder = TableBuilder::new(file, options);
-        Ok(Open { id, builder })
+        Ok(Open { id, start: file.offset(), builder: TableBuilder::new(file, options) })
     }
 
     /// Ends the open table; the next one begins at `cut`.
@@ -221,10 +274,20 @@ impl<'a> Outputs<'a> {
             });
         }
         self.tombstones = later.into();
-        let Built { properties, placed, hot } = open.builder.build()?;
+        let (Built { properties, placed, hot }, file) = open.builder.complete()?;
+        let mut meta = meta_of(open.id, &properties, range);
+        match self.options.shared {
+            None => {
+                file.finish()?;
+            }
+            Some(shared) => {
+                (meta.file, meta.offset) = (shared.number, open.start);
+                shared.put_back(file);
+            }
+        }
         hot.into_iter().for_each(|hot| keep(&self.options, open.id, hot));
         self.bytes_spent = 0;
-        self.finished.push(Output { meta: meta_of(open.id, &properties, range), placed });
+        self.finished.push(Output { meta, placed });
         Ok(())
     }
 
@@ -261,6 +324,8 @@ pub(crate) fn meta_of(id: u64, properties: &TableProperties, range: Option<KeyRa
     }
     TableMeta {
         id,
+        file: id,
+        offset: 0,
         bytes: properties.file_bytes,
         smallest,
         largest,

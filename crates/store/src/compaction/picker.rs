@@ -9,6 +9,7 @@
 //! added above it: up to that size, rewriting all data costs no more than a level in between would,
 //! and reads search one level less (docs/adr/0014).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::format::LEVELS;
@@ -166,6 +167,26 @@ pub(crate) struct PickerOptions {
     /// Whether tables of the last level have a different compression, so that they cannot be moved
     /// there unchanged.
     pub(crate) last_differs: bool,
+    /// Number of sorted runs that triggers a compaction of a level 0 of few bytes.
+    pub(crate) small_level0_trigger: usize,
+}
+
+/// A level 0 with less than this part of the target of the base level is small: its tables may take
+/// more memory while they are open than they hold.
+const SMALL_LEVEL0_PART: u64 = 32;
+
+/// A small level 0 is merged with the base level if that has at most this multiple of its bytes,
+/// otherwise with itself.
+const SMALL_LOWER_RATIO_MAX: u64 = 4;
+
+/// The number of runs that triggers a compaction of a small level 0 while open tables take
+/// `metadata_bytes` of `budget_bytes`: fewer runs mean fewer tables, and more bytes to rewrite.
+pub(crate) fn small_level0_trigger(metadata_bytes: u64, budget_bytes: u64) -> usize {
+    match budget_bytes / metadata_bytes.max(1) {
+        0..16 => 2,
+        16..64 => 4,
+        _ => LEVEL0_TRIGGER,
+    }
 }
 
 /// Target sizes of the levels.
@@ -239,7 +260,7 @@ pub(crate) fn pick(version: &Version, options: PickerOptions) -> Option<Compacti
     scores.sort_by(|a, b| b.0.total_cmp(&a.0));
     scores.into_iter().take_while(|&(score, _)| score >= 1.0).find_map(|(_, level)| {
         let mut compaction = match level {
-            0 => pick_level0(version, &targets),
+            0 => pick_level0_of_any_size(version, &targets, options),
             _ => pick_from(version, level),
         }?;
         compaction.is_move = can_move(&compaction, options);
@@ -318,8 +339,16 @@ fn first_filled(version: &Version) -> usize {
     (1..LEVELS).find(|&level| !version.level(level).is_empty()).unwrap_or(LAST)
 }
 
+fn is_level0_small(version: &Version, options: PickerOptions) -> bool {
+    version.level_bytes(0) < options.base_bytes / SMALL_LEVEL0_PART
+}
+
 fn level0_score(version: &Version, options: PickerOptions) -> f64 {
-    let by_count = version.runs().len() as f64 / LEVEL0_TRIGGER as f64;
+    let trigger = match is_level0_small(version, options) {
+        true => options.small_level0_trigger,
+        false => LEVEL0_TRIGGER,
+    };
+    let by_count = version.runs().len() as f64 / trigger as f64;
     let by_bytes = version.level_bytes(0) as f64 / options.base_bytes as f64;
     if version.level(0).len() < 2 { by_count } else { by_count.max(by_bytes) }
 }
@@ -327,6 +356,21 @@ fn level0_score(version: &Version, options: PickerOptions) -> f64 {
 /// Takes all of level 0, so that the remaining data above is newer.
 fn pick_level0(version: &Version, targets: &Targets) -> Option<Compaction> {
     Compaction::new(version, 0, targets.base_level, version.level(0).to_vec())
+}
+
+/// The compaction of level 0; of a small one with few runs, that costs little more than its bytes.
+fn pick_level0_of_any_size(
+    version: &Version,
+    targets: &Targets,
+    options: PickerOptions,
+) -> Option<Compaction> {
+    let compaction = pick_level0(version, targets)?;
+    let lower: u64 = compaction.lower.iter().map(|table| table.meta().bytes).sum();
+    let is_dear = lower > SMALL_LOWER_RATIO_MAX * version.level_bytes(0);
+    if is_dear && version.runs().len() < LEVEL0_TRIGGER && is_level0_small(version, options) {
+        return pick_within_level0(version);
+    }
+    Some(compaction)
 }
 
 /// The table whose merge rewrites the fewest bytes for each byte that moves
@@ -383,12 +427,31 @@ pub(crate) fn pick_wanted(
     wanted.find_map(|table| Compaction::new(version, level, output_level, vec![table.clone()]))
 }
 
-/// The rewrite of one table in its level, to drop entries that no reader can see.
-pub(crate) fn rewrite(table: &Arc<TableHandle>) -> Option<Compaction> {
+/// The compaction that removes a table from one of the `files`: of level 0 with the base level, or
+/// the rewrite of one table.
+pub(crate) fn pick_in_files(
+    version: &Version,
+    options: PickerOptions,
+    files: &HashSet<u64>,
+) -> Option<Compaction> {
+    let is_inside = |table: &&Arc<TableHandle>| files.contains(&table.meta().file);
+    let level0 = version.level(0).iter().any(|table| is_inside(&table));
+    let level0 = level0.then(|| merge_level0(version, options)).flatten();
+    level0.map(|compaction| Compaction { is_move: false, ..compaction }).or_else(|| {
+        (1..LEVELS).find_map(|level| {
+            let mut inside = version.level(level).iter().filter(is_inside);
+            inside.find_map(|table| rewrite(level, table))
+        })
+    })
+}
+
+/// The rewrite of one table in its `level`, below level 0, to drop entries that no reader can see, or
+/// to take it out of its file.
+pub(crate) fn rewrite(level: usize, table: &Arc<TableHandle>) -> Option<Compaction> {
     let inputs = vec![Arc::clone(table)];
     (!table.is_busy()).then(|| Compaction {
-        level: LAST,
-        output_level: LAST,
+        level,
+        output_level: level,
         inputs,
         lower: Vec::new(),
         grandparents: Vec::new(),

@@ -107,7 +107,7 @@ impl Candidate<'_> {
     fn compaction(self, version: &Version, options: PickerOptions) -> Option<Compaction> {
         match self {
             Self::Level0 => picker::merge_level0(version, options),
-            Self::Table { level: LAST, table } => picker::rewrite(table),
+            Self::Table { level: LAST, table } => picker::rewrite(LAST, table),
             Self::Table { level, table } => picker::merge_down(version, options, level, table),
         }
     }

@@ -28,6 +28,7 @@ pub(crate) mod log_set;
 pub(crate) mod job_state;
 pub(crate) mod store_clock;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -220,9 +221,9 @@ impl Engine {
     }
 
     /// Opens a table that the manifest names, and counts its memory.
-    pub(crate) fn open_table(&self, meta: TableMeta) -> Result<Arc<TableHandle>> {
-        let handle = self.trees.open_table(meta)?;
-        self.memory.add_metadata(handle.table().charge());
+    pub(crate) fn open_table(&self, meta: impl Into<Arc<TableMeta>>) -> Result<Arc<TableHandle>> {
+        let handle = self.trees.open_table(meta.into())?;
+        self.memory.add_metadata(handle.charge());
         Ok(handle)
     }
 
@@ -241,11 +242,11 @@ impl Engine {
 
     /// Removes the files of tables that no reader uses any more.
     pub(crate) fn remove_obsolete_tables(&self) {
-        let tables = self.trees.take_obsolete();
+        let tables: HashSet<u64> = self.trees.take_obsolete().into_iter().collect();
         if !tables.is_empty() {
             self.reads.blocks.evict_tables(&|table| tables.contains(&table));
-            self.trees.remove_files(tables);
         }
+        self.trees.remove_obsolete_files();
     }
 
     /// Saves the time, so that the store goes on from it when it is opened again. Synced only if the

@@ -3,17 +3,18 @@
 //!
 //! `structure` guards the manifest and which tables are being compacted. A change of tables is
 //! committed to the manifest and then published in the tree's view, both under this lock
-//! ([`TreeSet::commit`]). A table's file is removed once no view holds it
-//! ([`TreeSet::take_obsolete`]).
+//! ([`TreeSet::commit`]). A file is removed once no view holds a table in it
+//! ([`TreeSet::remove_obsolete_files`]).
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidekv_io::{Access, Storage};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::files::table_path;
+use crate::sst::file_handles::FileHandles;
 use crate::sst::table::Table;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{ArcSwap, Guard, Mutex, MutexGuard};
@@ -28,7 +29,7 @@ pub(crate) type Trees = BTreeMap<u32, Arc<Tree>>;
 #[derive(Debug)]
 pub(crate) struct Structure {
     pub(crate) manifest: Manifest,
-    /// Tables of edits that failed to be committed. The manifest file that the failure ended may
+    /// Table files of edits that failed to be committed. The manifest file that the failure ended may
     /// name them, so they stay until the next commit has begun a new one.
     orphans: Vec<u64>,
     /// Keyspaces whose drop has failed; the manifest file that the failure ended may contain the
@@ -53,6 +54,16 @@ impl Structure {
     }
 }
 
+/// A change of the tables of a tree.
+#[derive(Debug)]
+pub(crate) struct TableChange<'a> {
+    pub(crate) tree: &'a Tree,
+    /// By number.
+    pub(crate) removed: &'a [u64],
+    /// With their levels.
+    pub(crate) added: &'a [(usize, Arc<TableHandle>)],
+}
+
 /// All keyspaces of a store.
 #[derive(Debug)]
 pub(crate) struct TreeSet {
@@ -60,6 +71,7 @@ pub(crate) struct TreeSet {
     directory: PathBuf,
     /// How tables are read and written.
     access: Access,
+    files: Arc<FileHandles>,
     trees: ArcSwap<Trees>,
     /// The number of keyspaces that were dropped.
     drops: AtomicU64,
@@ -68,14 +80,16 @@ pub(crate) struct TreeSet {
 }
 
 impl TreeSet {
-    /// The set of the store in `directory`, without trees yet.
+    /// The set of the store in `directory`, without trees yet; at most `open_max` files of tables
+    /// are open at a time.
     pub(crate) fn new(
         storage: Arc<dyn Storage>,
         directory: PathBuf,
-        access: Access,
+        (access, open_max): (Access, usize),
         manifest: Manifest,
     ) -> Self {
         Self {
+            files: Arc::new(FileHandles::new(Arc::clone(&storage), access, open_max)),
             storage,
             directory,
             access,
@@ -165,7 +179,7 @@ impl TreeSet {
     pub(crate) fn tables_charge(&self) -> usize {
         self.load()
             .values()
-            .map(|tree| tree.view().version.tables().map(|t| t.table().charge()).sum::<usize>())
+            .map(|tree| tree.view().version.tables().map(|t| t.charge()).sum::<usize>())
             .sum()
     }
 
@@ -203,6 +217,12 @@ impl TreeSet {
         (id, table_path(&self.directory, id))
     }
 
+    /// A number for a table in a file of several, which has its own number.
+    pub(crate) fn new_table_in_shared_file(&self) -> (u64, PathBuf) {
+        let id = self.allocate_file();
+        (id, table_path(&self.directory, id))
+    }
+
     /// Makes a change of `tree`'s tables durable, after checking that it is valid. The caller
     /// publishes it under the same lock.
     ///
@@ -219,19 +239,36 @@ impl TreeSet {
         if self.get(tree.id).is_none() {
             return Ok(false);
         }
-        tree.version().with(removed, added).map_err(|overlap| {
-            Error::new(ErrorKind::Storage, format!("a change was refused, because {overlap}"))
-        })?;
+        let change = TableChange { tree, removed, added };
+        self.commit_all(structure, edit, &[change]).map(|()| true)
+    }
+
+    /// Like [`TreeSet::commit`], for several trees, none of which was dropped.
+    pub(crate) fn commit_all(
+        &self,
+        structure: &mut Structure,
+        edit: Edit,
+        changes: &[TableChange<'_>],
+    ) -> Result<()> {
+        for TableChange { tree, removed, added } in changes {
+            tree.version().with(removed, added).map_err(|overlap| {
+                Error::new(ErrorKind::Storage, format!("a change was refused, because {overlap}"))
+            })?;
+        }
         match structure.commit(edit) {
             Ok(()) => {
                 self.remove_tables(&std::mem::take(&mut structure.orphans));
-                Ok(true)
+                Ok(())
+            }
+            Err(error) if structure.manifest.is_intact() => {
+                // A manifest that refused the edit as a whole, on a full disk, does not name them.
+                Err(error)
             }
             Err(error) => {
-                // A manifest that refused the edit as a whole, on a full disk, does not name them.
-                if !structure.manifest.is_intact() {
-                    let made = added.iter().map(|(_, table)| table.meta().id);
-                    structure.orphans.extend(made.filter(|id| !removed.contains(id)));
+                for TableChange { removed, added, .. } in changes {
+                    let is_new = |meta: &&TableMeta| !removed.contains(&meta.id);
+                    let made = added.iter().map(|(_, table)| table.meta()).filter(is_new);
+                    structure.orphans.extend(made.map(|meta| meta.file));
                 }
                 Err(error)
             }
@@ -246,21 +283,18 @@ impl TreeSet {
     }
 
     /// Opens a table file and checks it against the manifest.
-    pub(crate) fn open_table(&self, meta: TableMeta) -> Result<Arc<TableHandle>> {
-        let path = table_path(&self.directory, meta.id);
-        let file =
-            self.storage.open_read(&path, self.access).map_err(|error| match error.kind() {
-                tidekv_io::ErrorKind::NotFound => {
-                    Error::corrupt(&path, "the manifest names it, but it is missing")
-                }
-                _ => error.into(),
-            })?;
-        let bytes = file.len()?;
-        if bytes != meta.bytes {
-            let what = format!("it has {bytes} bytes, but the manifest says {}", meta.bytes);
-            return Err(Error::corrupt(&path, what));
-        }
-        let table = Table::open(file, meta.id)?;
+    pub(crate) fn open_table(&self, meta: Arc<TableMeta>) -> Result<Arc<TableHandle>> {
+        let path = table_path(&self.directory, meta.file);
+        let handle = self.files.handle(meta.file, path.clone(), meta.shares_file());
+        let file = handle.file().map_err(|error| match error.kind() {
+            tidekv_io::ErrorKind::NotFound => {
+                Error::corrupt(&path, "the manifest names it, but it is missing")
+            }
+            _ => error.into(),
+        })?;
+        check_length(&path, file.len()?, &meta)?;
+        drop(file);
+        let table = Table::open_in((handle, meta.offset), meta.id, meta.bytes)?;
         Ok(Arc::new(TableHandle::new(meta, Arc::new(table), Arc::clone(&self.obsolete))))
     }
 
@@ -279,23 +313,43 @@ impl TreeSet {
         }
     }
 
-    /// Whether there are obsolete tables without readers.
-    pub(crate) fn has_obsolete(&self) -> bool {
-        self.obsolete.has_any()
+    /// The open files of tables.
+    pub(crate) fn files(&self) -> &FileHandles {
+        &self.files
     }
 
-    /// The tables that no reader uses any more and whose files still exist.
+    /// Whether there are obsolete tables without readers.
+    pub(crate) fn has_obsolete(&self) -> bool {
+        self.obsolete.has_any() || self.files.has_obsolete()
+    }
+
+    /// The obsolete tables that no reader uses any more.
     pub(crate) fn take_obsolete(&self) -> Vec<u64> {
         self.obsolete.take()
     }
 
-    /// Removes the files of tables that no reader uses any more.
-    pub(crate) fn remove_files(&self, tables: Vec<u64>) {
-        for id in tables {
+    /// Removes the files whose tables are all obsolete and without readers.
+    pub(crate) fn remove_obsolete_files(&self) {
+        for id in self.files.take_obsolete() {
             // A file that cannot be removed now is removed when the store is opened again.
             if let Err(error) = self.storage.remove(&table_path(&self.directory, id)) {
                 tracing::warn!(%error, "cannot remove an obsolete table file");
             }
         }
     }
+}
+
+/// Compares the length of the file at `path`, `bytes`, with what the manifest says of a table in it.
+pub(crate) fn check_length(path: &Path, bytes: u64, meta: &TableMeta) -> Result<()> {
+    let what = match meta.shares_file() {
+        false if bytes != meta.bytes => {
+            format!("it has {bytes} bytes, but the manifest says {}", meta.bytes)
+        }
+        true if bytes < meta.end_in_file() => {
+            let end = meta.end_in_file();
+            format!("it has {bytes} bytes, but the manifest has a table that ends at {end}")
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::corrupt(path, what))
 }

@@ -6,14 +6,13 @@
 //! removed (unless the manifest may name them: then recovery decides), the error is recorded
 //! (`JobState::note_outcome`) and counted, and the next write or job tries again.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidekv_io::Priority;
 
 use crate::compaction::MergeCounts;
-use crate::compaction::output::{OutputOptions, Pacer};
+use crate::compaction::output::{OutputOptions, Pacer, SharedFile};
 use crate::compaction::picker;
 use crate::engine::Engine;
 use crate::engine::job_state::JobKind;
@@ -22,6 +21,7 @@ use crate::format::LEVELS;
 use crate::options::{FilterKind, KeyspaceOptions};
 use crate::sst::filter::{CUCKOO_BITS_MAX, CUCKOO_BITS_MIN};
 use crate::sst::table::TableOptions;
+use crate::sync::Mutex;
 use crate::version::levels::TableHandle;
 use crate::version::tree::Tree;
 
@@ -55,12 +55,13 @@ pub(crate) fn table_options(tree: u32, options: &KeyspaceOptions, level: usize) 
 }
 
 impl Engine {
-    pub(crate) fn note_outcome(&self, job: JobKind, tree: &Tree, outcome: &Result<()>) {
+    /// Records the outcome of a job of `trees`.
+    pub(crate) fn note_outcome(&self, job: JobKind, trees: &[Arc<Tree>], outcome: &Result<()>) {
         if let Err(error) = outcome {
             tracing::error!(%error, "a {job} failed");
             self.stats.background_errors.add(1);
         }
-        self.jobs.note_outcome(job, tree, outcome);
+        trees.iter().for_each(|tree| self.jobs.note_outcome(job, tree, outcome));
     }
 
     /// How a merge writes tables for `level` of `tree`.
@@ -76,12 +77,18 @@ impl Engine {
             executor: &self.executor,
             access: self.trees.access(),
             next_table,
+            shared: None,
             table: table_options(tree.id, &tree.options(), level),
             table_bytes: if level == 0 { u64::MAX } else { self.options.table_bytes },
             grandparents,
             pacer: Pacer::new(None, &*self.clock),
             blocks: &self.reads.blocks,
         }
+    }
+
+    /// A new file for tables of several keyspaces, recorded in `made`.
+    pub(crate) fn create_shared_file(&self, made: &Mutex<Vec<u64>>) -> Result<SharedFile> {
+        SharedFile::create(&self.storage, &self.executor, self.trees.new_table(made))
     }
 
     /// Limits compactions and ingests to the configured rate. Flushes are never limited, because
@@ -117,10 +124,9 @@ impl Engine {
 
     /// Removes the tables of a job whose keyspace was dropped meanwhile.
     pub(crate) fn discard_refused(&self, tables: Vec<(usize, Arc<TableHandle>)>) {
-        let ids: HashSet<u64> = tables.iter().map(|(_, table)| table.meta().id).collect();
+        tables.iter().for_each(|(_, table)| table.retire());
         drop(tables);
-        self.reads.blocks.evict_tables(&|table| ids.contains(&table));
-        self.trees.discard_tables(ids);
+        self.remove_obsolete_tables();
         self.after_install();
     }
 

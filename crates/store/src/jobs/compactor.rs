@@ -11,52 +11,35 @@ use tidekv_cache::Ablation;
 use tidekv_io::Priority;
 
 use crate::compaction::cache_invalidation::{self, CacheInvalidation, TrackedPointers};
+use crate::compaction::group::{Group, is_small};
 use crate::compaction::hot_block_carryover::{HotBlockCarryover, Rule};
-use crate::compaction::output::{Output, OutputOptions, Outputs};
+use crate::compaction::output::{Output, OutputOptions, Outputs, SharedFile};
 use crate::compaction::picker::{self, Compaction, PickerOptions, Trigger};
 use crate::compaction::reclaim_watch::QUIET;
 use crate::compaction::{LevelsBelow, MergeCounts, MergePlan, merge_tables};
 use crate::engine::Engine;
 use crate::engine::job_state::JobKind;
+use crate::engine::tree_set::TableChange;
 use crate::error::{ErrorKind, Result};
 use crate::format::LEVELS;
-use crate::format::entry_location::RelocatedEntry;
-use crate::format::files::table_name;
-use crate::format::key::Sequence;
 use crate::format::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::jobs::background::guarded;
 use crate::jobs::give_way::GiveWay;
+use crate::jobs::running_compaction::{Merge, Merged, Parts, file_names};
 use crate::jobs::table_dropper::RETRY_AFTER_FAILURE;
 use crate::read::merge::{Child, MergingCursor};
 use crate::read::run_cursor::{RunCursor, Tables};
 use crate::sst::table::Reading;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
-use crate::version::levels::{TableHandle, Version};
-use crate::version::manifest::{Change, Edit};
+use crate::version::levels::Version;
+use crate::version::manifest::Edit;
 use crate::version::tree::Tree;
 
 /// The minimum size of a part of a compaction: `TABLES_PER_PART` tables, or `PART_BYTES` where
 /// tables are large. That is some ten milliseconds of work.
 const TABLES_PER_PART: u64 = 2;
 const PART_BYTES: u64 = 8 << 20;
-
-/// The result of a merge.
-type Merged = Result<(Vec<Output>, MergeCounts)>;
-
-/// A compaction that runs in parts.
-struct Parts {
-    compaction: Compaction,
-    tree: Arc<Tree>,
-    snapshots: Vec<Sequence>,
-    tombstones: RangeTombstones,
-    moves: TrackedPointers,
-    borders: Vec<Box<[u8]>>,
-    /// By part; `None` until the part has ended.
-    outcomes: Mutex<Vec<Option<Merged>>>,
-    running: AtomicUsize,
-    started_ns: u64,
-}
 
 impl Engine {
     pub(crate) fn picker_options(&self, tree: &Tree) -> PickerOptions {
@@ -65,23 +48,71 @@ impl Engine {
             base_bytes: self.memory.base_bytes(),
             table_bytes: self.options.table_bytes,
             last_differs: options.compression != options.compression_last,
+            small_level0_trigger: picker::small_level0_trigger(
+                self.memory.metadata_bytes() as u64,
+                self.memory.total_bytes(),
+            ),
         }
     }
 
-    /// Starts compactions while some are needed and threads are free.
+    /// Starts compactions while some are needed and threads are free. Small ones of several
+    /// keyspaces are one job.
     pub(crate) fn schedule_compactions(self: &Arc<Self>) {
-        let trees: Vec<Arc<Tree>> = self.trees.all();
-        for tree in trees {
-            while self.jobs.compactions_running() < self.executor.parallelism() {
-                let picked = self.pick(&tree, |v| picker::pick(v, self.picker_options(&tree)));
-                let Some(compaction) = picked else { break };
-                self.start_compaction(&tree, compaction);
+        let mut group = Group::default();
+        for tree in self.trees.all() {
+            let is_free = || self.jobs.compactions_running() < self.executor.parallelism();
+            while !group.is_empty() || is_free() {
+                let options = self.picker_options(&tree);
+                let Some(compaction) = self.pick_for(&tree, &group, |v| picker::pick(v, options))
+                else {
+                    break;
+                };
+                let is_small = is_small(&compaction);
+                match is_small {
+                    true => group.add(&tree, compaction),
+                    false => self.start_compaction(&tree, compaction),
+                }
+                if group.is_full() {
+                    self.start_group(std::mem::take(&mut group));
+                }
                 // A failed compaction is retried once per call, not forever.
                 if self.jobs.has_compaction_failed() {
-                    return;
+                    return self.start_group(group);
+                }
+                if is_small {
+                    break;
                 }
             }
         }
+        self.start_group(group);
+        self.schedule_rewrites();
+    }
+
+    /// Starts a job that rewrites the tables of files of several that are mostly dead: such a file
+    /// gives no space back before the last of its tables is gone.
+    fn schedule_rewrites(self: &Arc<Self>) {
+        let mut group = Group::default();
+        let files = self.trees.files().mostly_dead();
+        if files.is_empty() || self.jobs.compactions_running() >= self.executor.parallelism() {
+            return;
+        }
+        for tree in self.trees.all() {
+            let options = self.picker_options(&tree);
+            let pick = |version: &Version| picker::pick_in_files(version, options, &files);
+            if pick(&tree.version()).is_none() {
+                continue;
+            }
+            if let Some(compaction) = self.pick_for(&tree, &group, pick) {
+                match is_small(&compaction) {
+                    true => group.add(&tree, compaction),
+                    false => self.start_compaction(&tree, compaction),
+                }
+            }
+            if group.is_full() {
+                break;
+            }
+        }
+        self.start_group(group);
     }
 
     /// Called when a scan begins: schedules a check for merges that seeks have paid for, if one is
@@ -160,19 +191,25 @@ impl Engine {
         if let Some(delay) = self.jobs.idle().look(self.clock.monotonic_ns()) {
             return self.look_later(delay);
         }
-        let trees: Vec<Arc<Tree>> = self.trees.all();
-        for tree in trees {
+        let mut group = Group::default();
+        for tree in self.trees.all() {
             let options = self.picker_options(&tree);
-            let picked = self.pick(&tree, |version| {
+            let picked = self.pick_for(&tree, &group, |version| {
                 let spare = self.jobs.idle().spare_bytes();
                 let picked = picker::pick_idle(version, options, spare)?;
                 self.jobs.idle().spend(picked.cost_bytes());
                 Some(picked)
             });
-            if let Some(compaction) = picked {
-                self.start_compaction(&tree, compaction);
+            match picked {
+                Some(compaction) if is_small(&compaction) => group.add(&tree, compaction),
+                Some(compaction) => self.start_compaction(&tree, compaction),
+                None => {}
+            }
+            if group.is_full() {
+                self.start_group(std::mem::take(&mut group));
             }
         }
+        self.start_group(group);
         self.expect_dead_data(Duration::ZERO);
     }
 
@@ -184,10 +221,22 @@ impl Engine {
         tree: &Tree,
         pick: impl FnOnce(&Version) -> Option<Compaction>,
     ) -> Option<Compaction> {
+        self.pick_for(tree, &Group::default(), pick)
+    }
+
+    /// Like [`Engine::pick`]; a small compaction is not counted if it joins others in `group`.
+    fn pick_for(
+        &self,
+        tree: &Tree,
+        group: &Group,
+        pick: impl FnOnce(&Version) -> Option<Compaction>,
+    ) -> Option<Compaction> {
         self.claim(tree, |version| {
             let is_open = !self.jobs.is_closed();
             let compaction = is_open.then(|| pick(version)).flatten()?;
-            self.jobs.compaction_begins();
+            if group.is_empty() || !is_small(&compaction) {
+                self.jobs.compaction_begins();
+            }
             Some(compaction)
         })
     }
@@ -210,7 +259,7 @@ impl Engine {
         let parts = Arc::new(self.plan_parts(tree, compaction));
         if parts.compaction.is_move {
             let outcome = guarded(|| self.install_move(&parts));
-            self.end_compaction(parts, outcome);
+            self.end_compaction(vec![parts], outcome);
             return;
         }
         for part in 1..=parts.borders.len() {
@@ -231,7 +280,7 @@ impl Engine {
         parts.borders.clear();
         parts.outcomes = Mutex::new(vec![None]);
         let outcome = guarded(|| {
-            let (outputs, counts) = self.merge_part(&parts, 0)?;
+            let (outputs, counts) = self.merge_part(&parts, 0, None)?;
             self.install_or_discard(&parts, outputs, counts)
         });
         parts.compaction.tables().for_each(|table| table.set_busy(false));
@@ -293,7 +342,7 @@ impl Engine {
     }
 
     fn run_part(self: &Arc<Self>, parts: Arc<Parts>, part: usize) {
-        let outcome = guarded(|| self.merge_part(&parts, part));
+        let outcome = guarded(|| self.merge_part(&parts, part, None));
         parts.outcomes.lock()[part] = Some(outcome);
         if parts.running.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
@@ -315,14 +364,15 @@ impl Engine {
         let outcome = match failed {
             None => guarded(|| self.install_or_discard(&parts, outputs, counts)),
             Some(error) => {
-                self.trees.remove_tables(&outputs.iter().map(|o| o.meta.id).collect::<Vec<_>>());
+                self.trees.remove_tables(&outputs.iter().map(|o| o.meta.file).collect::<Vec<_>>());
                 Err(error)
             }
         };
-        self.end_compaction(parts, outcome);
+        self.end_compaction(vec![parts], outcome);
     }
 
-    fn merge_part(&self, parts: &Parts, part: usize) -> Result<(Vec<Output>, MergeCounts)> {
+    /// Merges a part of a compaction into tables of their own files, or of `shared`.
+    fn merge_part(&self, parts: &Parts, part: usize, shared: Option<&SharedFile>) -> Merged {
         if parts.tree.is_dropped() {
             // The outputs would be refused.
             return Ok((Vec::new(), MergeCounts::default()));
@@ -361,11 +411,14 @@ impl Engine {
             }),
         };
         let made = Mutex::new(Vec::new());
-        let next_table = || self.trees.new_table(&made);
+        let next_table = || match shared {
+            None => self.trees.new_table(&made),
+            Some(_) => self.trees.new_table_in_shared_file(),
+        };
         let grandparents = compaction.grandparents.clone();
         let options =
             self.output_options(&parts.tree, compaction.output_level, grandparents, &next_table);
-        let options = OutputOptions { pacer: self.compaction_pacer(), ..options };
+        let options = OutputOptions { pacer: self.compaction_pacer(), shared, ..options };
         merge_tables(MergingCursor::new(children), plan, Outputs::new(options), &*self.clock)
             .inspect_err(|_| self.trees.remove_tables(&made.lock()))
             .map_err(|error| match error.kind() {
@@ -390,46 +443,49 @@ impl Engine {
         outputs: Vec<Output>,
         counts: MergeCounts,
     ) -> Result<()> {
-        let made: Vec<u64> = outputs.iter().map(|output| output.meta.id).collect();
-        self.install_merge(parts, outputs, counts).inspect_err(|_| self.trees.discard_tables(made))
+        let made: Vec<u64> = outputs.iter().map(|output| output.meta.file).collect();
+        self.install_merges(vec![(parts, (outputs, counts))])
+            .inspect_err(|_| self.trees.discard_tables(made))
     }
 
-    fn install_merge(
-        &self,
-        parts: &Parts,
-        outputs: Vec<Output>,
-        counts: MergeCounts,
-    ) -> Result<()> {
-        let (compaction, tree) = (&parts.compaction, &parts.tree);
+    /// Installs the outputs of compactions, with one edit of the manifest; not those of a keyspace
+    /// that was dropped meanwhile.
+    fn install_merges(&self, merges: Vec<(&Parts, (Vec<Output>, MergeCounts))>) -> Result<()> {
         self.logs.names().sync()?;
-        let written: u64 = outputs.iter().map(|o| o.meta.bytes).sum();
-        let mut edit = Edit::default();
-        push_removals(&mut edit, tree, compaction);
-        let mut added = Vec::new();
-        let level = compaction.output_level;
-        let mut placed = Vec::new();
-        for output in outputs {
-            placed.extend(output.placed);
-            edit.push(Change::AddTable {
-                keyspace: tree.id,
-                level: level as u8,
-                table: output.meta.clone(),
-            });
-            added.push((level, self.open_table(output.meta)?));
+        let mut merged = Vec::with_capacity(merges.len());
+        for (parts, (outputs, counts)) in merges {
+            let level = parts.compaction.output_level;
+            let (mut added, mut placed) = (Vec::new(), Vec::new());
+            for output in outputs {
+                placed.extend(output.placed);
+                added.push((level, self.open_table(output.meta)?));
+            }
+            let tables: Vec<_> = added.iter().map(|(_, table)| table).collect();
+            parts.compaction.transfer_seek_bytes(&tables);
+            merged.push(Merge { parts, added, placed, counts });
         }
-        compaction.transfer_seek_bytes(&added.iter().map(|(_, table)| table).collect::<Vec<_>>());
-        if !self.install_edit(parts, edit, &added, &placed)? {
-            self.discard_refused(added);
-            return Ok(());
+        let (installed, refused) = self.install_edits(merged)?;
+        if !refused.is_empty() {
+            self.discard_refused(refused.into_iter().flat_map(|merge| merge.added).collect());
         }
+        for merge in installed {
+            self.finish_merge(&merge);
+        }
+        Ok(())
+    }
+
+    /// Called after the outputs were installed: releases the inputs.
+    fn finish_merge(&self, Merge { parts, added, counts, .. }: &Merge<'_>) {
+        let compaction = &parts.compaction;
         if self.memory.caches().policy().disables(Ablation::Repair) {
             let is_gone = |id| compaction.tables().any(|table| table.meta().id == id);
             self.memory.caches().point().forget(|_| false, is_gone);
         }
         compaction.tables().for_each(|table| table.retire());
-        self.count_merge(counts);
+        self.count_merge(*counts);
+        let written: u64 = added.iter().map(|(_, table)| table.meta().bytes).sum();
         if let Trigger::Space { dead_bytes } = compaction.trigger
-            && level == LEVELS - 1
+            && compaction.output_level == LEVELS - 1
         {
             // Above the last level, what tombstones hide may be further down.
             let freed = compaction.input_bytes().saturating_sub(written);
@@ -438,73 +494,82 @@ impl Engine {
         self.stats.compactions.add(1);
         self.stats.compaction_read_bytes.add(compaction.input_bytes());
         self.stats.compaction_write_bytes.add(written);
-        Ok(())
     }
 
     /// Moves tables a level down without touching their files.
     fn install_move(&self, parts: &Parts) -> Result<()> {
-        let (compaction, tree) = (&parts.compaction, &parts.tree);
-        let mut edit = Edit::default();
-        push_removals(&mut edit, tree, compaction);
-        let level = compaction.output_level;
-        let mut added = Vec::new();
-        for table in &compaction.inputs {
-            let meta = table.meta().clone();
-            edit.push(Change::AddTable {
-                keyspace: tree.id,
-                level: level as u8,
-                table: meta.clone(),
-            });
-            added.push((level, Arc::new(table.moved())));
-        }
-        if self.install_edit(parts, edit, &added, &[])? {
-            self.stats.compaction_moves.add(compaction.inputs.len() as u64);
+        let inputs = &parts.compaction.inputs;
+        let level = parts.compaction.output_level;
+        let added = inputs.iter().map(|table| (level, Arc::new(table.moved()))).collect();
+        let (placed, counts) = (Vec::new(), MergeCounts::default());
+        let (installed, _) = self.install_edits(vec![Merge { parts, added, placed, counts }])?;
+        if !installed.is_empty() {
+            self.stats.compaction_moves.add(inputs.len() as u64);
         }
         Ok(())
     }
 
-    /// False if the keyspace was dropped meanwhile: then nothing is installed.
-    fn install_edit(
+    /// Replaces inputs by outputs; returns the compactions whose keyspaces exist, and those whose
+    /// keyspaces were dropped meanwhile, of which nothing is installed.
+    fn install_edits<'p>(
         &self,
-        parts: &Parts,
-        edit: Edit,
-        added: &[(usize, Arc<TableHandle>)],
-        placed: &[RelocatedEntry],
-    ) -> Result<bool> {
-        let removed: Vec<u64> = parts.compaction.tables().map(|table| table.meta().id).collect();
+        merges: Vec<Merge<'p>>,
+    ) -> Result<(Vec<Merge<'p>>, Vec<Merge<'p>>)> {
         let point = self.memory.caches().point();
         let mut structure = self.trees.structure();
-        if !self.trees.commit(&mut structure, &parts.tree, edit, &removed, added)? {
-            return Ok(false);
+        let exists = |merge: &Merge<'_>| self.trees.get(merge.parts.tree.id).is_some();
+        let (installed, refused): (Vec<_>, Vec<_>) = merges.into_iter().partition(exists);
+        if installed.is_empty() {
+            return Ok((installed, refused));
         }
-        // Before anything else is installed: an ingest removes the pointers into tables of the
-        // version that it finds, and none of them may be restored afterwards.
-        cache_invalidation::relocate(point, placed, parts.compaction.output_level);
-        parts.tree.install_tables(&removed, added);
+        let mut edit = Edit::default();
+        installed.iter().for_each(|merge| merge.push_to(&mut edit));
+        let removed: Vec<Vec<u64>> = installed.iter().map(Merge::removed).collect();
+        let changes: Vec<_> = installed
+            .iter()
+            .zip(&removed)
+            .map(|(Merge { parts, added, .. }, removed)| TableChange {
+                tree: &parts.tree,
+                removed,
+                added,
+            })
+            .collect();
+        self.trees.commit_all(&mut structure, edit, &changes)?;
+        for (Merge { parts, added, placed, .. }, removed) in installed.iter().zip(&removed) {
+            // Before anything else is installed: an ingest removes the pointers into tables of the
+            // version that it finds, and none of them may be restored afterwards.
+            cache_invalidation::relocate(point, placed, parts.compaction.output_level);
+            parts.tree.install_tables(removed, added);
+        }
         drop(structure);
         self.after_install();
-        Ok(true)
+        Ok((installed, refused))
     }
 
-    fn end_compaction(self: &Arc<Self>, parts: Arc<Parts>, outcome: Result<()>) {
+    /// Called when a job with these compactions, which have one trigger, has ended.
+    fn end_compaction(self: &Arc<Self>, group: Vec<Arc<Parts>>, outcome: Result<()>) {
         {
             let _structure = self.trees.structure();
-            parts.compaction.tables().for_each(|table| table.set_busy(false));
+            let tables = group.iter().flat_map(|parts| parts.compaction.tables());
+            tables.for_each(|table| table.set_busy(false));
         }
         self.jobs.compaction_ends();
-        if parts.compaction.trigger == Trigger::Seeks {
+        let Some(first) = group.first() else { return };
+        let trigger = first.compaction.trigger;
+        if trigger == Trigger::Seeks {
             self.jobs.seek_work().end();
         }
-        self.stats.compaction_ns.record(self.clock.monotonic_ns() - parts.started_ns);
-        let job = match parts.compaction.trigger {
+        self.stats.compaction_ns.record(self.clock.monotonic_ns() - first.started_ns);
+        let job = match trigger {
             Trigger::Size => JobKind::Compaction,
             Trigger::Seeks => JobKind::SeekCompaction,
             Trigger::Idle => JobKind::IdleCompaction,
             Trigger::Space { .. } => JobKind::SpaceCompaction,
         };
-        self.note_outcome(job, &parts.tree, &outcome);
+        let trees: Vec<_> = group.iter().map(|parts| Arc::clone(&parts.tree)).collect();
+        self.note_outcome(job, &trees, &outcome);
         // The inputs' files can be removed once no view holds them.
-        drop(parts);
+        drop(group);
         self.remove_obsolete_tables();
         self.jobs.signal_progress();
         if outcome.is_ok() {
@@ -519,22 +584,57 @@ impl Engine {
             (false, true) => QUIET,
         });
     }
-}
 
-/// The file names of the tables that are merged.
-fn file_names(compaction: &Compaction) -> String {
-    let names: Vec<String> = compaction.tables().map(|t| table_name(t.meta().id)).collect();
-    names.join(", ")
-}
+    // ---- Groups ----
 
-fn push_removals(edit: &mut Edit, tree: &Tree, compaction: &Compaction) {
-    let mut remove = |level: usize, table: &Arc<TableHandle>| {
-        edit.push(Change::RemoveTable {
-            keyspace: tree.id,
-            level: level as u8,
-            id: table.meta().id,
+    /// Schedules the compactions of `group`, which count as one that is running.
+    pub(crate) fn start_group(self: &Arc<Self>, group: Group) {
+        match group.len() {
+            0 => {}
+            1 => {
+                let (tree, compaction) = group.compactions().next().expect("it has one");
+                self.start_compaction(&tree, compaction);
+            }
+            _ => {
+                let engine = Arc::clone(self);
+                let job = move || engine.run_group(group);
+                self.executor.execute(Priority::Low, Box::new(job));
+            }
+        }
+    }
+
+    fn run_group(self: &Arc<Self>, group: Group) {
+        let parts: Vec<_> = group
+            .compactions()
+            .map(|(tree, compaction)| Arc::new(self.plan_parts(&tree, compaction)))
+            .collect();
+        let outcome = guarded(|| self.merge_group(&parts));
+        self.end_compaction(parts, outcome);
+    }
+
+    /// Merges each compaction of a group into a table of one file.
+    fn merge_group(&self, group: &[Arc<Parts>]) -> Result<()> {
+        let made = Mutex::new(Vec::new());
+        let written = self.write_group(group, &made).and_then(|merged| {
+            let merges = group.iter().map(|parts| &**parts).zip(merged).collect();
+            self.install_merges(merges)
         });
-    };
-    compaction.inputs.iter().for_each(|table| remove(compaction.level, table));
-    compaction.lower.iter().for_each(|table| remove(compaction.output_level, table));
+        written.inspect_err(|_| self.trees.discard_tables(made.into_inner()))
+    }
+
+    fn write_group(
+        &self,
+        group: &[Arc<Parts>],
+        made: &Mutex<Vec<u64>>,
+    ) -> Result<Vec<(Vec<Output>, MergeCounts)>> {
+        let shared = self.create_shared_file(made)?;
+        let merge = |parts: &Arc<Parts>| self.merge_part(parts, 0, Some(&shared));
+        let merged = group.iter().map(merge).collect::<Result<Vec<_>>>()?;
+        let number = shared.number();
+        shared.finish()?;
+        if merged.iter().all(|(outputs, _)| outputs.is_empty()) {
+            self.trees.remove_tables(&[number]);
+        }
+        Ok(merged)
+    }
 }

@@ -85,8 +85,8 @@ impl Engine {
         names.extend(self.logs.numbers().into_iter().map(log_name));
         let structure = self.trees.structure();
         names.extend(structure.manifest.file_number().map(manifest_name));
-        let tables = structure.manifest.state().table_ids();
-        names.extend(tables.map(table_name));
+        let tables = structure.manifest.state().table_files();
+        names.extend(tables.into_iter().map(table_name));
         names
     }
 }

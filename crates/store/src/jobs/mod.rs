@@ -6,6 +6,7 @@ pub(crate) mod background;
 pub(crate) mod file_watch;
 pub(crate) mod table_dropper;
 pub(crate) mod give_way;
+pub(crate) mod running_compaction;
 pub(crate) mod compactor;
 pub(crate) mod flusher;
 pub(crate) mod filter_repairer;

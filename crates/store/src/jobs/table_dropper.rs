@@ -78,9 +78,9 @@ impl Engine {
         }
     }
 
-    /// Called when a flush has changed the tables of `tree`.
-    pub(crate) fn note_flush(self: &Arc<Self>, tree: &Arc<Tree>) {
-        self.drop_dead_tables(tree);
+    /// Called when a flush has changed the tables of `trees`.
+    pub(crate) fn note_flush(self: &Arc<Self>, trees: &[Arc<Tree>]) {
+        trees.iter().for_each(|tree| self.drop_dead_tables(tree));
         self.expect_dead_data(PATIENCE);
     }
 
@@ -97,7 +97,11 @@ impl Engine {
                 dead.iter().for_each(|dead| dead.table.set_busy(false));
             }
             self.jobs.compaction_ends();
-            self.note_outcome(JobKind::TableDrop, tree, &outcome.clone().map(drop));
+            self.note_outcome(
+                JobKind::TableDrop,
+                std::slice::from_ref(tree),
+                &outcome.clone().map(drop),
+            );
             drop(dead);
             self.remove_obsolete_tables();
             self.jobs.signal_progress();

@@ -62,7 +62,7 @@ impl Engine {
             Ok::<_, Error>((state, versions))
         })?;
         create_directory(&*self.storage, target, |parent| self.logs.names().sync_in(parent))?;
-        for id in state.table_ids() {
+        for id in state.table_files() {
             self.link_or_copy(&table_path(&self.directory, id), &table_path(target, id))?;
         }
         let clock = self.storage.create(&target.join(CLOCK), Access::Buffered)?;

@@ -96,7 +96,7 @@ impl Engine {
         for id in tables {
             let rewrite = self.claim(tree, |version| {
                 let table = version.level(LAST).iter().find(|table| table.meta().id == id)?;
-                picker::rewrite(table)
+                picker::rewrite(LAST, table)
             });
             if let Some(compaction) = rewrite {
                 self.compact_here(tree, compaction)?;

@@ -127,10 +127,11 @@ impl Engine {
         for output in outputs {
             let mut meta = output.meta;
             meta.sequence_override = sequence;
+            let meta = Arc::new(meta);
             edit.push(Change::AddTable {
                 keyspace: tree.id,
                 level: level as u8,
-                table: meta.clone(),
+                table: Arc::clone(&meta),
             });
             added.push((level, self.open_table(meta)?));
         }

@@ -90,6 +90,8 @@ impl Engine {
         self.remove_obsolete_tables_later(SECOND_SWEEP_DELAY);
         // A thread that waits for its memtables or tables has nothing to wait for any more.
         self.jobs.signal_progress();
+        // It may leave files of several tables of which most are dead.
+        self.schedule_compactions();
         Ok(true)
     }
 

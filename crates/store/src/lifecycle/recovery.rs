@@ -27,10 +27,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use tidekv_cache::Caches;
 use tidekv_io::{
     Access, Clock, Executor, LocalStorage, Lock, Random, Storage, SystemClock, SystemRandom,
-    ThreadPool,
+    ThreadPool, open_files_limit,
 };
 
 use crate::batch::decode_record;
@@ -160,7 +161,8 @@ fn open_once(directory: &Path, options: Options) -> Result<Arc<Engine>> {
     }
     let lock = if options.read_only { None } else { Some(lock(&*storage, directory)?) };
     let found = manifest::file::read(&*storage, directory)?;
-    let state = match found.clone() {
+    let is_new = found.is_none();
+    let state = match found {
         Some((state, _)) => state,
         None => {
             refuse_leftovers(&*storage, directory)?;
@@ -175,7 +177,6 @@ fn open_once(directory: &Path, options: Options) -> Result<Arc<Engine>> {
             State::new(random.next_u64() >> 1)
         }
     };
-    let is_new = found.is_none();
     let engine = Arc::new(build_engine(directory, options, storage, state)?);
     *engine.lock.lock() = lock;
     let opened =
@@ -330,7 +331,12 @@ fn build_engine(
         instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
         queue: Queue::new(GROUP_BYTES_MAX),
         logs: LogSet::new(Arc::clone(&storage), directory.to_owned(), names),
-        trees: TreeSet::new(Arc::clone(&storage), directory.to_owned(), access, manifest),
+        trees: TreeSet::new(
+            Arc::clone(&storage),
+            directory.to_owned(),
+            (access, options.max_open_files.unwrap_or_else(|| open_files_limit() / 2)),
+            manifest,
+        ),
         memory: MemoryBudget::new(&options, memory, Arc::clone(&reads.caches)),
         snapshots: Snapshots::new(last_sequence),
         jobs: JobState::new(seek_work),
@@ -371,12 +377,12 @@ impl Engine {
         edit.push(Change::MinLog(number));
         self.trees.structure().manifest.commit(edit)?;
         self.snapshots.publish(last);
+        let mut by_tree: HashMap<u32, Vec<_>> = HashMap::new();
+        for (id, table) in tables {
+            by_tree.entry(id).or_default().push((0, table));
+        }
         for tree in trees {
-            let own: Vec<_> = tables
-                .iter()
-                .filter(|(id, _)| *id == tree.id)
-                .map(|(_, table)| (0, Arc::clone(table)))
-                .collect();
+            let own = by_tree.remove(&tree.id).unwrap_or_default();
             tree.install_flush(&[], &own, last);
         }
         self.remove_unknown_files()?;
@@ -387,10 +393,8 @@ impl Engine {
     fn load_logs(self: &Arc<Self>, made: &Mutex<Vec<u64>>) -> Result<(Edit, Spilled, u64)> {
         let mut edit = Edit::default();
         let mut tables = Vec::new();
-        self.replay(|tree| self.spill(tree, &mut edit, &mut tables, made))?;
-        for tree in self.trees.all() {
-            self.spill(&tree, &mut edit, &mut tables, made)?;
-        }
+        self.replay(|tree| self.spill(std::slice::from_ref(tree), &mut edit, &mut tables, made))?;
+        self.spill(&self.trees.all(), &mut edit, &mut tables, made)?;
         let number = self.logs.begin_first_log(&self.trees, &self.memory)?;
         Ok((edit, tables, number))
     }
@@ -554,27 +558,35 @@ impl Engine {
         Ok(())
     }
 
-    /// Writes a tree's replayed memtable to a table of level 0.
+    /// Writes the replayed memtables of `trees` to tables of level 0.
     fn spill(
         &self,
-        tree: &Arc<Tree>,
+        trees: &[Arc<Tree>],
         edit: &mut Edit,
         tables: &mut Spilled,
         made: &Mutex<Vec<u64>>,
     ) -> Result<()> {
-        if self.options.read_only || tree.view().memtable.is_empty() {
+        let filled: Vec<_> = trees.iter().filter(|tree| !tree.view().memtable.is_empty()).collect();
+        if self.options.read_only || filled.is_empty() {
             return Ok(());
         }
-        let memtable = Arc::clone(&tree.view().memtable);
-        for output in self.write_memtables(tree, &[memtable], &[], made)? {
-            cache_invalidation::redirect(self.memory.caches().point(), &output.placed);
-            edit.push(Change::AddTable { keyspace: tree.id, level: 0, table: output.meta.clone() });
-            tables.push((tree.id, self.open_table(output.meta)?));
+        let memtables: Vec<_> =
+            filled.iter().map(|tree| [Arc::clone(&tree.view().memtable)]).collect();
+        let parts: Vec<_> =
+            filled.iter().zip(&memtables).map(|(tree, memtable)| (*tree, &memtable[..])).collect();
+        let written = self.write_memtables(&parts, &[], made)?;
+        for (tree, outputs) in filled.into_iter().zip(written) {
+            for output in outputs {
+                cache_invalidation::redirect(self.memory.caches().point(), &output.placed);
+                let table = Arc::new(output.meta);
+                tables.push((tree.id, self.open_table(Arc::clone(&table))?));
+                edit.push(Change::AddTable { keyspace: tree.id, level: 0, table });
+            }
+            tree.reset_memtable(Memtable::new(
+                self.memory.memtable_bytes() as usize,
+                self.snapshots.last_sequence(),
+            ));
         }
-        tree.reset_memtable(Memtable::new(
-            self.memory.memtable_bytes() as usize,
-            self.snapshots.last_sequence(),
-        ));
         Ok(())
     }
 
@@ -582,8 +594,7 @@ impl Engine {
         let (tables, min_log, manifest) = {
             let structure = self.trees.structure();
             let state = structure.manifest.state();
-            let tables: hashbrown::HashSet<u64> = state.table_ids().collect();
-            (tables, state.min_log, structure.manifest.file_number())
+            (state.table_files(), state.min_log, structure.manifest.file_number())
         };
         for entry in self.storage.list(&self.directory)? {
             let path = match FileName::parse(&entry.name) {

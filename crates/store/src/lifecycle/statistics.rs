@@ -61,6 +61,9 @@ impl Engine {
             ("memory.cache_bytes", self.memory.caches().charged_bytes() as u64),
             ("memory.cache_bytes_max", self.memory.caches().budget() as u64),
         ];
+        let files = self.trees.files();
+        counters
+            .extend([("files.open", files.open_files() as u64), ("files.opened", files.opened())]);
         counters.extend(self.reads.counters());
         let (mut filters, mut repairs) = (0, self.reads.repairs.charge() as u64);
         for table in self.trees.open_tables() {

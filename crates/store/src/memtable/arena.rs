@@ -13,12 +13,16 @@ use std::ptr::NonNull;
 use crate::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::sync::{AccessTracker, Mutex};
 
-/// The first chunk is small, because a store may have many idle keyspaces; later ones double up to
-/// [`CHUNK_BYTES_DOUBLED`].
+/// The first request gets a chunk of its own, because a store may have many idle keyspaces, whose
+/// memtables make no other; later chunks are not smaller than this.
 const CHUNK_BYTES_MIN: usize = 512;
 
+/// A small arena grows by one part in this many of its size at a time: with chunks that double, the
+/// memtables of many keyspaces would be half empty when they are flushed for their memory.
+const CHUNK_SHARE_SMALL: usize = 4;
+
 /// Chunks as large as these suit an arena of a MiB.
-const CHUNK_BYTES_DOUBLED: usize = 64 << 10;
+const CHUNK_BYTES_SMALL: usize = 64 << 10;
 
 /// Larger arenas get chunks of one part in this many of their size, because the unused tail of the
 /// last chunk is charged as if it were filled.
@@ -148,11 +152,11 @@ impl Arena {
         if let Some(memory) = unsafe { current.as_ref() }.and_then(|chunk| chunk.take(len)) {
             return memory;
         }
-        let doubled = (CHUNK_BYTES_MIN << chunks.len().min(16)).min(CHUNK_BYTES_DOUBLED);
-        let regular = (self.charge() / CHUNK_SHARE).min(CHUNK_BYTES_MAX).max(doubled);
+        let small = (self.charge() / CHUNK_SHARE_SMALL).clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_SMALL);
+        let regular = (self.charge() / CHUNK_SHARE).min(CHUNK_BYTES_MAX).max(small);
         // Large requests get a chunk of their own, so that they do not waste the rest of the
         // current one.
-        let own = len > regular / 4;
+        let own = chunks.is_empty() || len > regular.max(2 * CHUNK_BYTES_MIN) / 4;
         let chunk = NonNullChunk::new(if own { len } else { regular });
         self.charge.fetch_add(chunk.chunk().bytes, Ordering::Relaxed);
         let memory = chunk.chunk().take(len).expect("a new chunk holds the request");
@@ -202,7 +206,20 @@ mod tests {
             arena.allocate(1 << 10);
             bytes += 1 << 10;
             let waste = arena.charge() - bytes;
-            assert!(waste <= bytes / CHUNK_SHARE + 2 * CHUNK_BYTES_DOUBLED, "{waste} of {bytes}");
+            assert!(waste <= bytes / CHUNK_SHARE + 2 * CHUNK_BYTES_SMALL, "{waste} of {bytes}");
+        }
+    }
+
+    #[test]
+    fn small_arenas_waste_little_and_idle_ones_take_next_to_nothing() {
+        let (arena, mut bytes) = (Arena::new(), 0);
+        arena.allocate(32);
+        assert_eq!(arena.charge(), 32);
+        while bytes < 64 << 10 {
+            arena.allocate(160);
+            bytes += 160;
+            let waste = arena.charge() - bytes;
+            assert!(waste <= bytes / 2 + CHUNK_BYTES_MIN, "{waste} of {bytes}");
         }
     }
 

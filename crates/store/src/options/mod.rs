@@ -166,7 +166,8 @@ pub struct Options {
     /// Open without changing anything: no writes, no lock, no background work. Several processes
     /// may read a store that another one has open. Default: false.
     pub read_only: bool,
-    /// Read and write tables without the page cache (O_DIRECT) where possible. Default: true.
+    /// Read and write tables without the page cache (O_DIRECT) where possible, except small ones
+    /// that share a file. Default: true.
     pub direct_io: bool,
     /// Background threads for compaction. `None`: one per core, at most 4.
     pub compaction_threads: Option<usize>,
@@ -176,6 +177,9 @@ pub struct Options {
     pub memtable_bytes: Option<u64>,
     /// Target size of a table file in bytes. Default: 64 MiB.
     pub table_bytes: u64,
+    /// The most table files that are open at a time; more are closed and opened again when they are
+    /// read. `None`: half of the file handles that the process may open.
+    pub max_open_files: Option<usize>,
     /// How values, pointers and blocks share the memory of the caches. Default: adaptive.
     pub cache_policy: CachePolicy,
     /// Compare every answer of the point cache with the tables, and fail the read if they
@@ -234,6 +238,7 @@ impl Default for Options {
             compaction_bytes_per_s: None,
             memtable_bytes: None,
             table_bytes: 64 << 20,
+            max_open_files: None,
             cache_policy: CachePolicy::default(),
             cross_check: false,
             warm_start: true,
@@ -309,6 +314,13 @@ impl Options {
     #[must_use]
     pub fn table_bytes(mut self, bytes: u64) -> Self {
         self.table_bytes = bytes;
+        self
+    }
+
+    /// Sets [`Options::max_open_files`].
+    #[must_use]
+    pub fn max_open_files(mut self, files: usize) -> Self {
+        self.max_open_files = Some(files);
         self
     }
 

@@ -1,4 +1,4 @@
-//! Open table files and the positions of their blocks; bytes read from storage become blocks here.
+//! Tables in their files, and the positions of their blocks; bytes read from storage become blocks here.
 //!
 //! Guarantees:
 //! 1. A [`Block`] has passed its checksum and its layout check; bytes that fail give an error with
@@ -10,11 +10,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidekv_cache::{BlockId, BlockKind, BlockTag};
-use tidekv_io::{Buffer, File, ReadRequest};
+use tidekv_io::{Buffer, ReadRequest};
 
 use crate::error::{Error, Result};
 use crate::sst::block::{Block, BlockHandle, BlockRef, Content, open, open_part, seed};
 use crate::sst::block_tier::Fingerprints;
+use crate::sst::file_handles::FileHandle;
 use crate::sst::seeks::SeekBytes;
 
 /// Blocks of a batch that are this close to each other are one request: the bytes between them are
@@ -25,10 +26,12 @@ pub(crate) const GAP_BYTES_MAX: u64 = 16 << 10;
 /// Maximum length of a request for several blocks.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
 
-/// An open table file.
+/// A table in its file. Offsets are those in the table.
 #[derive(Debug)]
 pub(crate) struct TableFile {
-    pub(crate) file: Arc<dyn File>,
+    file: Arc<FileHandle>,
+    /// Where the table begins in the file.
+    start: u64,
     pub(crate) id: u64,
     keyspace: u32,
     bytes: u64,
@@ -38,10 +41,30 @@ pub(crate) struct TableFile {
 }
 
 impl TableFile {
-    /// The table `id` in `file`, which is `bytes` long.
-    pub(crate) fn new(file: Arc<dyn File>, id: u64, keyspace: u32, bytes: u64) -> Self {
+    /// The table `id`, which takes `bytes` bytes of `file` from `start` on.
+    pub(crate) fn new(
+        (file, start): (Arc<FileHandle>, u64),
+        id: u64,
+        keyspace: u32,
+        bytes: u64,
+    ) -> Self {
         let seek_bytes = SeekBytes::default();
-        Self { file, id, keyspace, bytes, fingerprints: None, seek_bytes }
+        Self { file, start, id, keyspace, bytes, fingerprints: None, seek_bytes }
+    }
+
+    /// The file that the table is in.
+    pub(crate) fn handle(&self) -> &Arc<FileHandle> {
+        &self.file
+    }
+
+    /// The bytes of the table from `offset` on.
+    pub(crate) fn read_at(&self, offset: u64, len: usize) -> tidekv_io::Result<Buffer> {
+        self.file.file()?.read_at(self.in_file(offset), len)
+    }
+
+    /// The offset in the file.
+    pub(crate) fn in_file(&self, offset: u64) -> u64 {
+        self.start.saturating_add(offset)
     }
 
     /// The same table, with these fingerprints for the tier.
@@ -59,7 +82,10 @@ impl TableFile {
     }
 
     pub(crate) fn corrupt(&self, offset: u64, what: impl std::fmt::Display) -> Error {
-        Error::corrupt(self.path(), format_args!("block at offset {offset}: {what}"))
+        Error::corrupt(
+            self.path(),
+            format_args!("block at offset {}: {what}", self.in_file(offset)),
+        )
     }
 
     /// Refuses handles that reach past the end of the file, before memory is allocated for them.
@@ -110,16 +136,13 @@ impl BlockAddress {
         self.admit(open_part(disk, seed(self.file.id, self.handle.offset))).ok()
     }
 
-    pub(crate) fn request(&self) -> ReadRequest {
-        ReadRequest {
-            file: self.file.file.clone(),
-            offset: self.handle.offset,
-            len: self.handle.len as usize,
-        }
+    pub(crate) fn request(&self) -> tidekv_io::Result<ReadRequest> {
+        let (offset, len) = (self.file.in_file(self.handle.offset), self.handle.len as usize);
+        Ok(ReadRequest { file: self.file.file.file()?, offset, len })
     }
 
-    /// The number of bytes between this block and `next`, if one request that begins at `start` may
-    /// read both.
+    /// The number of bytes between this block and `next`, if one request that begins at offset `start`
+    /// of the table may read both.
     pub(crate) fn gap_before(&self, next: &Self, start: u64) -> Option<u64> {
         let is_near = next.handle.end().saturating_sub(start) <= REQUEST_BYTES_MAX;
         next.handle

@@ -360,16 +360,17 @@ impl Blocks {
 
     fn failed(&self, address: &BlockAddress, error: tidekv_io::Error) -> Error {
         self.statistics.read_failures.add(1);
-        Error::from(error).context(format_args!("block at offset {}", address.handle.offset))
+        let offset = address.file.in_file(address.handle.offset);
+        Error::from(error).context(format_args!("block at offset {offset}"))
     }
 
     fn read_alone(&self, address: &BlockAddress, tier_use: TierUse) -> Result<BlockRef> {
-        let ReadRequest { file, offset, len } = address.request();
         address.file.check(address.handle)?;
+        let (offset, len) = (address.handle.offset, address.handle.len as usize);
         let _in_flight = InFlight::new(&self.statistics, len as u64);
         self.statistics.reads.add(1);
         self.statistics.read_bytes.add(len as u64);
-        let disk = file.read_at(offset, len).map_err(|e| self.failed(address, e))?;
+        let disk = address.file.read_at(offset, len).map_err(|e| self.failed(address, e))?;
         self.opened(address, tier_use, disk)
     }
 
@@ -411,21 +412,31 @@ impl Blocks {
         let mut requests: Vec<ReadRequest> = Vec::with_capacity(leads.len());
         for (i, lead) in leads {
             let address = &addresses[i];
-            if let Err(error) = address.file.check(address.handle) {
-                slots[i] = Some(Err(error.clone()));
-                lead.publish(Err(error));
-                continue;
-            }
-            if let (Some(run), Some(request)) = (runs.last_mut(), requests.last_mut())
-                && let Some((before, _)) = run.last()
-                && let Some(gap) = addresses[*before].gap_before(address, request.offset)
+            let refused = address.file.check(address.handle).err();
+            if refused.is_none()
+                && let (Some(run), Some(request)) = (runs.last_mut(), requests.last_mut())
+                && let (Some((first, _)), Some((before, _))) = (run.first(), run.last())
+                && let start = addresses[*first].handle.offset
+                && let Some(gap) = addresses[*before].gap_before(address, start)
             {
                 self.statistics.gap_bytes.add(gap);
-                request.len = (address.handle.end() - request.offset) as usize;
+                request.len = (address.handle.end() - start) as usize;
                 run.push((i, lead));
-            } else {
-                requests.push(address.request());
-                runs.push(vec![(i, lead)]);
+                continue;
+            }
+            let request = match refused {
+                Some(error) => Err(error),
+                None => address.request().map_err(|error| self.failed(address, error)),
+            };
+            match request {
+                Ok(request) => {
+                    requests.push(request);
+                    runs.push(vec![(i, lead)]);
+                }
+                Err(error) => {
+                    slots[i] = Some(Err(error.clone()));
+                    lead.publish(Err(error));
+                }
             }
         }
         if requests.is_empty() {
@@ -485,7 +496,7 @@ impl Blocks {
         let _in_flight = InFlight::new(&self.statistics, u64::from(len));
         self.statistics.repair_reads.add(1);
         self.statistics.repair_read_bytes.add(u64::from(len));
-        let disk = address.file.file.read_at(offset, len as usize);
+        let disk = address.file.read_at(offset, len as usize);
         address.block_of(disk.map_err(|e| self.failed(address, e))?)
     }
 
@@ -506,7 +517,7 @@ impl Blocks {
         let _in_flight = InFlight::new(&self.statistics, len);
         self.statistics.compaction_reads.add(1);
         self.statistics.compaction_read_bytes.add(len);
-        first.file.file.read_at(start, len as usize).map_err(|e| self.failed(first, e))
+        first.file.read_at(start, len as usize).map_err(|e| self.failed(first, e))
     }
 }
 

@@ -12,6 +12,7 @@
 //! Safe to use from all threads; a count that is lost in a race does no harm. Pure: no reads happen
 //! here.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Length classes in blocks: a scan counts for the smallest class that covers it, so that at most
@@ -33,18 +34,20 @@ const RUNS_PER_TRIP: u32 = 4;
 /// Lengths of recent scans of one level.
 #[derive(Debug, Default)]
 pub(crate) struct ScanLengths {
-    /// Number of scans per class of [`LENGTHS`]; the last class includes longer ones.
-    counts: [AtomicU32; LENGTHS.len()],
+    /// Number of scans per class of [`LENGTHS`]; the last class includes longer ones. Allocated by
+    /// the first scan: a store may have many keyspaces that are never scanned.
+    counts: OnceLock<Box<[AtomicU32; LENGTHS.len()]>>,
 }
 
 impl ScanLengths {
     /// Records a scan that went through `blocks` blocks.
     pub(crate) fn record(&self, blocks: u32) {
         let at = LENGTHS.partition_point(|&length| length < blocks).min(LENGTHS.len() - 1);
-        self.counts[at].fetch_add(1, Ordering::Relaxed);
-        let total: u32 = self.counts.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+        let counts = self.counts.get_or_init(Box::default);
+        counts[at].fetch_add(1, Ordering::Relaxed);
+        let total: u32 = counts.iter().map(|count| count.load(Ordering::Relaxed)).sum();
         if total >= SCANS_REMEMBERED {
-            for count in &self.counts {
+            for count in counts.iter() {
                 count.store(count.load(Ordering::Relaxed) / 2, Ordering::Relaxed);
             }
         }
@@ -53,7 +56,8 @@ impl ScanLengths {
     /// The number of blocks that the first read of a scan should fetch, at least one, when a trip
     /// to storage costs as much as reading `trip_blocks` blocks.
     pub(crate) fn first_read(&self, trip_blocks: u32) -> u32 {
-        let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+        let Some(counts) = self.counts.get() else { return 1 };
+        let counts = counts.each_ref().map(|count| count.load(Ordering::Relaxed));
         if counts.iter().sum::<u32>() < SCANS_MIN {
             return 1;
         }
@@ -126,7 +130,8 @@ mod tests {
     fn old_scans_lose_weight() {
         let lengths = after(&[(16, 10_000), (1, 5000)]);
         assert_eq!(lengths.first_read(16), 1);
-        let kept: u32 = lengths.counts.iter().map(|c| c.load(Ordering::Relaxed)).sum();
+        let kept: u32 =
+            lengths.counts.get().unwrap().iter().map(|c| c.load(Ordering::Relaxed)).sum();
         assert!(kept < SCANS_REMEMBERED, "{kept}");
     }
 }

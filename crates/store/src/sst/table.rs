@@ -28,7 +28,7 @@ mod fix_checksums;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use builder::{Built, EntryHeat, HEAT_MIN, TableBuilder, TableOptions};
+pub(crate) use builder::{Built, EntryHeat, HEAT_MIN, TABLE_ALIGNMENT, TableBuilder, TableOptions};
 pub(crate) use check::{check, describe};
 pub(crate) use cursor::TableCursor;
 pub(crate) use fetch::Reading;

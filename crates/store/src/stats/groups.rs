@@ -246,6 +246,14 @@ groups! {
         ghost_window_bytes = "cache.ghost_window_bytes",
     }
 
+    /// The files of tables.
+    files: FileStatistics {
+        /// Files that are open.
+        open = "files.open",
+        /// How many times a file was opened.
+        opened = "files.opened",
+    }
+
     /// Filters of tables, and their repairs.
     filters: FilterStatistics {
         /// Size of the filters of all tables, in memory or not.

@@ -25,10 +25,12 @@ use std::sync::Arc;
 use tidekv_io::{Access, LocalStorage, Storage};
 
 use crate::compaction::output::meta_of;
+use crate::engine::tree_set::check_length;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::files::{CURRENT, FileName, log_numbers, log_path, manifest_name, table_path};
 use crate::format::key::{SEQUENCE_MAX, Sequence};
 use crate::lifecycle::recovery::missing_log;
+use crate::sst::file_handles::FileHandle;
 use crate::sst::table::{self, Table, TableProperties};
 use crate::tools::inspect::{
     FileRole, LogDescription, LogEnding, log_record, malformed, role_of, uncached_blocks, walk_log,
@@ -337,7 +339,7 @@ impl Checker<'_> {
         for (&id, keyspace) in keyspaces {
             for meta in keyspace.levels.iter().flat_map(|level| level.values()) {
                 self.bytes += meta.bytes;
-                self.found.tables.push((meta.id, Some((id, meta.clone()))));
+                self.found.tables.push((meta.id, Some((id, (**meta).clone()))));
             }
         }
         let min_log = state.as_ref().map_or(0, |state| state.min_log);
@@ -350,7 +352,8 @@ impl Checker<'_> {
     fn check_tables(&mut self) {
         let tables = std::mem::take(&mut self.found.tables);
         for (id, meta) in &tables {
-            let path = table_path(self.directory, *id);
+            let file = meta.as_ref().map_or(*id, |(_, meta)| meta.file);
+            let path = table_path(self.directory, file);
             self.begins(&path);
             let known = self.report.damage.len();
             match self.check_table(&path, *id, meta.as_ref()) {
@@ -387,15 +390,14 @@ impl Checker<'_> {
             return Err(Error::corrupt(path, "the manifest names it, but it is missing"));
         }
         let file = self.storage.open_read(path, Access::Buffered)?;
-        let bytes = file.len()?;
-        self.report.bytes += bytes;
-        if let Some((_, meta)) = meta
-            && meta.bytes != bytes
-        {
-            let what = format!("it has {bytes} bytes, but the manifest records {}", meta.bytes);
-            return Err(Error::corrupt(path, what));
+        let mut bytes = file.len()?;
+        let mut start = 0;
+        if let Some((_, meta)) = meta {
+            check_length(path, bytes, meta)?;
+            (start, bytes) = (meta.offset, meta.bytes);
         }
-        let table = Table::open(file, id)?;
+        self.report.bytes += bytes;
+        let table = Table::open_in((FileHandle::of(file), start), id, bytes)?;
         let found = table::check(&table, &uncached_blocks(&self.storage));
         self.report.tables += 1;
         self.report.blocks += found.blocks;
@@ -419,6 +421,8 @@ impl Checker<'_> {
             .then(|| (properties.range_start.clone(), properties.range_end.clone()));
         let told = TableMeta {
             sequence_override: meta.sequence_override,
+            file: meta.file,
+            offset: meta.offset,
             ..meta_of(meta.id, properties, range)
         };
         if told != *meta {
@@ -438,12 +442,12 @@ impl Checker<'_> {
     fn check_numbers(&mut self, state: &State) {
         let path = self.directory.join(manifest_name(self.found.manifest));
         let mut seen = std::collections::BTreeSet::new();
-        for meta in state.keyspaces.values().flat_map(|k| &k.levels).flat_map(|l| l.values()) {
+        for meta in state.tables() {
             let id = meta.id;
             if !seen.insert(id) {
                 self.damaged(&path, Error::corrupt(&path, format!("it lists table {id} twice")));
             }
-            if id >= state.next_file {
+            if id.max(meta.file) >= state.next_file {
                 let what =
                     format!("it lists table {id}, but its next file number is {}", state.next_file);
                 self.damaged(&path, Error::corrupt(&path, what));
@@ -473,7 +477,7 @@ impl Checker<'_> {
                         std::cmp::Ordering::Greater => false,
                     };
                     if !apart {
-                        let (path, id) = (table_path(self.directory, pair[1].id), pair[0].id);
+                        let (path, id) = (table_path(self.directory, pair[1].file), pair[0].id);
                         let what = format!("on level {level} it overlaps table {id}");
                         self.damaged(&path, Error::corrupt(&path, what));
                     }
@@ -641,7 +645,7 @@ impl Checker<'_> {
         let counts = |damage: &Damage| {
             let name = damage.file.file_name().and_then(|name| name.to_str());
             match name.and_then(FileName::parse) {
-                Some(FileName::Table(id)) => now.table_ids().any(|table| table == id),
+                Some(FileName::Table(file)) => now.tables().any(|table| table.file == file),
                 Some(FileName::Log(number)) => number >= now.min_log,
                 Some(FileName::Manifest(number)) => number == manifest,
                 _ => true,
@@ -661,11 +665,16 @@ fn names(error: &Error, path: &Path) -> bool {
 /// level 0, and the levels below.
 fn sorted_runs(keyspace: &KeyspaceState) -> Vec<(usize, Vec<&TableMeta>)> {
     let mut ingested: BTreeMap<Sequence, Vec<&TableMeta>> = BTreeMap::new();
-    for table in keyspace.levels[0].values().filter(|table| table.sequence_override > 0) {
+    for table in keyspace.levels[0]
+        .values()
+        .map(|table| &**table)
+        .filter(|table| table.sequence_override > 0)
+    {
         ingested.entry(table.sequence_override).or_default().push(table);
     }
     let levels = keyspace.levels.iter().enumerate().skip(1);
-    let levels = levels.map(|(level, tables)| (level, tables.values().collect()));
+    let levels =
+        levels.map(|(level, tables)| (level, tables.values().map(|table| &**table).collect()));
     ingested.into_values().map(|tables| (0, tables)).chain(levels).collect()
 }
 

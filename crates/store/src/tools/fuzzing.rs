@@ -279,7 +279,7 @@ pub fn read_manifest(manifest: &[u8], number: u64) -> Result<usize> {
     let mut again = State::new(0);
     again.apply(&state.snapshot()).expect("a snapshot contradicts nothing");
     assert_eq!(again, state, "a snapshot makes the state that it was taken of");
-    Ok(state.table_ids().count())
+    Ok(state.tables().count())
 }
 
 /// Decodes an edit and encodes it again.

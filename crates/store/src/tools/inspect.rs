@@ -20,6 +20,7 @@ use crate::format::files::{FileName, log_numbers, log_path, manifest_name, table
 use crate::format::key::{Kind, split_deadline};
 use crate::options::KeyspaceOptions;
 use crate::sst::blocks::Blocks;
+use crate::sst::file_handles::FileHandle;
 use crate::sst::table::{self, Table};
 use crate::version::manifest::{self, Change, Edit, State, TableMeta};
 use crate::wal::{Ending, LogReader};
@@ -63,7 +64,11 @@ pub struct KeyspaceDescription {
 pub struct TableSummary {
     /// Its number.
     pub id: u64,
-    /// Its file's length.
+    /// The number of its file: its own, or that of a file that holds several tables.
+    pub file: u64,
+    /// Where it begins in its file, in bytes.
+    pub offset: u64,
+    /// Its length.
     pub bytes: u64,
     /// Lower bound of the table's keys.
     pub smallest: Vec<u8>,
@@ -326,8 +331,15 @@ impl Inspector {
 
     /// Describes the table with the number `id`, current or obsolete.
     pub fn table(&self, id: u64) -> Result<TableDescription> {
-        let file = self.storage.open_read(&table_path(&self.directory, id), Access::Buffered)?;
-        let table = Table::open(file, id)?;
+        let known = self.state().ok().and_then(|(state, _)| {
+            state.tables().find(|table| table.id == id && table.shares_file()).cloned()
+        });
+        let file = known.as_ref().map_or(id, |meta| meta.file);
+        let file = self.storage.open_read(&table_path(&self.directory, file), Access::Buffered)?;
+        let table = match known {
+            None => Table::open(file, id)?,
+            Some(meta) => Table::open_in((FileHandle::of(file), meta.offset), id, meta.bytes)?,
+        };
         let blocks = uncached_blocks(&self.storage);
         let properties = table.properties();
         let blocks = table::describe(&table, &blocks)?;
@@ -483,14 +495,17 @@ pub(crate) fn role_of(name: &str, is_directory: bool, state: &State, manifest: u
         Some(FileName::Temporary) => FileRole::LeftOver,
         Some(FileName::Manifest(number)) => counts(number == manifest, FileRole::Manifest),
         Some(FileName::Log(number)) => counts(number >= state.min_log, FileRole::Log),
-        Some(FileName::Table(id)) => counts(state.table_ids().any(|t| t == id), FileRole::Table),
+        Some(FileName::Table(file)) => {
+            counts(state.tables().any(|table| table.file == file), FileRole::Table)
+        }
     }
 }
 
 fn keyspaces(state: &State) -> Vec<KeyspaceDescription> {
     let describe = |(&id, keyspace): (&u32, &manifest::KeyspaceState)| {
         let levels = (0..LEVELS).map(|level| {
-            let mut tables: Vec<&TableMeta> = keyspace.levels[level].values().collect();
+            let mut tables: Vec<&TableMeta> =
+                keyspace.levels[level].values().map(|table| &**table).collect();
             match level {
                 0 => tables.sort_by_key(|t| {
                     std::cmp::Reverse((t.largest_sequence.max(t.sequence_override), t.id))
@@ -513,6 +528,8 @@ fn keyspaces(state: &State) -> Vec<KeyspaceDescription> {
 fn summary(meta: &TableMeta) -> TableSummary {
     TableSummary {
         id: meta.id,
+        file: meta.file,
+        offset: meta.offset,
         bytes: meta.bytes,
         smallest: meta.smallest.to_vec(),
         largest: meta.largest.to_vec(),
@@ -552,9 +569,8 @@ fn change(change: &Change) -> ManifestChange {
         Change::Flushed { keyspace, sequence } => {
             ("flushed", vec![id_of(keyspace), ("sequence", Number(*sequence))])
         }
-        Change::AddTable { keyspace, level, table } => (
-            "add-table",
-            vec![
+        Change::AddTable { keyspace, level, table } => {
+            let mut fields = vec![
                 id_of(keyspace),
                 level_of(level),
                 ("table", Number(table.id)),
@@ -562,8 +578,12 @@ fn change(change: &Change) -> ManifestChange {
                 ("entries", Number(table.entries)),
                 ("smallest", Bytes(table.smallest.to_vec())),
                 ("largest", Bytes(table.largest.to_vec())),
-            ],
-        ),
+            ];
+            if table.shares_file() {
+                fields.extend([("file", Number(table.file)), ("offset", Number(table.offset))]);
+            }
+            ("add-table", fields)
+        }
         Change::RemoveTable { keyspace, level, id } => {
             ("remove-table", vec![id_of(keyspace), level_of(level), ("table", Number(*id))])
         }

@@ -5,7 +5,7 @@
 //! keys ([`Version::runs`]); on the levels below, tables are ordered by key and do not overlap. For
 //! any key, the entries in a table of an upper level (or further to the front of level 0) are newer
 //! than those in lower ones. A table's file is removed when the last version, reader or cursor that
-//! holds it is dropped.
+//! holds it, or another table in it, is dropped.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -14,13 +14,14 @@ use std::sync::Arc;
 use crate::format::LEVELS;
 use crate::format::key::Sequence;
 use crate::format::range_tombstones::RangeTombstones;
+use crate::sst::file_handles::FileHandle;
 use crate::sst::scan_lengths::ScanLengths;
 use crate::sst::table::Table;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::version::manifest::TableMeta;
 
-/// Tables whose files can be removed.
+/// Tables that are gone, with their last user.
 #[derive(Debug, Default)]
 pub(crate) struct ObsoleteTables {
     tables: Mutex<Vec<u64>>,
@@ -36,7 +37,7 @@ impl ObsoleteTables {
         std::mem::take(&mut *tables)
     }
 
-    /// Whether there are any tables to remove.
+    /// Whether there are any.
     pub(crate) fn has_any(&self) -> bool {
         self.has_any.load(Ordering::Relaxed)
     }
@@ -51,48 +52,67 @@ impl ObsoleteTables {
 /// An open table in its level.
 #[derive(Debug)]
 pub(crate) struct TableHandle {
-    meta: TableMeta,
+    meta: Arc<TableMeta>,
     table: Arc<Table>,
     /// A compaction is reading it.
     busy: AtomicBool,
-    file: Arc<FileGuard>,
+    guard: Arc<TableGuard>,
 }
 
-/// Keeps a table's file; shared by the handles of a table that was moved from level to level.
+/// The last user of a table; shared by the handles of one that was moved from level to level.
 #[derive(Debug)]
-struct FileGuard {
+struct TableGuard {
     id: u64,
+    file: Arc<FileHandle>,
     /// No future version will contain it.
     is_obsolete: AtomicBool,
     obsolete: Arc<ObsoleteTables>,
 }
 
-impl Drop for FileGuard {
+impl Drop for TableGuard {
     fn drop(&mut self) {
         if self.is_obsolete.load(Ordering::Acquire) {
             self.obsolete.push(self.id);
         }
+        self.file.leave_table();
     }
 }
 
 impl TableHandle {
-    pub(crate) fn new(meta: TableMeta, table: Arc<Table>, obsolete: Arc<ObsoleteTables>) -> Self {
-        let file = FileGuard { id: meta.id, is_obsolete: AtomicBool::new(false), obsolete };
-        Self { meta, table, busy: AtomicBool::new(false), file: Arc::new(file) }
+    pub(crate) fn new(
+        meta: Arc<TableMeta>,
+        table: Arc<Table>,
+        obsolete: Arc<ObsoleteTables>,
+    ) -> Self {
+        let file = Arc::clone(table.file().handle());
+        file.add_table(meta.bytes);
+        let guard = TableGuard { id: meta.id, file, is_obsolete: AtomicBool::new(false), obsolete };
+        Self { meta, table, busy: AtomicBool::new(false), guard: Arc::new(guard) }
     }
 
     /// A handle of the same table for another position in the version.
     pub(crate) fn moved(&self) -> Self {
         Self {
-            meta: self.meta.clone(),
+            meta: Arc::clone(&self.meta),
             table: Arc::clone(&self.table),
             busy: AtomicBool::new(false),
-            file: Arc::clone(&self.file),
+            guard: Arc::clone(&self.guard),
         }
     }
 
     pub(crate) fn meta(&self) -> &TableMeta {
         &self.meta
+    }
+
+    /// Bytes of DRAM that the table holds outside the cache, with its record and its handle.
+    pub(crate) fn charge(&self) -> usize {
+        let record = size_of::<TableMeta>() + self.meta.smallest.len() + self.meta.largest.len();
+        size_of::<Self>() + size_of::<TableGuard>() + record + self.table.charge()
+    }
+
+    /// The record, to share.
+    pub(crate) fn shared_meta(&self) -> Arc<TableMeta> {
+        Arc::clone(&self.meta)
     }
 
     pub(crate) fn table(&self) -> &Arc<Table> {
@@ -119,9 +139,11 @@ impl TableHandle {
         self.table.file().seek_bytes().note(bytes);
     }
 
-    /// Marks the table obsolete: its file is removed with the last holder.
+    /// Marks the table obsolete: its file, if all of it is, is removed with the last holder.
     pub(crate) fn retire(&self) {
-        self.file.is_obsolete.store(true, Ordering::Release);
+        if !self.guard.is_obsolete.swap(true, Ordering::AcqRel) {
+            self.guard.file.retire_table(self.meta.bytes);
+        }
     }
 
     pub(crate) fn is_busy(&self) -> bool {

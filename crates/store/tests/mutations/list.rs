@@ -464,9 +464,10 @@ pub const MUTATIONS: &[Mutation] = &[
     ),
     mutation(
         "the file of a table is removed while an iterator reads it",
-        "crates/store/src/version/levels.rs",
-        "        self.file.is_obsolete.store(true, Ordering::Release);\n",
-        "        self.file.obsolete.tables.lock().push(self.file.id);\n",
+        "crates/store/src/sst/file_handles.rs",
+        "        self.tables.fetch_sub(1, Ordering::AcqRel);\n",
+        "        self.tables.fetch_sub(1, Ordering::AcqRel);\n        \
+         self.owner.iter().for_each(|owner| owner.obsolete.lock().push(self.number));\n",
         "table_file_is_kept_while_an_iterator_reads_it",
     ),
     Mutation {
@@ -791,14 +792,19 @@ pub const MUTATIONS: &[Mutation] = &[
     race(
         "a compaction relocates pointers although another job may have installed tables",
         "crates/store/src/jobs/compactor.rs",
-        "        cache_invalidation::relocate(point, placed, parts.compaction.output_level);\n        \
-         parts.tree.install_tables(&removed, added);\n        \
+        "            cache_invalidation::relocate(point, placed, parts.compaction.output_level);\n            \
+         parts.tree.install_tables(removed, added);\n        \
+         }\n        \
          drop(structure);\n        \
          self.after_install();\n",
-        "        parts.tree.install_tables(&removed, added);\n        \
+        "            let _ = placed;\n            \
+         parts.tree.install_tables(removed, added);\n        \
+         }\n        \
          drop(structure);\n        \
          self.after_install();\n        \
-         cache_invalidation::relocate(point, placed, parts.compaction.output_level);\n",
+         for Merge { parts, placed, .. } in &installed {\n            \
+         cache_invalidation::relocate(point, placed, parts.compaction.output_level);\n        \
+         }\n",
         "api::db::tests::models::no_pointer_comes_back_after_an_ingest",
     ),
     stale(
@@ -2072,8 +2078,8 @@ pub const MUTATIONS: &[Mutation] = &[
     dropped(
         "a flush leaves its table behind when the keyspace was dropped",
         "crates/store/src/jobs/flusher.rs",
-        "                self.discard_refused(tables);\n",
-        "",
+        "            self.discard_refused(refused);\n",
+        "            drop(refused);\n",
         "running_flush_installs_nothing_in_a_dropped_keyspace",
     ),
     dropped(
@@ -2374,7 +2380,7 @@ pub const MUTATIONS: &[Mutation] = &[
     reclaimed(
         "memtables with deletions are never flushed for space",
         "crates/store/src/lifecycle/reclaim.rs",
-        "        if !is_due && !is_dense(all, dead) {",
+        "        if !is_due && !is_dense(all, dead) && emptied < EMPTIED_BYTES_MIN {",
         "        if true || !is_due && !is_dense(all, dead) {",
         "nine_tenths_give_their_space_and_their_read_cost_back_within_a_minute",
     ),
@@ -2406,4 +2412,54 @@ pub const MUTATIONS: &[Mutation] = &[
         "{ drop(inner); first.chain([last]) }",
         "ranges_count_by_the_bytes_that_they_cover",
     ),
+    Mutation {
+        target: "lib",
+        ..mutation(
+            "separators of keys whose first different bytes are neighbours are whole keys",
+            "crates/store/src/format/key.rs",
+            "        out.extend_from_slice(&right[..=shared]);\n",
+            "        out.extend_from_slice(left);\n",
+            "sst::table::tests::long_keys_take_little_more_than_their_bytes",
+        )
+    },
+    Mutation {
+        target: "many_keyspaces",
+        ..mutation(
+            "only the largest of many small memtables is flushed",
+            "crates/store/src/write.rs",
+            "                if bytes >= SHARED_FLUSH_BYTES {\n",
+            "                if bytes > 0 {\n",
+            "small_memtables_are_flushed_together_when_memory_is_short",
+        )
+    },
+    Mutation {
+        target: "many_keyspaces",
+        ..mutation(
+            "files that are mostly dead stay",
+            "crates/store/src/jobs/compactor.rs",
+            "        self.schedule_rewrites();\n",
+            "",
+            "space_of_dropped_keyspaces_comes_back_although_others_share_their_files",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..mutation(
+            "files beyond the bound stay open",
+            "crates/store/src/sst/file_handles.rs",
+            "while ring.open > self.open_max && steps > 0 {",
+            "while ring.open > usize::MAX - self.open_max && steps > 0 {",
+            "sst::file_handles::tests::no_more_files_are_open_than_the_bound",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..mutation(
+            "a file is removed with the first of its tables",
+            "crates/store/src/sst/file_handles.rs",
+            "        if self.tables.load(Ordering::Acquire) == 0 {\n",
+            "        if self.number == 0 || self.tables.load(Ordering::Acquire) == 0 {\n",
+            "sst::file_handles::tests::a_file_is_obsolete_when_its_last_table_is_retired_and_its_last_user_gone",
+        )
+    },
 ];

@@ -82,6 +82,11 @@ impl BlockBuilder {
         self.len() == 0
     }
 
+    /// Length of the prefix that all keys so far share.
+    pub(crate) fn prefix_len(&self) -> usize {
+        self.prefix_len
+    }
+
     /// Current size of the block in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let (keys, values) = (&self.keys, &self.values);

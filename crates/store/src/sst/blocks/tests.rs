@@ -18,6 +18,7 @@ use crate::format::key::{Kind, Trailer};
 use crate::options::Compression;
 use crate::sst::block::{BlockBuilder, Sealer};
 use crate::sst::block_address::GAP_BYTES_MAX;
+use crate::sst::file_handles::FileHandle;
 
 const PATH: &str = "/9.table";
 
@@ -40,7 +41,7 @@ fn file_with(storage: &MemoryStorage, count: usize, value_len: usize) -> Vec<Blo
     }
     storage.write_file(PATH, &bytes);
     let file = storage.open_read(Path::new(PATH), Access::Direct).unwrap();
-    let file = Arc::new(TableFile::new(file, 9, 0, bytes.len() as u64));
+    let file = Arc::new(TableFile::new((FileHandle::of(file), 0), 9, 0, bytes.len() as u64));
     let address = |handle| BlockAddress { file: file.clone(), handle, kind: BlockKind::Data };
     handles.into_iter().map(address).collect()
 }

@@ -1,6 +1,7 @@
 //! [`TableBuilder`]: writes a table from its first entry to its last, in one pass; memory holds
 //! only the index and the key hashes of the current partition, and a few bytes for each previous
-//! partition.
+//! partition. Several tables can be written into one file, one after another. All offsets in a table
+//! count from its beginning.
 //!
 //! Relies on: entries are added in internal order, each once. After an error the caller removes the
 //! file.
@@ -25,9 +26,16 @@ use crate::sst::block::{BlockBuilder, BlockHandle, Sealer, TRAILER_BYTES, seed};
 use crate::sst::blocks::HotBlock;
 use crate::sst::filter::{self, FilterBuilder, LINE_BYTES, MIRROR_BUCKET_BYTES};
 
+/// Where tables begin in a file of several: filters, whose probes read a line, keep their alignment.
+pub(crate) const TABLE_ALIGNMENT: u64 = LINE_BYTES as u64;
+
 /// Target size of an index block. Like a data block it is read and cached as one unit; with one
 /// page, an index block refers to some 300 data blocks.
 const INDEX_BYTES: usize = 4096;
+
+/// An index block may be this many times as large as the prefix that its separators share: a page
+/// would hold little else where keys of kilobytes share most of their bytes.
+const INDEX_PREFIXES: usize = 4;
 
 /// Target size of a filter block, which is the larger half of a partition's metadata: four pages,
 /// about 13 000 keys at 10 bits. With larger ones a cold lookup would read, and the cache keep, far
@@ -59,6 +67,8 @@ pub(crate) struct TableOptions {
 #[derive(Debug)]
 struct BlockWriter {
     file: AppendFile,
+    /// Where the table begins in the file.
+    start: u64,
     sealer: Sealer,
     /// The last block in its envelope.
     sealed: Vec<u8>,
@@ -67,7 +77,7 @@ struct BlockWriter {
 
 impl BlockWriter {
     fn write(&mut self, content: &[u8], compression: Compression) -> Result<(BlockHandle, bool)> {
-        let offset = self.file.offset();
+        let offset = self.offset();
         self.sealed.clear();
         let packed =
             self.sealer.seal(content, compression, seed(self.table, offset), &mut self.sealed);
@@ -77,7 +87,12 @@ impl BlockWriter {
         Ok((BlockHandle { offset, len }, packed))
     }
 
-    /// Bytes from here to the next multiple of `unit`.
+    /// The bytes of the table so far.
+    fn offset(&self) -> u64 {
+        self.file.offset() - self.start
+    }
+
+    /// Bytes from here to the next multiple of `unit` in the file.
     fn gap(&self, unit: u64) -> u64 {
         self.file.offset().next_multiple_of(unit) - self.file.offset()
     }
@@ -145,7 +160,8 @@ struct LastEntry {
 }
 
 impl TableBuilder {
-    /// A builder that appends to `file`, which is empty.
+    /// A builder that appends to `file`, which is empty or ends with a table, at a multiple of
+    /// [`TABLE_ALIGNMENT`].
     pub(crate) fn new(file: AppendFile, options: TableOptions) -> Self {
         let filter = NonZeroU8::new(options.filter_bits_per_key)
             .map(|bits| FilterBuilder::new(options.filter_kind, bits));
@@ -158,6 +174,7 @@ impl TableBuilder {
         };
         Self {
             writer: BlockWriter {
+                start: file.offset(),
                 file,
                 sealer: Sealer::default(),
                 sealed: Vec::new(),
@@ -250,7 +267,7 @@ impl TableBuilder {
     /// only [`TableBuilder::finish`] writes.
     pub(crate) fn file_bytes(&self) -> u64 {
         let filter = self.filter.as_ref().map_or(0, FilterBuilder::bytes);
-        self.writer.file.offset() + (self.data.bytes() + self.index.bytes() + filter) as u64
+        self.writer.offset() + (self.data.bytes() + self.index.bytes() + filter) as u64
     }
 
     /// Like [`TableBuilder::build`], but returns only the properties.
@@ -259,7 +276,14 @@ impl TableBuilder {
     }
 
     /// Writes the rest and makes the file durable.
-    pub(crate) fn build(mut self) -> Result<Built> {
+    pub(crate) fn build(self) -> Result<Built> {
+        let (built, file) = self.complete()?;
+        file.finish()?;
+        Ok(built)
+    }
+
+    /// Writes the rest, and returns the file for further tables.
+    pub(crate) fn complete(mut self) -> Result<(Built, AppendFile)> {
         if !self.data.is_empty() {
             self.write_data_block()?;
         }
@@ -282,8 +306,9 @@ impl TableBuilder {
         let (top, _) = self.writer.write(&self.scratch, none)?;
         let footer = Footer { range_tombstones, properties, top, has_mirrors: self.has_mirrors };
         self.writer.file.append(&footer.encode(self.options.id))?;
-        self.properties.file_bytes = self.writer.file.finish()?;
-        Ok(Built { properties: self.properties, placed: self.placed, hot: self.hot })
+        self.properties.file_bytes = self.writer.offset();
+        let built = Built { properties: self.properties, placed: self.placed, hot: self.hot };
+        Ok((built, self.writer.file))
     }
 
     /// Records the block that was written from `self.scratch`, if it is hot.
@@ -347,7 +372,8 @@ impl TableBuilder {
         // fits.
         let blocks = self.index.len();
         let full = |bytes: usize, target: usize| bytes + bytes / blocks + TRAILER_BYTES > target;
-        if full(self.index.bytes(), INDEX_BYTES) || full(filter_bytes, FILTER_BYTES) {
+        let index_bytes = INDEX_BYTES.max(INDEX_PREFIXES * self.index.prefix_len());
+        if full(self.index.bytes(), index_bytes) || full(filter_bytes, FILTER_BYTES) {
             self.write_partition(trailer)?;
         }
         Ok(())

@@ -35,6 +35,9 @@
 //! 56      8     magic "TideTabl"
 //! ```
 //!
+//! A file may hold several tables (`version/manifest/edit.rs` says where): each begins at a multiple
+//! of 64, and its offsets count from there. Pages are those of the file.
+//!
 //! Version and magic have the same distance from the end in every version, so that an old program
 //! can report that a file is too new for it. Values on disk: do not change.
 

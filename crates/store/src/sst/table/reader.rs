@@ -16,6 +16,7 @@ use crate::format::range_tombstones::RangeTombstones;
 use crate::sst::block::{Block, BlockHandle, BlockView, Content, TRAILER_BYTES, open_part, seed};
 use crate::sst::block_address::{BlockAddress, TableFile};
 use crate::sst::block_tier::Fingerprints;
+use crate::sst::file_handles::FileHandle;
 use crate::sst::filter::TableRepairs;
 
 /// Size of the first read: enough for footer, properties and top level of tables up to about a GiB,
@@ -39,9 +40,22 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Opens the table `id` in `file`.
+    /// Opens the table `id`, which is all of `file`.
     pub(crate) fn open(file: Arc<dyn File>, id: u64) -> Result<Self> {
         let bytes = file.len()?;
+        Self::open_in((FileHandle::of(file), 0), id, bytes)
+    }
+
+    /// Opens the table `id`, which takes `bytes` bytes of `file` from `start` on.
+    pub(crate) fn open_in(
+        (handle, start_in_file): (Arc<FileHandle>, u64),
+        id: u64,
+        bytes: u64,
+    ) -> Result<Self> {
+        let file = handle.file()?;
+        let read = |offset: u64| {
+            file.read_at(start_in_file.saturating_add(offset), (bytes - offset) as usize)
+        };
         if bytes < FOOTER_BYTES as u64 {
             return Err(Error::corrupt(
                 file.path(),
@@ -49,7 +63,7 @@ impl Table {
             ));
         }
         let tail_start = bytes.saturating_sub(TAIL_BYTES);
-        let tail = file.read_at(tail_start, (bytes - tail_start) as usize)?;
+        let tail = read(tail_start)?;
         let footer: &[u8; FOOTER_BYTES] =
             tail.last_chunk().expect("the tail is longer than the footer");
         let footer = Footer::decode(footer, id, file.path())?;
@@ -58,8 +72,7 @@ impl Table {
             footer.range_tombstones.offset.min(footer.properties.offset).min(footer.top.offset);
         let mut sections = Sections { file: &*file, id, start: tail_start, bytes: tail };
         if start < tail_start {
-            let bytes = file.read_at(start, (bytes - start) as usize)?;
-            sections = Sections { start, bytes, ..sections };
+            sections = Sections { start, bytes: read(start)?, ..sections };
         }
         let range_tombstones = sections.content(footer.range_tombstones)?;
         let range_tombstones = decode_range_tombstones(&range_tombstones)
@@ -80,7 +93,8 @@ impl Table {
             return Err(Error::corrupt(file.path(), "a mirror reaches past its end"));
         }
         let fingerprints = Fingerprints::new(properties.contents, &encoded, top.bytes());
-        let table_file = TableFile::new(file, id, properties.keyspace, bytes);
+        let place = (Arc::clone(&handle), start_in_file);
+        let table_file = TableFile::new(place, id, properties.keyspace, bytes);
         let is_repairable = partitions.iter().any(|partition| !partition.mirror.is_none());
         Ok(Self {
             filter_bytes: partitions.iter().map(|it| u64::from(it.filter.len)).sum(),

@@ -332,6 +332,35 @@ fn uncached_block_is_one_page_mostly_of_entries() {
     }
 }
 
+/// Most separators of long keys were the keys themselves: an index block held one or two, so each
+/// data block had a filter block and an index block of its own, and the open table kept half of all
+/// keys in memory (300 MB of keys: 737 MB of tables, 143 MB of memory).
+#[test]
+fn long_keys_take_little_more_than_their_bytes() {
+    let hash = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let first = |n: u64| [format!("{:016x}", hash(n)).as_bytes(), &[b'q'; 3984]].concat();
+    let last = |n: u64| [&[b'q'; 3984], format!("{:016x}", hash(n)).as_bytes()].concat();
+    let middle =
+        |n: u64| [&[b'q'; 1992], format!("{:016x}", hash(n)).as_bytes(), &[b'q'; 1992]].concat();
+    for (name, key) in
+        [("first", &first as &dyn Fn(u64) -> Vec<u8>), ("last", &last), ("middle", &middle)]
+    {
+        let entry = |n: u64| (key(n), Trailer::new(n + 1, Kind::Value), vec![b'v']);
+        let entries = sorted((0..2000).map(entry).collect());
+        let (table, blocks) = table_of(options(), &entries, 1 << 20);
+        let raw: u64 = entries.iter().map(|e| (e.0.len() + e.2.len()) as u64).sum();
+        let file = table.properties().file_bytes;
+        assert!(file < raw * 104 / 100, "differ {name}: {file} bytes for {raw}");
+        // The bounds and the prefix that all keys share.
+        assert!(table.charge() < 20_000, "differ {name}: {}", table.charge());
+        assert!(check(&table, &blocks).damage.is_empty());
+        for (key, trailer, _) in entries.iter().step_by(50) {
+            let found = get(&table, &blocks, key, SEQUENCE_MAX).unwrap();
+            assert_eq!(found, Some((*trailer, vec![b'v'])));
+        }
+    }
+}
+
 #[test]
 fn compressed_blocks_of_large_values_may_be_slightly_too_large() {
     let blocks = |compression, len| {

@@ -13,6 +13,7 @@
 //! An unknown tag means that a newer version wrote the store: the store is refused. Values on disk:
 //! do not change.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::format::coding::{Reader, put_bytes, put_varint};
@@ -28,7 +29,11 @@ pub(crate) const FORMAT_VERSION: u64 = 2;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TableMeta {
     pub(crate) id: u64,
-    /// File length in bytes.
+    /// The number of its file: its own, or that of a file that holds several tables.
+    pub(crate) file: u64,
+    /// Where it begins in a file of several tables; 0 in a file of its own.
+    pub(crate) offset: u64,
+    /// Its length in bytes, which is that of a file of its own.
     pub(crate) bytes: u64,
     /// Every key of the table, range tombstones included, is between `smallest` and `largest`.
     pub(crate) smallest: Box<[u8]>,
@@ -44,6 +49,18 @@ pub(crate) struct TableMeta {
     pub(crate) sequence_override: Sequence,
     /// The earliest deadline of an entry, in milliseconds since 1970; 0: none.
     pub(crate) earliest_deadline_ms: u64,
+}
+
+impl TableMeta {
+    /// Whether its file holds other tables, too.
+    pub(crate) fn shares_file(&self) -> bool {
+        self.file != self.id
+    }
+
+    /// Where it ends in its file.
+    pub(crate) fn end_in_file(&self) -> u64 {
+        self.offset.saturating_add(self.bytes)
+    }
 }
 
 /// One change of the store's structure.
@@ -85,7 +102,7 @@ pub(crate) enum Change {
     AddTable {
         keyspace: u32,
         level: u8,
-        table: TableMeta,
+        table: Arc<TableMeta>,
     },
     RemoveTable {
         keyspace: u32,
@@ -187,6 +204,23 @@ impl Edit {
 }
 
 impl Change {
+    /// The keyspace that it changes, if it changes one.
+    pub(crate) fn keyspace(&self) -> Option<u32> {
+        match self {
+            Self::PutKeyspace { id, .. } | Self::DropKeyspace { id } => Some(*id),
+            Self::Flushed { keyspace, .. }
+            | Self::AddTable { keyspace, .. }
+            | Self::RemoveTable { keyspace, .. } => Some(*keyspace),
+            Self::Identity { .. }
+            | Self::NextFile(_)
+            | Self::LastSequence(_)
+            | Self::MinLog(_)
+            | Self::LogPassed(_)
+            | Self::LogSynced(_)
+            | Self::NextKeyspace(_) => None,
+        }
+    }
+
     fn encode(&self, out: &mut Vec<u8>) -> u8 {
         match self {
             Self::Identity { format, store } => {
@@ -274,7 +308,7 @@ impl Change {
             tag::ADD_TABLE => Self::AddTable {
                 keyspace: keyspace(body)?,
                 level: body.u8()?,
-                table: decode_table(body)?,
+                table: Arc::new(decode_table(body)?),
             },
             tag::REMOVE_TABLE => Self::RemoveTable {
                 keyspace: keyspace(body)?,
@@ -302,11 +336,18 @@ fn encode_table(table: &TableMeta, out: &mut Vec<u8>) {
     ] {
         put_varint(out, number);
     }
+    // An older version treats a store with such a table as one of a newer version.
+    if table.shares_file() {
+        put_varint(out, table.file);
+        put_varint(out, table.offset);
+    }
 }
 
 fn decode_table(body: &mut Reader<'_>) -> Option<TableMeta> {
-    Some(TableMeta {
+    let mut table = TableMeta {
         id: body.varint()?,
+        file: 0,
+        offset: 0,
         bytes: body.varint()?,
         smallest: body.bytes()?.into(),
         largest: body.bytes()?.into(),
@@ -317,7 +358,13 @@ fn decode_table(body: &mut Reader<'_>) -> Option<TableMeta> {
         largest_sequence: body.varint()?,
         sequence_override: body.varint()?,
         earliest_deadline_ms: body.varint()?,
-    })
+    };
+    if body.is_empty() {
+        table.file = table.id;
+        return Some(table);
+    }
+    (table.file, table.offset) = (body.varint()?, body.varint()?);
+    table.shares_file().then_some(table)
 }
 
 /// Numbers on disk: do not change.
@@ -389,6 +436,8 @@ mod tests {
     fn example() -> Edit {
         let table = TableMeta {
             id: 9,
+            file: 9,
+            offset: 0,
             bytes: 1 << 30,
             smallest: b"a"[..].into(),
             largest: b"zz"[..].into(),
@@ -406,6 +455,7 @@ mod tests {
             default_ttl: Some(Duration::from_secs(3)),
             ..KeyspaceOptions::default()
         };
+        let sharing = TableMeta { file: 4, offset: 4096, ..table.clone() };
         Edit {
             changes: vec![
                 Change::Identity { format: FORMAT_VERSION, store: 77 },
@@ -416,7 +466,8 @@ mod tests {
                 Change::NextKeyspace(3),
                 Change::PutKeyspace { id: 1, name: "default".into(), options },
                 Change::Flushed { keyspace: 1, sequence: 200 },
-                Change::AddTable { keyspace: 1, level: 0, table },
+                Change::AddTable { keyspace: 1, level: 0, table: Arc::new(table) },
+                Change::AddTable { keyspace: 1, level: 0, table: Arc::new(sharing) },
                 Change::RemoveTable { keyspace: 1, level: 6, id: 5 },
                 Change::DropKeyspace { id: 1 },
             ],

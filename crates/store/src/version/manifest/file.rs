@@ -84,8 +84,7 @@ impl Manifest {
     /// Makes `edit` durable, then applies it to the state.
     pub(crate) fn commit(&mut self, mut edit: Edit) -> Result<()> {
         edit.push(super::edit::Change::NextFile(self.state.next_file));
-        let mut next = self.state.clone();
-        if let Err(contradiction) = next.apply(&edit) {
+        if let Err(contradiction) = self.state.check(&edit) {
             panic!("an edit contradicts the manifest: {contradiction}");
         }
         let roll = self
@@ -93,7 +92,7 @@ impl Manifest {
             .as_ref()
             .is_none_or(|log| log.offset() > ROLL_BYTES.max(2 * self.snapshot_bytes));
         // On a full disk, one that is long goes on.
-        let is_begun = roll && self.begin_file_if_possible(&mut next)?;
+        let is_begun = roll && self.begin_file_if_possible(&edit)?;
         if let Some(log) = self.log.as_mut().filter(|_| !is_begun) {
             let mut encoded = Vec::new();
             edit.encode(&mut encoded);
@@ -112,7 +111,7 @@ impl Manifest {
         if self.log.as_mut().is_some_and(|log| log.mark().is_err()) {
             self.log = None;
         }
-        self.state = next;
+        self.state.apply(&edit).expect("checked above");
         Ok(())
     }
 
@@ -122,13 +121,16 @@ impl Manifest {
         self.log.is_some()
     }
 
-    /// Begins a file; false if there is no space for it, and the current one can be used.
-    fn begin_file_if_possible(&mut self, next: &mut State) -> Result<bool> {
+    /// Begins a file with the state after `edit`; false if there is no space for it, and the current
+    /// one can be used.
+    fn begin_file_if_possible(&mut self, edit: &Edit) -> Result<bool> {
+        let mut next = self.state.clone();
+        next.apply(edit).expect("the caller has checked it");
         let number = self.state.next_file.max(next.next_file);
         // The number is used even if this fails half-way.
         self.state.next_file = number + 1;
         next.next_file = number + 1;
-        match self.write_snapshot(number, next) {
+        match self.write_snapshot(number, &next) {
             Err(error) if error.kind() == ErrorKind::Full && self.log.is_some() => {
                 let path = self.names.directory().join(manifest_name(number));
                 let _ = self.names.storage().remove(&path);

@@ -1,7 +1,8 @@
 //! The state that results from the edits of a manifest. Pure data; applying an edit that
 //! contradicts the state returns an error instead of guessing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use super::edit::{Change, Edit, FORMAT_VERSION, TableMeta};
 use crate::format::LEVELS;
@@ -17,8 +18,8 @@ pub(crate) struct KeyspaceState {
     pub(crate) options: KeyspaceOptions,
     /// Tables hold the writes up to this sequence.
     pub(crate) flushed: Sequence,
-    /// By level, then by table id.
-    pub(crate) levels: [BTreeMap<u64, TableMeta>; LEVELS],
+    /// By level, then by table id; open tables share the records.
+    pub(crate) levels: [BTreeMap<u64, Arc<TableMeta>>; LEVELS],
 }
 
 /// The largest id of a keyspace.
@@ -36,7 +37,8 @@ fn largest_number(change: &Change) -> u64 {
         Change::NextKeyspace(id) if *id > KEYSPACE_MAX + 1 => u64::MAX,
         Change::AddTable { table, .. } => [
             table.id,
-            table.bytes,
+            table.file,
+            table.end_in_file(),
             table.entries,
             table.tombstones,
             table.range_tombstones,
@@ -77,6 +79,14 @@ impl State {
         Self { store, next_file: 1, ..Self::default() }
     }
 
+    /// Whether [`State::apply`] would succeed; takes as long as the keyspaces of `edit` are large.
+    pub(crate) fn check(&self, edit: &Edit) -> Result<(), String> {
+        let ids: HashSet<u32> = edit.changes.iter().filter_map(Change::keyspace).collect();
+        let touched = |id| Some((id, self.keyspaces.get(&id)?.clone()));
+        let keyspaces = ids.into_iter().filter_map(touched).collect();
+        Self { keyspaces, ..Self::default() }.apply(edit)
+    }
+
     /// Applies `edit`; the error describes the contradiction.
     pub(crate) fn apply(&mut self, edit: &Edit) -> Result<(), String> {
         for change in &edit.changes {
@@ -107,7 +117,8 @@ impl State {
                     *flushed = (*flushed).max(*sequence);
                 }
                 Change::AddTable { keyspace, level, table } => {
-                    let previous = self.level(*keyspace, *level)?.insert(table.id, table.clone());
+                    let previous =
+                        self.level(*keyspace, *level)?.insert(table.id, Arc::clone(table));
                     if previous.is_some() {
                         return Err(format!("table {} is added twice", table.id));
                     }
@@ -148,7 +159,11 @@ impl State {
         self.keyspaces.get_mut(&id).ok_or_else(|| format!("keyspace {id} does not exist"))
     }
 
-    fn level(&mut self, keyspace: u32, level: u8) -> Result<&mut BTreeMap<u64, TableMeta>, String> {
+    fn level(
+        &mut self,
+        keyspace: u32,
+        level: u8,
+    ) -> Result<&mut BTreeMap<u64, Arc<TableMeta>>, String> {
         self.keyspace(keyspace)?
             .levels
             .get_mut(usize::from(level))
@@ -175,7 +190,7 @@ impl State {
             edit.push(Change::Flushed { keyspace: id, sequence: keyspace.flushed });
             for (level, tables) in keyspace.levels.iter().enumerate() {
                 for table in tables.values() {
-                    let (level, table) = (level as u8, table.clone());
+                    let (level, table) = (level as u8, Arc::clone(table));
                     edit.push(Change::AddTable { keyspace: id, level, table });
                 }
             }
@@ -213,12 +228,18 @@ impl State {
         if self.log_passed.log == self.min_log { self.log_passed } else { begin }
     }
 
-    /// The ids of all tables.
-    pub(crate) fn table_ids(&self) -> impl Iterator<Item = u64> + '_ {
+    /// All tables.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &TableMeta> + '_ {
         self.keyspaces
             .values()
             .flat_map(|k| k.levels.iter())
-            .flat_map(|level| level.keys().copied())
+            .flat_map(|level| level.values())
+            .map(|table| &**table)
+    }
+
+    /// The numbers of the files that hold them.
+    pub(crate) fn table_files(&self) -> HashSet<u64> {
+        self.tables().map(|table| table.file).collect()
     }
 }
 
@@ -229,8 +250,10 @@ mod tests {
     #[test]
     fn snapshot_restores_the_same_state() {
         let mut state = State::new(5);
-        let table = TableMeta {
+        let table = Arc::new(TableMeta {
             id: 3,
+            file: 3,
+            offset: 0,
             bytes: 10,
             smallest: b"a"[..].into(),
             largest: b"b"[..].into(),
@@ -241,7 +264,7 @@ mod tests {
             largest_sequence: 4,
             sequence_override: 0,
             earliest_deadline_ms: 0,
-        };
+        });
         let changes = vec![
             Change::NextFile(9),
             Change::PutKeyspace { id: 2, name: "k".into(), options: KeyspaceOptions::default() },
@@ -253,9 +276,15 @@ mod tests {
         again.apply(&state.snapshot()).unwrap();
         assert_eq!(again, state);
         let twice = Edit { changes: vec![Change::AddTable { keyspace: 2, level: 0, table }] };
+        assert_eq!(again.check(&twice), again.apply(&twice));
         assert!(again.apply(&twice).is_err());
         let gone = Edit { changes: vec![Change::RemoveTable { keyspace: 2, level: 1, id: 3 }] };
+        assert_eq!(again.check(&gone), again.apply(&gone));
         assert!(again.apply(&gone).is_err());
+        let unknown = Edit { changes: vec![Change::Flushed { keyspace: 3, sequence: 4 }] };
+        assert!(again.check(&unknown).is_err());
+        let moved = Edit { changes: vec![Change::RemoveTable { keyspace: 2, level: 0, id: 3 }] };
+        assert_eq!(again.check(&moved), Ok(()));
     }
 
     #[test]

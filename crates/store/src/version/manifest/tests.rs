@@ -18,6 +18,8 @@ const DIRECTORY: &str = "/data";
 fn table(id: u64) -> TableMeta {
     TableMeta {
         id,
+        file: id,
+        offset: 0,
         bytes: 70_000,
         smallest: b"surf"[..].into(),
         largest: b"tide"[..].into(),
@@ -45,7 +47,7 @@ fn edits() -> Vec<Edit> {
     [
         vec![keyspace],
         vec![
-            Change::AddTable { keyspace: 1, level: 0, table: table(4) },
+            Change::AddTable { keyspace: 1, level: 0, table: Arc::new(table(4)) },
             Change::Flushed { keyspace: 1, sequence: 300 },
             Change::LastSequence(300),
             Change::MinLog(3),
@@ -54,7 +56,7 @@ fn edits() -> Vec<Edit> {
         ],
         vec![
             Change::RemoveTable { keyspace: 1, level: 0, id: 4 },
-            Change::AddTable { keyspace: 1, level: 6, table: ingested },
+            Change::AddTable { keyspace: 1, level: 6, table: Arc::new(ingested) },
         ],
         vec![Change::DropKeyspace { id: 1 }],
     ]
