@@ -276,6 +276,10 @@ fn a_transaction_sees_its_own_parts() {
     assert_eq!(client.ask(&format!("MSET k {long} k short")), "OK");
     assert_eq!(client.ask("MGET k"), support::list(["short"]));
     assert_eq!(client.ask("DBSIZE"), 1);
+    // No head was left behind.
+    assert_eq!(client.ask("RENAME k l"), "OK");
+    assert_eq!(client.ask("EXISTS k"), 0);
+    assert_eq!(client.ask("RENAME l k"), "OK");
     // Numbers and hashes do not mix with them.
     client.ask(&format!("SET k {long}"));
     assert!(client.ask("INCR k").is_error("ERR value is not an integer"));

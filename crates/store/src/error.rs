@@ -87,6 +87,15 @@ impl Error {
         self.kind
     }
 
+    /// Whether the storage failed, and did not only lack a file.
+    pub(crate) fn is_of_storage(&self) -> bool {
+        let failed = |source: &Arc<dyn std::error::Error + Send + Sync>| {
+            let error = source.downcast_ref::<tidekv_io::Error>();
+            error.is_some_and(|error| error.kind() != tidekv_io::ErrorKind::NotFound)
+        };
+        self.source.as_ref().is_some_and(failed)
+    }
+
     /// Whether only writes failed, because the disk is full or its file system is read-only.
     pub(crate) fn prevents_only_writes(&self) -> bool {
         let is_read_only = |source: &Arc<dyn std::error::Error + Send + Sync>| {

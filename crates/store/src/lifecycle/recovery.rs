@@ -114,7 +114,7 @@ fn open_for_reading(directory: &Path, options: &Options) -> Result<Arc<Engine>> 
     for _ in 0..READ_ATTEMPTS {
         let before = match read() {
             // Not a race with the writer.
-            Err(error) if error.kind() == ErrorKind::Storage => return Err(error),
+            Err(error) if error.is_of_storage() => return Err(error),
             before => before,
         };
         match open_once(directory, options.clone()) {
@@ -122,13 +122,13 @@ fn open_for_reading(directory: &Path, options: &Options) -> Result<Arc<Engine>> 
                 let used = engine.trees.structure().manifest.state().min_log;
                 match read() {
                     Ok(Some((state, _))) if state.min_log != used => {}
-                    Err(error) if error.kind() == ErrorKind::Storage => return Err(error),
+                    Err(error) if error.is_of_storage() => return Err(error),
                     // An edit that was written during the read looks damaged.
                     Err(_) => {}
                     Ok(_) => return Ok(engine),
                 }
             }
-            Err(error) if error.kind() == ErrorKind::Storage => return Err(error),
+            Err(error) if error.is_of_storage() => return Err(error),
             Err(error) => match (before, read()) {
                 (Ok(before), Ok(after)) if before == after => return Err(error),
                 (Err(before), Err(after)) if before.to_string() == after.to_string() => {
