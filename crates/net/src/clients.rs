@@ -290,7 +290,7 @@ impl Clients {
     }
 
     /// Waits while so many clients are being closed in favour of others that no more may arrive; at
-    /// most [`DEPARTURE`].
+    /// most `DEPARTURE`.
     pub async fn wait_for_room(&self) {
         let has_room = || self.connected.lock().leaving.len() < LEAVING_MAX;
         let room = async {

@@ -5,7 +5,7 @@
 //! connection waits, and no other one; other addresses are not affected, and a client with the right
 //! password at the address of a guesser waits at most [`ADDRESS_DELAY_MAX`].
 //!
-//! Guarantees: a failure is counted and logged; the memory is bounded ([`ADDRESSES_MAX`]).
+//! Guarantees: a failure is counted and logged; the memory is bounded (`ADDRESSES_MAX`).
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};

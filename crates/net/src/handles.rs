@@ -1,7 +1,7 @@
 //! Shares the file handles of the process between connections and files.
 //!
 //! Guarantees: the soft limit is raised to the hard one; what remains after the handles that are open
-//! already is divided so that files (tables, logs, devices) get theirs first: [`FILES`], or half if
+//! already is divided so that files (tables, logs, devices) get theirs first: `FILES`, or half if
 //! there are few. Connections get the rest; if that is less than configured, their limit is lowered
 //! and that is logged. So a server out of connections can still flush and compact.
 
