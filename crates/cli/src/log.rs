@@ -8,7 +8,7 @@
 //! 2. A message that repeats is counted, not repeated (`repeats.rs`). This holds for all crates,
 //!    as every line comes through here.
 //! 3. A panic of any thread is a line of the log. Unwinding is up to the thread.
-//! 4. [`finish`] writes what is left, and waits at most [`FINISH`].
+//! 4. [`finish`] writes the lines that still wait, within [`FINISH`].
 
 mod repeats;
 
@@ -65,7 +65,7 @@ pub fn start() {
     }));
 }
 
-/// Writes what is left before the process ends.
+/// Writes the lines that still wait, before the process ends.
 pub fn finish() {
     if let Some(log) = LOG.get() {
         log.finish();

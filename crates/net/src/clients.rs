@@ -289,8 +289,8 @@ impl Clients {
         Some(Registration { clients: self.clone(), client })
     }
 
-    /// Waits while so many clients are being closed in favour of others that no more may arrive; at
-    /// most `DEPARTURE`.
+    /// Waits until fewer than [`LEAVING_MAX`] clients are being closed in favour of others, so that
+    /// another one may be accepted; at most 100 ms.
     pub async fn wait_for_room(&self) {
         let has_room = || self.connected.lock().leaving.len() < LEAVING_MAX;
         let room = async {

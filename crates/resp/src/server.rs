@@ -29,7 +29,7 @@ use crate::options::ServerOptions;
 use crate::state::forecast;
 use crate::state::server_state::State;
 
-/// Interval of sweeps, which remove the fields of deleted hashes.
+/// Interval of sweeps, which remove the parts of deleted values.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A running server. Dropping it ends all connections at once;
@@ -109,7 +109,7 @@ impl Server {
             .watch_strangers(move || settings.settings.connections_max(), stopped.clone());
         watchdog.spawn(runtime.handle(), "the watch over new clients", strangers);
         let sweeps = sweep_regularly(Arc::clone(&state), stopped, guard);
-        watchdog.spawn(runtime.handle(), "the removal of deleted hashes", sweeps);
+        watchdog.spawn(runtime.handle(), "the removal of deleted values", sweeps);
         Ok(Self { runtime: Some(runtime), addresses, page_url, state, stop, alive, failures })
     }
 
@@ -195,7 +195,7 @@ async fn sweep_regularly(
             Ok(Ok(count)) if count == sweep::NOTES_MAX => ticks.reset_immediately(),
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
-                tracing::warn!("the fields of deleted hashes could not be removed: {error:?}")
+                tracing::warn!("the parts of deleted values could not be removed: {error:?}")
             }
             // Reported by the panic hook; the next turn tries again.
             Err(error) if error.is_panic() => {}

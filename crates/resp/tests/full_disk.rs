@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use support::{Client, Value, open_db_on, options};
-use tidekv_io::{Clock, MemoryStorage, SystemClock};
+use tidekv_io::{Clock, MemoryStorage, SystemClock, Tear};
 use tidekv_resp::Server;
 
 /// The bytes of all files.
@@ -43,5 +43,33 @@ fn flushall_empties_a_full_disk() {
     for i in 0..filled / 3 {
         assert_eq!(client.ask(&format!("SET key-{i} {i}{value}")), "OK", "{i} of {filled}");
     }
+    server.shutdown(support::PATIENCE);
+}
+
+/// A server whose disk is full at the start answers reads, and says why it refuses writes.
+#[test]
+fn a_server_starts_on_a_full_disk() {
+    let disk = MemoryStorage::new();
+    let server = Server::start(open_db_on(&disk), options()).unwrap();
+    let mut client = Client::connect(&server);
+    client.ask("SET string 1");
+    client.ask("HSET hash field value");
+    client.ask(&format!("SET long {}", "x".repeat(300_000)));
+    let killed = disk.after_power_loss(Tear::KeepUnsynced);
+    killed.set_capacity(Some(0));
+    let server = Server::start(open_db_on(&killed), options()).unwrap();
+    let mut client = Client::connect(&server);
+    assert_eq!(client.ask("GET string"), "1");
+    assert_eq!(client.ask("HGET hash field"), "value");
+    assert_eq!(client.ask("GET long").text().len(), 300_000);
+    assert_eq!(client.ask("DBSIZE"), 3);
+    for command in ["SET string 2", "HSET hash field 2", "APPEND long y", "DEL string", "FLUSHALL"]
+    {
+        match client.ask(command) {
+            Value::Error(error) => assert!(error.contains("no space is left"), "{error}"),
+            reply => panic!("{command}: {reply:?}"),
+        }
+    }
+    assert_eq!(client.ask("GET string"), "1");
     server.shutdown(support::PATIENCE);
 }

@@ -87,22 +87,19 @@ impl Error {
         self.kind
     }
 
+    /// The kind of the error of the storage that caused it.
+    fn storage_kind(&self) -> Option<tidekv_io::ErrorKind> {
+        self.source.as_ref()?.downcast_ref::<tidekv_io::Error>().map(tidekv_io::Error::kind)
+    }
+
     /// Whether the storage failed, and did not only lack a file.
     pub(crate) fn is_of_storage(&self) -> bool {
-        let failed = |source: &Arc<dyn std::error::Error + Send + Sync>| {
-            let error = source.downcast_ref::<tidekv_io::Error>();
-            error.is_some_and(|error| error.kind() != tidekv_io::ErrorKind::NotFound)
-        };
-        self.source.as_ref().is_some_and(failed)
+        self.storage_kind().is_some_and(|kind| kind != tidekv_io::ErrorKind::NotFound)
     }
 
     /// Whether only writes failed, because the disk is full or its file system is read-only.
     pub(crate) fn prevents_only_writes(&self) -> bool {
-        let is_read_only = |source: &Arc<dyn std::error::Error + Send + Sync>| {
-            let error = source.downcast_ref::<tidekv_io::Error>();
-            error.is_some_and(|error| error.kind() == tidekv_io::ErrorKind::ReadOnly)
-        };
-        self.kind == ErrorKind::Full || self.source.as_ref().is_some_and(is_read_only)
+        self.kind == ErrorKind::Full || self.storage_kind() == Some(tidekv_io::ErrorKind::ReadOnly)
     }
 
     /// The same error with `context` in front of its message.

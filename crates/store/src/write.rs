@@ -499,10 +499,10 @@ impl Engine {
         kept
     }
 
-    /// The keyspaces whose memtables must be rotated: those that are full, or the largest ones if all
-    /// of them together take too much memory. If the largest is small, so many of them are rotated
-    /// that half of the memory is free again: one flush takes them all, and one by one they would
-    /// be flushed, and fill level 0, with every few kilobytes that are written.
+    /// The keyspaces whose memtables must be rotated: those that are full; or, if all of them together
+    /// take too much memory, the largest one. If that is small, the next ones as well, until half of
+    /// the memory is free: one flush takes them all. Rotated one at a time, every few kilobytes of
+    /// writes would cost a flush.
     fn full_trees(&self) -> Vec<Arc<Tree>> {
         let shares = self.memory.shares();
         let trees = self.trees.load();

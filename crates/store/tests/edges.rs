@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use support::{DIRECTORY, START_MS, TINY, contents, options};
-use tidekv::{Db, Environment, Error, ErrorKind, Options};
+use tidekv::{Db, Durability, Environment, Error, ErrorKind, Options, WriteBatch};
 use tidekv_io::{Fault, FaultRule, ManualClock, MemoryStorage, Operation, Storage, Tear};
 
 fn over(disk: &MemoryStorage) -> Options {
@@ -127,20 +127,6 @@ fn a_store_whose_files_are_removed_refuses_writes() {
     }
 }
 
-#[test]
-fn files_that_the_store_removes_itself_are_not_missed() {
-    let disk = MemoryStorage::new();
-    let db = Db::open(DIRECTORY, over(&disk).memtable_bytes(8 << 10).table_bytes(8 << 10)).unwrap();
-    let keyspace = db.keyspace("k").unwrap();
-    let began = std::time::Instant::now();
-    let mut i = 0_u32;
-    while began.elapsed() < Duration::from_secs(5) {
-        i = i.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
-        keyspace.put((i >> 18).to_be_bytes(), [7; 100]).unwrap();
-    }
-    db.health().unwrap();
-}
-
 /// Ends the writer when it is dropped.
 struct Done<'a>(&'a AtomicBool);
 
@@ -163,7 +149,12 @@ fn reading_beside_a_writer_never_fails() {
             let mut i = 0_u32;
             while !is_done.load(Ordering::Relaxed) {
                 i += 1;
-                keyspace.put((i % 5000).to_be_bytes(), i.to_be_bytes().repeat(25)).unwrap();
+                let mut batch = WriteBatch::new();
+                batch.put(&keyspace, (i % 5000).to_be_bytes(), i.to_be_bytes().repeat(25));
+                // A reader also meets logs that are being synced.
+                let durability =
+                    if i.is_multiple_of(4) { Durability::Sync } else { Durability::Buffered };
+                db.write_with(batch, durability).unwrap();
             }
         });
         // Also if an assertion fails: otherwise the writer would go on for ever.

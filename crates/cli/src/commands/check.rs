@@ -116,7 +116,10 @@ impl Check {
 
 fn to_json(report: &CheckReport) -> serde_json::Value {
     let findings = |found: &[Damage]| -> Vec<serde_json::Value> {
-        let to_json = |damage: &Damage| json!({"file": damage.file.display().to_string(), "message": damage.message});
+        let to_json = |found: &Damage| {
+            let file = found.file.display().to_string();
+            json!({"file": file, "message": found.message})
+        };
         found.iter().map(to_json).collect()
     };
     let logs = report.logs.iter().map(super::inspect::log_to_json);

@@ -44,9 +44,10 @@ impl KeyArgument {
 
 /// Print the value of a key.
 ///
-/// Prints the raw bytes; on a terminal, control characters and bytes that are not UTF-8 are escaped,
-/// and a newline follows. Exit code 1 if the key is missing. The directory may be open in a server: the command sees the writes
-/// that the server has acknowledged.
+/// Prints the raw bytes; on a terminal, control characters and bytes that are not
+/// UTF-8 are escaped, and a newline follows. Exit code 1 if the key is missing. The
+/// directory may be open in a server: the command sees the writes that the server has
+/// acknowledged.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  tidekv get --data ./data greeting")]
 pub struct Get {

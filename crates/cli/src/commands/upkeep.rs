@@ -16,8 +16,8 @@ const MEMORY_BYTES: u64 = 256 << 20;
 
 /// Create a checkpoint: a separate store with the current content of this one.
 ///
-/// Tables are hard links, so it takes almost no time and space; the
-/// target must be on the same file system.
+/// On the same file system tables are hard links, so it takes almost no time and
+/// space; to another one they are copied.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  tidekv checkpoint --data ./data ./backup-monday")]
 pub struct Checkpoint {

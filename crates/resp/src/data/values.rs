@@ -274,10 +274,9 @@ pub(crate) fn set_deadline(
         Value::String(StringValue::Short(entry)) => {
             execution.put(Space::Strings, key.clone(), entry.value.clone(), expires_at_ms)
         }
-        Value::String(StringValue::Long(string)) => {
-            string.set_deadline(execution, key, expires_at_ms)
+        Value::String(StringValue::Long(LongString(head))) | Value::Hash(Hash(head)) => {
+            head.set_deadline(execution, key, expires_at_ms)
         }
-        Value::Hash(hash) => hash.set_deadline(execution, key, expires_at_ms),
     }
 }
 
@@ -293,8 +292,9 @@ pub(crate) fn rename(
             execution.delete(Space::Strings, from.clone())?;
             execution.put(Space::Strings, to.clone(), entry.value, entry.expires_at_ms)
         }
-        Value::String(StringValue::Long(string)) => string.rename(execution, from, to),
-        Value::Hash(hash) => hash.rename(execution, from, to),
+        Value::String(StringValue::Long(LongString(head))) | Value::Hash(Hash(head)) => {
+            head.rename(execution, from, to)
+        }
     }
 }
 
@@ -326,7 +326,8 @@ pub(crate) fn move_to(
             execution.delete(Space::Strings, key.clone())?;
             copy(execution, value, key, database)
         }
-        Value::String(StringValue::Long(string)) => string.move_to(execution, key, database),
-        Value::Hash(hash) => hash.move_to(execution, key, database),
+        Value::String(StringValue::Long(LongString(head))) | Value::Hash(Hash(head)) => {
+            head.move_to(execution, key, database)
+        }
     }
 }

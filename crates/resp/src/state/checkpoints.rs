@@ -52,8 +52,8 @@ pub(crate) struct Checkpoints {
     db: Db,
     /// Without links; `None`: checkpoints are off.
     directory: Option<PathBuf>,
-    is_saving: AtomicBool,
-    is_compacting: AtomicBool,
+    is_saving: Arc<AtomicBool>,
+    is_compacting: Arc<AtomicBool>,
     saves: Mutex<Saves>,
 }
 
@@ -73,15 +73,15 @@ pub(crate) struct Saves {
 
 /// The right to work, until it is dropped.
 #[derive(Debug)]
-struct Turn<'a>(&'a AtomicBool);
+struct Turn(Arc<AtomicBool>);
 
-impl<'a> Turn<'a> {
-    fn take(flag: &'a AtomicBool) -> Option<Self> {
-        (!flag.swap(true, Ordering::AcqRel)).then_some(Self(flag))
+impl Turn {
+    fn take(flag: &Arc<AtomicBool>) -> Option<Self> {
+        (!flag.swap(true, Ordering::AcqRel)).then(|| Self(Arc::clone(flag)))
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Turn {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }
@@ -105,8 +105,8 @@ impl Checkpoints {
         Ok(Self {
             db,
             directory,
-            is_saving: AtomicBool::new(false),
-            is_compacting: AtomicBool::new(false),
+            is_saving: Arc::default(),
+            is_compacting: Arc::default(),
             saves: Mutex::new(saves),
         })
     }
@@ -138,15 +138,13 @@ impl Checkpoints {
 
     /// `BGSAVE`: the same on a thread of its own.
     pub(crate) fn save_in_background(self: &Arc<Self>) -> std::result::Result<(), CommandError> {
-        self.directory.as_deref().ok_or(OFF)?;
+        let directory = self.directory.clone().ok_or(OFF)?;
         // The thread takes the turn over, and drops it also if it cannot start.
         let turn = Turn::take(&self.is_saving).ok_or(BUSY)?;
-        std::mem::forget(turn);
-        let saver = OwnedTurn(Arc::clone(self));
+        let checkpoints = Arc::clone(self);
         let save = move || {
-            let checkpoints = &saver.0;
-            let Some(directory) = &checkpoints.directory else { return };
-            let saved = checkpoints.record(|| checkpoints.replace(directory));
+            let _turn = turn;
+            let saved = checkpoints.record(|| checkpoints.replace(&directory));
             if let Err(error) = saved {
                 tracing::warn!(?error, "a background save failed");
             }
@@ -207,15 +205,6 @@ impl Checkpoints {
         fs::rename(&unfinished, &saved).map_err(|error| failed("rename", error))?;
         sync(directory).map_err(|error| failed("sync", error))?;
         remove(&previous).map_err(|error| failed("remove", error))
-    }
-}
-
-/// The turn of the thread that saves.
-struct OwnedTurn(Arc<Checkpoints>);
-
-impl Drop for OwnedTurn {
-    fn drop(&mut self) {
-        self.0.is_saving.store(false, Ordering::Release);
     }
 }
 

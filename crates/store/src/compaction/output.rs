@@ -3,8 +3,8 @@
 //!
 //! Guarantees: tables are cut between user keys, so all versions of a key are in one table of the
 //! level; range tombstones are clipped at the cuts, so tables do not overlap. The files' bytes are
-//! durable when [`Outputs::finish`] returns, or [`SharedFile::finish`]; their names are once the owner has synced the
-//! directory. Until they are in the manifest they are not part of the store, and the owner removes
+//! durable when [`Outputs::finish`] returns, or [`SharedFile::finish`]; their names are once the
+//! owner has synced the directory. Until they are in the manifest they are not part of the store, and the owner removes
 //! the files of a failed merge.
 
 use std::path::PathBuf;

@@ -4,7 +4,8 @@
 //! - The end record of a log names its successor, whose file name is durable by then, so a log that
 //!   is missing in the middle is noticed.
 //! - The last part of the space of a log ([`LogSet::reserve_bytes`]) is for deletions: a full disk
-//!   that refuses other writes still accepts them.
+//!   that refuses other writes still accepts them. A flush that finds the disk full gets the space of
+//!   the next log ([`LogSet::give_way`]), which is that of a memtable.
 //! - A switch of logs does not wait for the disk: the next log is prepared in the background while
 //!   the current one fills ([`NextLog`]). The end of the current log is synced together with the
 //!   first sync of the next one, by a flush or for a write that requests it
@@ -234,6 +235,23 @@ impl LogSet {
         logs.next_is_asked_for = false;
         logs.has_room_until = 0;
         Ok(())
+    }
+
+    /// Gives back the space of logs that are prepared or kept for reuse, so that a flush has it on a
+    /// full disk: afterwards its own logs are removed. Whether there was any.
+    pub(crate) fn give_way(&self) -> bool {
+        let mut next = self.next_log.lock();
+        let (ready, spare) = (next.ready.take(), next.spare.take());
+        let prepared = ready.map(|log| log.number());
+        let mut is_any = false;
+        for number in prepared.into_iter().chain(spare) {
+            is_any |= self.storage.remove(&log_path(&self.directory, number)).is_ok();
+        }
+        drop(next);
+        if let Some(logs) = self.logs.lock().as_mut() {
+            logs.next_is_asked_for = false;
+        }
+        is_any
     }
 
     /// The numbers of the live logs.

@@ -63,10 +63,11 @@ impl Engine {
             let is_free = || self.jobs.compactions_running() < self.executor.parallelism();
             while !group.is_empty() || is_free() {
                 let options = self.picker_options(&tree);
-                let Some(compaction) = self.pick_for(&tree, &group, |v| picker::pick(v, options))
-                else {
-                    break;
+                // While a group gathers, all threads may be taken: then only what joins it.
+                let pick = |version: &Version| {
+                    picker::pick(version, options).filter(|picked| is_small(picked) || is_free())
                 };
+                let Some(compaction) = self.pick_for(&tree, &group, pick) else { break };
                 let is_small = is_small(&compaction);
                 match is_small {
                     true => group.add(&tree, compaction),
@@ -98,7 +99,11 @@ impl Engine {
         }
         for tree in self.trees.all() {
             let options = self.picker_options(&tree);
-            let pick = |version: &Version| picker::pick_in_files(version, options, &files);
+            let is_free = || self.jobs.compactions_running() < self.executor.parallelism();
+            let pick = |version: &Version| {
+                let picked = picker::pick_in_files(version, options, &files);
+                picked.filter(|picked| is_small(picked) || is_free())
+            };
             if pick(&tree.version()).is_none() {
                 continue;
             }

@@ -21,7 +21,7 @@ use crate::compaction::{MergePlan, merge_tables};
 use crate::engine::Engine;
 use crate::engine::job_state::JobKind;
 use crate::engine::tree_set::TableChange;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::key::Sequence;
 use crate::format::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::jobs::background::guarded;
@@ -104,7 +104,12 @@ impl Engine {
 
     fn run_flush(self: &Arc<Self>, trees: &[Arc<Tree>]) -> bool {
         let started = self.clock.monotonic_ns();
-        let flushed = guarded(|| self.flush_immutables(trees));
+        let flushed = guarded(|| {
+            self.flush_immutables(trees).or_else(|error| {
+                let again = error.kind() == ErrorKind::Full && self.logs.give_way();
+                if again { self.flush_immutables(trees) } else { Err(error) }
+            })
+        });
         self.stats.flush_ns.record(self.clock.monotonic_ns() - started);
         self.note_outcome(JobKind::Flush, trees, &flushed);
         self.remove_obsolete_tables();

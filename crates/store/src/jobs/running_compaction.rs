@@ -43,9 +43,9 @@ pub(crate) struct Merge<'p> {
     pub(crate) counts: MergeCounts,
 }
 
-/// The file names of the tables that are merged.
+/// The names of the files whose tables are merged.
 pub(crate) fn file_names(compaction: &Compaction) -> String {
-    let names: Vec<String> = compaction.tables().map(|t| table_name(t.meta().id)).collect();
+    let names: Vec<String> = compaction.tables().map(|t| table_name(t.meta().file)).collect();
     names.join(", ")
 }
 

@@ -152,8 +152,9 @@ impl Engine {
         if !is_due && !is_dense(all, dead) && emptied < EMPTIED_BYTES_MIN {
             return (None, hidden.is_held);
         }
-        if !view.immutables.is_empty() {
-            // Its last flush has failed, or is running.
+        // A flush that has failed is tried again with the deletions: what they hide takes no space.
+        let has_failed = self.jobs.has_flush_failed(tree);
+        if !view.immutables.is_empty() && (!has_failed || view.memtable.is_empty()) {
             self.schedule_flush(tree);
             return (Some(RETRY_AFTER_FAILURE), hidden.is_held);
         }

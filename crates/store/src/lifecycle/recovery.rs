@@ -103,20 +103,13 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<Arc<Engine>> {
     Ok(engine)
 }
 
-/// Opens the store for reading; again, if a process that has it open for writing has removed files,
-/// or may have reused logs, that were read.
+/// Opens the store for reading; again, if a process that has it open for writing may have removed or
+/// reused files that were read, or has written to them meanwhile. Damage is there the second time too.
 fn open_for_reading(directory: &Path, options: &Options) -> Result<Arc<Engine>> {
-    let storage: Arc<dyn Storage> = match &options.environment.storage {
-        Some(storage) => Arc::clone(storage),
-        None => Arc::new(LocalStorage::new()),
-    };
+    let storage = storage_of(options);
     let read = || manifest::file::read(&*storage, directory);
+    let mut before = None;
     for _ in 0..READ_ATTEMPTS {
-        let before = match read() {
-            // Not a race with the writer.
-            Err(error) if error.is_of_storage() => return Err(error),
-            before => before,
-        };
         match open_once(directory, options.clone()) {
             Ok(engine) => {
                 let used = engine.trees.structure().manifest.state().min_log;
@@ -129,14 +122,13 @@ fn open_for_reading(directory: &Path, options: &Options) -> Result<Arc<Engine>> 
                 }
             }
             Err(error) if error.is_of_storage() => return Err(error),
-            Err(error) => match (before, read()) {
-                (Ok(before), Ok(after)) if before == after => return Err(error),
-                (Err(before), Err(after)) if before.to_string() == after.to_string() => {
+            Err(error) => {
+                let seen = Some((read().ok(), error.to_string()));
+                if before == seen {
                     return Err(error);
                 }
-                // Something has changed; also a manifest that was replaced while it was read.
-                _ => {}
-            },
+                before = seen;
+            }
         }
         std::thread::yield_now();
     }
@@ -148,11 +140,14 @@ fn open_for_reading(directory: &Path, options: &Options) -> Result<Arc<Engine>> 
     Err(Error::new(ErrorKind::Unavailable, what))
 }
 
+/// The storage that a store with these options is on.
+fn storage_of(options: &Options) -> Arc<dyn Storage> {
+    let storage = options.environment.storage.clone();
+    storage.unwrap_or_else(|| Arc::new(LocalStorage::new()))
+}
+
 fn open_once(directory: &Path, options: Options) -> Result<Arc<Engine>> {
-    let storage: Arc<dyn Storage> = match &options.environment.storage {
-        Some(storage) => Arc::clone(storage),
-        None => Arc::new(LocalStorage::new()),
-    };
+    let storage = storage_of(&options);
     if !storage.exists(directory)? {
         if options.read_only || !options.create_if_missing {
             return Err(Error::no_store(directory));

@@ -3,6 +3,7 @@
 mod memory;
 mod caches;
 mod quiet;
+mod files;
 mod reclaim;
 mod seeks;
 #[cfg(not(miri))]
