@@ -10,7 +10,7 @@ use tidekv_observe::metric::{JOB_SECONDS, Metric, metric};
 
 /// All metrics, in the order in which they are written.
 #[rustfmt::skip]
-pub(crate) static METRICS: [Metric; 82] = [
+pub(crate) static METRICS: [Metric; 84] = [
     // The server.
     Metric { divisor: 1e3, ..metric(Gauge, "tidekv_start_time_seconds", "Start time of the server, in seconds since the Unix epoch.", "", &[("", "server.started_ms")]) },
     metric(Counter, "tidekv_commands_total", "Commands received from clients.", "", &[("", "server.commands")]),
@@ -76,6 +76,8 @@ pub(crate) static METRICS: [Metric; 82] = [
     metric(Counter, "tidekv_secondary_cache_inserts_total", "Blocks inserted into the secondary block cache after a storage read.", "", &[("", "secondary_cache.inserts")]),
     metric(Gauge, "tidekv_level_tables", "Tables at each level of the tree.", "level", &[("0", "level0.tables"), ("1", "level1.tables"), ("2", "level2.tables"), ("3", "level3.tables"), ("4", "level4.tables"), ("5", "level5.tables"), ("6", "level6.tables")]),
     metric(Gauge, "tidekv_level_bytes", "Size of the tables at each level of the tree.", "level", &[("0", "level0.bytes"), ("1", "level1.bytes"), ("2", "level2.bytes"), ("3", "level3.bytes"), ("4", "level4.bytes"), ("5", "level5.bytes"), ("6", "level6.bytes")]),
+    metric(Gauge, "tidekv_open_table_files", "Table files that are open.", "", &[("", "files.open")]),
+    metric(Counter, "tidekv_table_file_opens_total", "How often a table file was opened.", "", &[("", "files.opened")]),
     // Reads and writes of the store.
     metric(Counter, "tidekv_lookups_total", "Point lookups in keyspaces; one command may need several.", "", &[("", "store.gets")]),
     metric(Counter, "tidekv_writes_total", "Entries written and deleted.", "", &[("", "store.writes")]),
