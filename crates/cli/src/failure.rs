@@ -54,6 +54,7 @@ impl From<tidekv::Error> for Failure {
         let advice = match error.kind() {
             tidekv::ErrorKind::Locked => ": close it there first, or connect to its server",
             tidekv::ErrorKind::Full => ": free some space and try again",
+            tidekv::ErrorKind::OutOfMemory => " (`--memory`, if the command has it)",
             tidekv::ErrorKind::Corrupt => ": run `tidekv check`, and restore it from a backup copy",
             _ => "",
         };

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tidekv::inspect::Inspector;
-use tidekv::{Db, ErrorKind, Keyspace, Options};
+use tidekv::{Db, ErrorKind, Keyspace, MemoryBudget, Options};
 use tidekv_io::{Clock, SystemClock};
 
 use crate::failure::{Failure, Result};
@@ -25,13 +25,26 @@ const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(50);
 /// The keyspace that exists even before the first write.
 pub const DEFAULT_KEYSPACE: &str = "default";
 
+/// The memory budget of a server, if none is configured: a quarter of the memory that this process may
+/// use.
+pub fn server_memory_bytes() -> u64 {
+    MemoryBudget::available_bytes() / 4
+}
+
 /// Opens the store in `directory` for reading.
 pub fn open_to_read(directory: &Path) -> Result<Db> {
-    let options = || Options::default().read_only(true).memory_bytes(MEMORY_BYTES);
+    let mut memory_bytes = MEMORY_BYTES;
     let mut attempt = 1;
     loop {
-        match Db::open(directory, options()) {
+        match Db::open(directory, Options::default().read_only(true).memory_bytes(memory_bytes)) {
             Ok(db) => return Ok(db),
+            // The writes in the log of a server with more memory.
+            Err(error)
+                if error.kind() == ErrorKind::OutOfMemory
+                    && memory_bytes < server_memory_bytes() =>
+            {
+                memory_bytes = server_memory_bytes();
+            }
             Err(error) if attempt < ATTEMPTS && may_pass(directory, &error) => {
                 attempt += 1;
                 SystemClock::new().sleep(BETWEEN_ATTEMPTS);

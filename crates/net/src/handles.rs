@@ -2,8 +2,9 @@
 //!
 //! Guarantees: the soft limit is raised to the hard one; what remains after the handles that are open
 //! already is divided so that files (tables, logs, devices) get theirs first: `FILES`, or half if
-//! there are few. Connections get the rest; if that is less than configured, their limit is lowered
-//! and that is logged. So a server out of connections can still flush and compact.
+//! there are few; and more if connections leave more ([`table_files`]). Connections get the rest; if
+//! that is less than configured, their limit is lowered and that is logged. So a server out of
+//! connections can still flush and compact.
 
 #![expect(clippy::disallowed_methods, reason = "reads what the system says about this process")]
 
@@ -17,10 +18,30 @@ const FILES: u64 = 1024;
 /// are being closed.
 const FIXED: u64 = 32 + LEAVING_MAX as u64;
 
+/// Handles of a store for files other than tables: logs, the manifest, and tables that are being
+/// written.
+const OTHER_FILES: u64 = 32;
+
 /// Raises the limit of handles, and returns for how many connections there are handles.
 /// `page_connections` is the limit of a page beside them, or 0.
 pub fn connections_limit(page_connections: usize) -> usize {
     connections(raise_limit(), open_handles(), page_connections)
+}
+
+/// The same beside a store that may open `open_max` table files, of which `open` are open.
+pub fn connections_limit_beside(
+    page_connections: usize,
+    (open_max, open): (usize, usize),
+) -> usize {
+    let open = open_handles().saturating_sub(open as u64);
+    let files = (open_max as u64).saturating_add(OTHER_FILES);
+    left(free(raise_limit(), open, page_connections), files)
+}
+
+/// Raises the limit of handles, and returns how many table files a store may have open, so that the
+/// configured number of connections remains if possible.
+pub fn table_files(connections_max: usize, page_connections: usize) -> usize {
+    files(free(raise_limit(), open_handles(), page_connections), connections_max)
 }
 
 /// `connections_max`, or `limit` if that is lower, with a line in the log.
@@ -36,9 +57,24 @@ pub fn lowered(connections_max: usize, limit: usize) -> usize {
 
 /// The number of connections for a limit of handles, of which `open` are in use.
 fn connections(limit: u64, open: u64, page_connections: usize) -> usize {
-    let free = limit.saturating_sub(open + FIXED).saturating_sub(page_connections as u64);
-    let files = FILES.min(free / 2);
-    usize::try_from(free - files).unwrap_or(usize::MAX).max(1)
+    let free = free(limit, open, page_connections);
+    left(free, FILES.min(free / 2))
+}
+
+/// The handles for connections and files.
+fn free(limit: u64, open: u64, page_connections: usize) -> u64 {
+    limit.saturating_sub(open + FIXED).saturating_sub(page_connections as u64)
+}
+
+/// The number of connections if files take `files` of `free` handles.
+fn left(free: u64, files: u64) -> usize {
+    usize::try_from(free.saturating_sub(files)).unwrap_or(usize::MAX).max(1)
+}
+
+/// The number of table files if there are `free` handles.
+fn files(free: u64, connections_max: usize) -> usize {
+    let files = free.saturating_sub(connections_max as u64).max(FILES.min(free / 2));
+    usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX).max(1)
 }
 
 /// Raises the soft limit of handles to the hard one and returns it.

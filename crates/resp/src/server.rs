@@ -88,7 +88,10 @@ impl Server {
         });
         let state = Arc::new(State::new(db, &options, port.unwrap_or(0))?);
         let page_connections = if pages.is_empty() { 0 } else { http::CONNECTIONS_MAX };
-        state.settings.limit_connections(handles::connections_limit(page_connections));
+        let open = state.db.statistics().counter("files.open");
+        let files = (state.db.max_open_files(), usize::try_from(open).unwrap_or(usize::MAX));
+        let connections = handles::connections_limit_beside(page_connections, files);
+        state.settings.limit_connections(connections);
         let group_commit = Arc::new(GroupCommit::new(Arc::clone(&state)));
         let (stop, stopped) = watch::channel(false);
         forecast::start(&state, &stopped)?;

@@ -18,7 +18,8 @@ use crate::format::coding::{COUNT_MAX, Reader, put_bytes, put_varint};
 use crate::format::key::{KEY_BYTES_MAX, Kind, Sequence, VALUE_BYTES_MAX};
 use crate::wal::format::RECORD_WRITES;
 
-/// Maximum size of one batch in bytes.
+/// Maximum size of one batch in bytes; also at most a quarter of the memory budget
+/// ([`Db::memory_bytes`](crate::Db::memory_bytes)).
 pub const BATCH_BYTES_MAX: usize = 1 << 30;
 
 /// The properties of a keyspace that a batch needs; converted from a [`Keyspace`](crate::Keyspace)

@@ -31,6 +31,9 @@ pub enum ErrorKind {
     Locked,
     /// The disk is full: free some space. Reads still work; writes work again afterwards.
     Full,
+    /// It does not fit the memory budget: split it, or raise the budget
+    /// ([`Options::memory_bytes`](crate::Options::memory_bytes)). Nothing was changed.
+    OutOfMemory,
     /// A file is damaged; the message names it. Restore it from a copy.
     Corrupt,
     /// The storage failed. Reads still work; if the message says so, writes are refused until the

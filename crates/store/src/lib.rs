@@ -78,7 +78,9 @@
 //! # Caches and memory
 //!
 //! [`Options::memory_bytes`] is the budget for everything: memtables, caches, metadata and reads in
-//! flight. The default is a quarter of the memory of the machine or its control group. Under the
+//! flight. All stores that are opened without it share the budget of the process: an eighth of the
+//! memory that it may use, at most 256 MiB. A [`MemoryBudget`] is for stores that share another one.
+//! A batch may take a quarter of the store's budget. Under the
 //! default [`CachePolicy`], memory moves to the cache where it saves the most reads of storage; no
 //! sizes have to be set. [`Db::set_memory_bytes`] changes the budget at run time, and
 //! [`Db::statistics`] shows its use. The content of the caches survives a clean restart
@@ -165,6 +167,7 @@ pub use format::key::{KEY_BYTES_MAX, VALUE_BYTES_MAX, prefix_end};
 #[cfg(feature = "research")]
 pub use options::ResearchOptions;
 pub use options::cache_policy::{CachePolicy, InvalidCachePolicy};
+pub use options::memory_budget::MemoryBudget;
 pub use options::{Compression, Durability, Environment, FilterKind, KeyspaceOptions, Options};
 pub use stats::groups as statistics;
 pub use stats::{Histogram, Latency, LatencyCounts, Statistics};

@@ -21,6 +21,7 @@ use smallvec::{SmallVec, smallvec};
 use tidekv_io::Priority;
 
 use crate::batch::{Operations, WriteBatch, begin_record};
+use crate::engine::budget::STEP_BYTES_MAX;
 use crate::engine::log_set::Logs;
 use crate::engine::throttle::{self, Pace};
 use crate::engine::{Attempt, Condition, Engine, Request, Written};
@@ -146,12 +147,30 @@ impl Engine {
     fn check_batch(&self, batch: &WriteBatch) -> Result<u64> {
         self.check_writable()?;
         batch.encoded()?;
+        self.check_size(batch.bytes_len() as u64)?;
         if batch.instance() != 0 && batch.instance() != self.instance {
             return Err(Error::invalid("the batch writes to keyspaces of another store"));
         }
         let drops = self.trees.drops();
         self.check_keyspaces(batch)?;
         Ok(drops)
+    }
+
+    /// Fails if a batch of `bytes` is more than memtables may take together.
+    fn check_size(&self, bytes: u64) -> Result<()> {
+        // Fits any budget.
+        if bytes <= STEP_BYTES_MAX {
+            return Ok(());
+        }
+        let (budget, bytes_max) = (self.memory.total_bytes(), self.memory.batch_bytes_max());
+        if bytes <= bytes_max {
+            return Ok(());
+        }
+        let what = format!(
+            "a batch of {bytes} bytes does not fit the memory budget: with {budget} bytes, a batch may \
+             have {bytes_max}; split it, or raise the budget"
+        );
+        Err(Error::new(ErrorKind::OutOfMemory, what))
     }
 
     fn check_keyspaces(&self, batch: &WriteBatch) -> Result<()> {
@@ -226,11 +245,16 @@ impl Engine {
         if !self.logs.with(|logs| logs.current.is_open()) {
             return Ok(Attempt::WouldBlock);
         }
-        if !self.has_room() {
+        let bytes = request.batch.bytes_len() as u64;
+        if bytes > STEP_BYTES_MAX {
+            // Its memory is pushed out of the caches first.
+            return Ok(Attempt::WouldBlock);
+        }
+        if !self.has_room(bytes) {
             if !self.full_trees().is_empty() || self.pace() != Pace::Free {
                 return Ok(Attempt::WouldBlock);
             }
-            self.memory.follow_memtables(&self.trees);
+            self.memory.follow_memtables(&self.trees, 0);
             self.note_room();
         }
         if self.validate_one(request)? == Written::Conflict {
@@ -261,6 +285,10 @@ impl Engine {
             logs.current.number()
         };
         if count > 0 {
+            let bytes: usize = batches.iter().map(|batch| batch.bytes_len()).sum();
+            if bytes as u64 >= ROOM_BYTES {
+                self.memory.follow_memtables(&self.trees, bytes as u64);
+            }
             let deletions = self.insert(first, batches, log);
             self.snapshots.use_up_to(last);
             self.snapshots.publish(last);
@@ -387,10 +415,10 @@ impl Engine {
 
     /// Rotates full memtables and waits as the backlog demands. Only while leading.
     fn make_room(self: &Arc<Self>, bytes: usize) -> Result<()> {
-        if self.has_room() {
+        if self.has_room(bytes as u64) {
             return Ok(());
         }
-        self.memory.follow_memtables(&self.trees);
+        self.memory.follow_memtables(&self.trees, 0);
         self.rotate_full()?;
         self.ask_for_next_log();
         let mut pace = self.pace();
@@ -445,9 +473,9 @@ impl Engine {
         self.make_room(0)
     }
 
-    /// Whether so little was written since room was found that no new check is needed.
-    fn has_room(&self) -> bool {
-        self.logs.with(|logs| logs.current.offset() < logs.has_room_until)
+    /// Whether so little was written since room was found that no new check is needed for `bytes` more.
+    fn has_room(&self, bytes: u64) -> bool {
+        bytes < ROOM_BYTES && self.logs.with(|logs| logs.current.offset() < logs.has_room_until)
     }
 
     /// Lets writers continue for some bytes of log, and returns that number.

@@ -33,7 +33,7 @@ use crate::failure::{Failure, Result};
 use crate::output;
 use crate::progress::Progress;
 use crate::quantity::parse_size;
-use crate::store::DEFAULT_KEYSPACE;
+use crate::store::{self, DEFAULT_KEYSPACE};
 
 /// Entries of a store with buffered writes: about 400 MB with values of the default size.
 const ENTRIES: u64 = 1_000_000;
@@ -135,7 +135,7 @@ impl Bench {
         let directory = Directory::new(self.data.as_deref())?;
         // No warm start: the store is removed at the end.
         let mut options = Options::default().durability(self.durability).warm_start(false);
-        options.memory_bytes = self.memory;
+        options.memory_bytes = Some(self.memory.unwrap_or_else(store::server_memory_bytes));
         let db = Db::open(directory.path(), options)?;
         let settings = self.settings(&db);
         let host = Host::of(directory.path());

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tidekv::{CachePolicy, Db, Durability, FilterKind, Options};
+use tidekv_net::{handles, http};
 use tidekv_resp::{Address, Server, ServerOptions};
 
 use crate::daemon::{DRAIN, Signals, TlsArguments, page_address};
@@ -18,6 +19,7 @@ use crate::files;
 use crate::log;
 use crate::output;
 use crate::quantity::{parse_duration, parse_size, show_size};
+use crate::store;
 
 /// When a write is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -50,8 +52,8 @@ pub struct Serve {
     #[arg(long, value_name = "DIR", default_value = "./data")]
     data: PathBuf,
 
-    /// Memory budget for caches, memtables, metadata, requests and replies, such as 4GiB [default: a
-    /// quarter of the machine's memory]. The program itself takes up to 64 MiB more.
+    /// Memory budget for caches, memtables, keyspaces, metadata, requests and replies, such as 4GiB
+    /// [default: a quarter of the machine's memory]. The program itself takes up to 64 MiB more.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
 
@@ -105,6 +107,11 @@ pub struct Serve {
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     connections_max: usize,
 
+    /// Maximum number of table files that are open at a time; more are closed, and opened again when
+    /// they are read [default: the file handles that connections leave, at least 1024 or half].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_open_files: Option<u32>,
+
     /// Idle timeout: close a connection that has sent no data for this time, such as 5m; 0 means
     /// never.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = parse_duration)]
@@ -146,9 +153,16 @@ impl Serve {
         };
         log::start();
         let mut signals = Signals::new()?;
-        let (memory_bytes, cache_policy) = (self.memory, self.cache_policy);
-        let mut options = Options::default().cache_policy(cache_policy).durability(durability);
-        options.memory_bytes = memory_bytes;
+        let page_connections = if self.http.is_some() { http::CONNECTIONS_MAX } else { 0 };
+        let max_open_files = self.max_open_files.map_or_else(
+            || handles::table_files(self.connections_max, page_connections),
+            |files| files as usize,
+        );
+        let options = Options::default()
+            .cache_policy(self.cache_policy)
+            .durability(durability)
+            .memory_bytes(self.memory.unwrap_or_else(store::server_memory_bytes))
+            .max_open_files(max_open_files);
         let db = Db::open(&self.data, options)?;
         let server = Server::start(db.clone(), server_options)?;
         output::line(&self.greeting(&db, &server))?;

@@ -22,6 +22,22 @@ fn files_get_their_handles_first() {
 }
 
 #[test]
+fn table_files_take_what_connections_leave() {
+    for (free, connections_max, tables) in [
+        (100_000, 10_000, 90_000 - OTHER_FILES),
+        (10_500, 10_000, FILES - OTHER_FILES),
+        (1_000, 10_000, 500 - OTHER_FILES),
+        (0, 10_000, 1),
+    ] {
+        let open_max = files(free, connections_max);
+        assert_eq!(open_max as u64, tables, "{free}");
+        let connections = left(free, open_max as u64 + OTHER_FILES) as u64;
+        assert!(connections + open_max as u64 + OTHER_FILES <= free.max(OTHER_FILES + 2));
+        assert!(connections >= (connections_max as u64).min(free / 2));
+    }
+}
+
+#[test]
 fn the_soft_limit_is_raised_to_the_hard_one() {
     raise_limit();
     let limit = getrlimit(Resource::Nofile);

@@ -23,10 +23,9 @@ use tidekv::{
 };
 
 use crate::data::walk::Walk;
-use crate::protocol::reply::{CommandError, Reply};
+use crate::protocol::reply::{CommandError, OUT_OF_MEMORY, Reply};
 use crate::state::forecast::{self, Read};
 use crate::state::keyspaces::{SlotMap, Space, index_of};
-use crate::state::memory::OUT_OF_MEMORY;
 use crate::state::server_state::State;
 use crate::state::session::Session;
 

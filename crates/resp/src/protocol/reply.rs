@@ -43,6 +43,10 @@ pub(crate) enum CommandError {
     Message(Cow<'static, str>),
 }
 
+/// The error of a request, a write or a reply that does not fit, with the words of Redis.
+pub(crate) const OUT_OF_MEMORY: CommandError =
+    CommandError::text("OOM command not allowed when used memory > 'maxmemory'.");
+
 impl CommandError {
     pub(crate) const fn text(message: &'static str) -> Self {
         Self::Message(Cow::Borrowed(message))
@@ -67,7 +71,10 @@ impl From<String> for CommandError {
 
 impl From<tidekv::Error> for CommandError {
     fn from(error: tidekv::Error) -> Self {
-        Self::Message(Cow::Owned(format!("ERR {error}")))
+        match error.kind() {
+            tidekv::ErrorKind::OutOfMemory => OUT_OF_MEMORY,
+            _ => Self::Message(Cow::Owned(format!("ERR {error}"))),
+        }
     }
 }
 

@@ -25,11 +25,7 @@ use tidekv::{Db, VALUE_BYTES_MAX};
 use tidekv_net::budget::Budget;
 
 use crate::protocol::input::FREE_BYTES;
-use crate::protocol::reply::CommandError;
-
-/// The error of a request, a write or a reply that does not fit, with the words of Redis.
-pub(crate) const OUT_OF_MEMORY: CommandError =
-    CommandError::text("OOM command not allowed when used memory > 'maxmemory'.");
+use crate::protocol::reply::{CommandError, OUT_OF_MEMORY};
 
 /// Values that one thread reads together are at least this large.
 const FETCH_BYTES_MIN: usize = 64 << 10;

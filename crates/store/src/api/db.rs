@@ -90,7 +90,9 @@ impl Db {
     ///
     /// [`ErrorKind::InvalidInput`](crate::ErrorKind::InvalidInput) unless the name has 1 to 255
     /// bytes without control characters; [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable)
-    /// if the keyspace does not exist in a store that is read-only.
+    /// if the keyspace does not exist in a store that is read-only;
+    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if the memory budget has no room for
+    /// another keyspace.
     ///
     /// ```
     /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
@@ -213,6 +215,8 @@ impl Db {
     /// value that is too large, or writes to keyspaces of another store;
     /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if it writes to a keyspace that was
     /// dropped;
+    /// [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) if it has more than a quarter of the
+    /// memory budget;
     /// [`ErrorKind::Full`](crate::ErrorKind::Full) if no space is left;
     /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the log cannot be written;
     /// [`ErrorKind::Closed`](crate::ErrorKind::Closed) after [`Db::close`] or if the store is
@@ -385,13 +389,18 @@ impl Db {
         self.engine().resume()
     }
 
-    /// The memory budget in bytes.
+    /// The memory budget in bytes: the store's own, or its present part of one that it shares
+    /// ([`Options::memory_budget`]).
     pub fn memory_bytes(&self) -> u64 {
         self.engine().memory.total_bytes()
     }
 
     /// Changes the memory budget, in bytes; less than 8 MiB is raised to 8 MiB. Caches shrink at
-    /// once.
+    /// once, memtables when they are flushed.
+    ///
+    /// A store that takes part in the budget of the process leaves it, and gets a budget of its own.
+    /// For one that was opened with [`Options::memory_budget`], this is the most that it may take of
+    /// that budget.
     ///
     /// ```
     /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
@@ -402,7 +411,12 @@ impl Db {
     /// # Ok::<(), tidekv::Error>(())
     /// ```
     pub fn set_memory_bytes(&self, bytes: u64) {
-        self.engine().set_memory_bytes(bytes);
+        self.engine().share.set_bytes(bytes);
+    }
+
+    /// The most table files that are open at a time ([`Options::max_open_files`]).
+    pub fn max_open_files(&self) -> usize {
+        self.engine().trees.files().open_max()
     }
 
     /// Sets how many bytes of the memory budget the program uses itself, for example for requests

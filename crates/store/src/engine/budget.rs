@@ -2,21 +2,16 @@
 //! in flight.
 //!
 //! ```text
-//! total = memtables (their size, at most a quarter)
+//! total = memtables (their size, at most a quarter and one more batch)
 //!       + reads and compactions in flight (a sixteenth)
-//!       + metadata of open tables (its size) + what the program reserves
+//!       + keyspaces and metadata of open tables (their size) + what the program reserves
 //!       + caches (the rest)
 //! ```
 //!
-//! Metadata of open tables (the top of each index, range tombstones) cannot be freed while the
-//! tables are open; when it grows, the cache shrinks. The cache also shrinks when memtables grow,
+//! The metadata of tables (the top of each index, range tombstones) cannot be freed while they are
+//! part of the store; when it grows, the cache shrinks. The cache also shrinks when memtables grow,
 //! in steps ahead of them, and grows again when they are flushed: a store that is only read has no
 //! use for a quarter of its memory.
-
-use std::path::Path;
-
-/// The minimum that a store can work with.
-pub(crate) const MEMORY_BYTES_MIN: u64 = 8 << 20;
 
 /// A memtable larger than this makes flushes long and gains little.
 const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
@@ -24,16 +19,16 @@ const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 /// The memory reserved for memtables grows by this share of its maximum at a time, and by at most
 /// `STEP_BYTES_MAX`: a writer pushes that much out of the cache at once.
 const STEPS: u64 = 32;
-const STEP_BYTES_MAX: u64 = 1 << 20;
+pub(crate) const STEP_BYTES_MAX: u64 = 1 << 20;
 
 /// How the memory is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shares {
     /// The size at which a memtable is full.
     pub(crate) memtable_bytes: u64,
-    /// The limit for all memtables together; writers wait beyond it.
+    /// The limit for all memtables together; writers wait beyond it. Also the limit for a batch.
     pub(crate) memtables_bytes_max: u64,
-    /// The part of that limit that is withheld from the cache now.
+    /// The part of the total that is withheld from the cache for memtables now.
     pub(crate) memtables_bytes_kept: u64,
     /// The capacity of the block cache.
     pub(crate) cache_bytes: u64,
@@ -59,65 +54,34 @@ pub(crate) fn shares(
     }
 }
 
-/// The reservation for memtables that take `taken` bytes: one to two steps more, but at most `max`.
+/// The reservation for memtables that take `taken` bytes: one to two steps more, but at most `max`;
+/// or what they take, if the last batch made it more.
 pub(crate) fn kept(max: u64, taken: u64) -> u64 {
     let step = (max / STEPS).clamp(1, STEP_BYTES_MAX);
-    (taken / step).saturating_add(2).saturating_mul(step).min(max)
-}
-
-/// A quarter of the memory that this process may use: the minimum of the machine's memory and the
-/// limits of its cgroups.
-#[expect(clippy::disallowed_methods, reason = "asks the kernel about this process, not for data")]
-pub(crate) fn default_memory_bytes() -> u64 {
-    let read = |path: &Path| std::fs::read_to_string(path).ok();
-    let machine = read(Path::new("/proc/meminfo")).and_then(|text| memory_total(&text));
-    let mut allowed = machine.unwrap_or(4 << 30);
-    let own = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
-    for line in own.lines() {
-        // Version 2: "0::/path"; version 1: "4:memory:/path".
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
-        let (root, file) = match controllers {
-            "" => ("/sys/fs/cgroup", "memory.max"),
-            c if c.split(',').any(|c| c == "memory") => {
-                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
-            }
-            _ => continue,
-        };
-        let full = Path::new(root).join(path.trim_start_matches('/'));
-        for directory in full.ancestors().take_while(|d| d.starts_with(root)) {
-            let limit =
-                read(&directory.join(file)).and_then(|text| text.trim().parse::<u64>().ok());
-            allowed = allowed.min(limit.unwrap_or(u64::MAX));
-        }
-    }
-    (allowed / 4).max(MEMORY_BYTES_MIN)
-}
-
-fn memory_total(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
+    let ahead = (taken / step).saturating_add(2).saturating_mul(step);
+    ahead.min(max.max(taken)).min(2 * max)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::memory_budget::STORE_BYTES_MIN;
 
     #[test]
     fn shares_add_up_to_no_more_than_the_total() {
-        for total in [MEMORY_BYTES_MIN, 64 << 20, 10 << 30] {
+        for total in [STORE_BYTES_MIN, 64 << 20, 10 << 30] {
             for metadata in [0, total / 3, 2 * total] {
                 for taken in [0, total / 100, total / 8, total / 4, total, u64::MAX] {
                     let shares = shares(total, None, taken, metadata);
-                    let memtables = taken.min(shares.memtables_bytes_max);
+                    let memtables = taken.min(2 * shares.memtables_bytes_max);
                     assert!(memtables <= shares.memtables_bytes_kept);
-                    assert!(shares.memtables_bytes_kept <= shares.memtables_bytes_max);
+                    assert!(shares.memtables_bytes_kept <= 2 * shares.memtables_bytes_max);
                     let fixed = shares.memtables_bytes_kept + metadata;
                     assert!(shares.cache_bytes + fixed <= total.max(fixed));
                     assert!(2 * shares.memtable_bytes <= shares.memtables_bytes_max);
                 }
             }
-            assert!(shares(total, None, total, 0).cache_bytes >= total / 2);
+            assert!(shares(total, None, total / 4, 0).cache_bytes >= total / 2);
             assert!(shares(total, None, 0, 0).cache_bytes >= total * 9 / 10);
         }
     }
@@ -131,12 +95,8 @@ mod tests {
             assert!(kept > taken + step && kept <= taken + 2 * step && kept.is_multiple_of(step));
         }
         assert_eq!(kept(max, max), max);
+        assert_eq!(kept(max, max + 5), max + 5, "the last batch was large");
+        assert_eq!(kept(max, u64::MAX), 2 * max);
         assert_eq!(kept(10 << 30, 5), 2 * STEP_BYTES_MAX);
-    }
-
-    #[test]
-    fn the_default_is_read_from_the_machine() {
-        assert_eq!(memory_total("MemTotal:       16384 kB\nMemFree: 1 kB\n"), Some(16 << 20));
-        assert!(default_memory_bytes() >= MEMORY_BYTES_MIN);
     }
 }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use tidekv_io::{Access, Storage};
 
-use crate::engine::memory_budget::MemoryBudget;
+use crate::engine::store_memory::StoreMemory;
 use crate::engine::throttle::Pauses;
 use crate::engine::tree_set::TreeSet;
 use crate::error::Result;
@@ -144,13 +144,13 @@ impl LogSet {
     }
 
     /// The size at which a log is ended.
-    pub(crate) fn bytes_max(&self, memory: &MemoryBudget) -> u64 {
+    pub(crate) fn bytes_max(&self, memory: &StoreMemory) -> u64 {
         let memtable_bytes = memory.memtable_bytes();
         memtable_bytes.max(LOG_BYTES.min(MEMTABLES_PER_LOG * memtable_bytes))
     }
 
     /// The space of a log that only deletions may use; `logs` are the live ones.
-    pub(crate) fn reserve_bytes(&self, logs: &Logs, memory: &MemoryBudget) -> u64 {
+    pub(crate) fn reserve_bytes(&self, logs: &Logs, memory: &StoreMemory) -> u64 {
         let is_small = logs.current.offset() <= SMALL_LOG_BYTES
             && logs.older.is_empty()
             && self.stored_bytes.load(Ordering::Relaxed) <= SMALL_STORE_BYTES;
@@ -164,7 +164,7 @@ impl LogSet {
     }
 
     /// Begins the first log after the store was opened, and returns its number.
-    pub(crate) fn begin_first_log(&self, trees: &TreeSet, memory: &MemoryBudget) -> Result<u64> {
+    pub(crate) fn begin_first_log(&self, trees: &TreeSet, memory: &StoreMemory) -> Result<u64> {
         let number = trees.allocate_file();
         let bytes = FIRST_LOG_BYTES.min(memory.memtable_bytes());
         let current = self.begin_log(number, &mut None, bytes)?;
@@ -175,7 +175,7 @@ impl LogSet {
 
     /// Whether it is time to prepare the next log: the current one is half full, and no preparation
     /// has been requested yet. Only while leading.
-    pub(crate) fn next_is_due(&self, memory: &MemoryBudget) -> bool {
+    pub(crate) fn next_is_due(&self, memory: &StoreMemory) -> bool {
         self.with(|logs| {
             let is_half_full = logs.current.offset() >= self.bytes_max(memory) / 2;
             is_half_full && !std::mem::replace(&mut logs.next_is_asked_for, true)
@@ -186,7 +186,7 @@ impl LogSet {
     pub(crate) fn prepare_next(
         &self,
         trees: &TreeSet,
-        memory: &MemoryBudget,
+        memory: &StoreMemory,
         is_open: impl FnOnce() -> bool,
     ) {
         let mut next = self.next_log.lock();
@@ -202,7 +202,7 @@ impl LogSet {
         drop(self.next_log.lock());
     }
 
-    fn make_ready(&self, next: &mut NextLog, trees: &TreeSet, memory: &MemoryBudget) -> Result<()> {
+    fn make_ready(&self, next: &mut NextLog, trees: &TreeSet, memory: &StoreMemory) -> Result<()> {
         if next.ready.is_none() {
             let number = next.number_of(trees);
             next.ready = Some(self.begin_log(number, &mut next.spare, memory.memtable_bytes())?);
@@ -216,7 +216,7 @@ impl LogSet {
         &self,
         logs: &mut Logs,
         trees: &TreeSet,
-        memory: &MemoryBudget,
+        memory: &StoreMemory,
     ) -> Result<()> {
         if let Some(error) = logs.current.lost() {
             return Err(error);

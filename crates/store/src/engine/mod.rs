@@ -1,7 +1,7 @@
 //! The engine: the parts that all keyspaces share, and the rules between them.
 //!
 //! Five of them keep state, each behind its own methods: [`LogSet`] (the write-ahead logs),
-//! [`TreeSet`] (keyspaces, manifest and tables), [`MemoryBudget`] (the division of the memory, and
+//! [`TreeSet`] (keyspaces, manifest and tables), [`StoreMemory`] (the division of the memory, and
 //! write stalls), [`Snapshots`] (which writes are visible) and [`JobState`] (background jobs,
 //! opening and closing).
 //!
@@ -23,7 +23,7 @@ pub(crate) mod budget;
 pub(crate) mod throttle;
 pub(crate) mod snapshots;
 pub(crate) mod tree_set;
-pub(crate) mod memory_budget;
+pub(crate) mod store_memory;
 pub(crate) mod log_set;
 pub(crate) mod job_state;
 pub(crate) mod store_clock;
@@ -37,15 +37,16 @@ use tidekv_io::{Access, Executor, Lock, Priority, SpreadCounter, Storage};
 use crate::batch::WriteBatch;
 use crate::engine::job_state::JobState;
 use crate::engine::log_set::LogSet;
-use crate::engine::memory_budget::MemoryBudget;
 use crate::engine::queue::Queue;
 use crate::engine::snapshots::Snapshots;
 use crate::engine::store_clock::StoreClock;
+use crate::engine::store_memory::StoreMemory;
 use crate::engine::tree_set::TreeSet;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::files::{CLOCK, CLOCK_TEMPORARY};
 use crate::format::key::Sequence;
 use crate::memtable::Memtable;
+use crate::options::memory_budget::Share;
 use crate::options::{Durability, Options};
 use crate::read::read_context::ReadContext;
 use crate::stats::{Counter, Histogram};
@@ -154,10 +155,12 @@ pub(crate) struct Engine {
     pub(crate) queue: Queue<Request, Result<Written>>,
     pub(crate) logs: LogSet,
     pub(crate) trees: TreeSet,
-    pub(crate) memory: MemoryBudget,
+    pub(crate) memory: StoreMemory,
     pub(crate) snapshots: Snapshots,
     pub(crate) jobs: JobState,
     pub(crate) stats: EngineStats,
+    /// Its part of the memory budget, given back when all memory above is free.
+    pub(crate) share: Share,
 }
 
 impl Engine {
@@ -223,7 +226,7 @@ impl Engine {
     /// Opens a table that the manifest names, and counts its memory.
     pub(crate) fn open_table(&self, meta: impl Into<Arc<TableMeta>>) -> Result<Arc<TableHandle>> {
         let handle = self.trees.open_table(meta.into())?;
-        self.memory.add_metadata(handle.charge());
+        self.memory.add_table(handle.charge());
         Ok(handle)
     }
 

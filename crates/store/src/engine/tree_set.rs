@@ -175,12 +175,12 @@ impl TreeSet {
         self.load().values().map(of_tree).sum()
     }
 
-    /// The memory of open tables.
-    pub(crate) fn tables_charge(&self) -> usize {
-        self.load()
-            .values()
-            .map(|tree| tree.view().version.tables().map(|t| t.charge()).sum::<usize>())
-            .sum()
+    /// The memory of keyspaces, and of open tables.
+    pub(crate) fn metadata_charge(&self) -> (usize, usize) {
+        self.load().values().fold((0, 0), |(keyspaces, tables), tree| {
+            let of_tree = tree.view().version.tables().map(|table| table.charge()).sum::<usize>();
+            (keyspaces + tree.charge(), tables + of_tree)
+        })
     }
 
     /// All live tables.

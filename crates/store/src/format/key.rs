@@ -19,7 +19,8 @@ pub(crate) const SEQUENCE_MAX: Sequence = (1 << 56) - 1;
 /// Longest user key in bytes; the shortest is 1.
 pub const KEY_BYTES_MAX: usize = 64 << 10;
 
-/// Longest value in bytes.
+/// Longest value in bytes, where the memory budget allows a batch of that size
+/// ([`BATCH_BYTES_MAX`](crate::BATCH_BYTES_MAX)).
 pub const VALUE_BYTES_MAX: usize = 256 << 20;
 
 /// The kind of an entry. Values on disk: do not change.

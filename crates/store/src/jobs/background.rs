@@ -122,6 +122,25 @@ impl Engine {
         }
     }
 
+    /// Does `work` after `delay`, and again after the time that it returns, until the store is closed.
+    pub(crate) fn repeat(
+        self: &Arc<Self>,
+        delay: Duration,
+        work: impl Fn(&Arc<Self>) -> Option<Duration> + Send + 'static,
+    ) {
+        // A waiting job must not keep the store open.
+        let engine = Arc::downgrade(self);
+        let job = move || {
+            if let Some(engine) = engine.upgrade()
+                && !engine.jobs.is_closed()
+                && let Some(delay) = work(&engine)
+            {
+                engine.repeat(delay, work);
+            }
+        };
+        self.executor.execute_later(delay, Box::new(job));
+    }
+
     /// Removes the tables of a job whose keyspace was dropped meanwhile.
     pub(crate) fn discard_refused(&self, tables: Vec<(usize, Arc<TableHandle>)>) {
         tables.iter().for_each(|(_, table)| table.retire());

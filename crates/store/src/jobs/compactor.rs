@@ -49,7 +49,7 @@ impl Engine {
             table_bytes: self.options.table_bytes,
             last_differs: options.compression != options.compression_last,
             small_level0_trigger: picker::small_level0_trigger(
-                self.memory.metadata_bytes() as u64,
+                self.memory.tables_bytes() as u64,
                 self.memory.total_bytes(),
             ),
         }

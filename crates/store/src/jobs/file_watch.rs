@@ -26,26 +26,13 @@ const EFFORT: u32 = 100;
 impl Engine {
     /// Begins to look regularly, while the executor has time.
     pub(crate) fn begin_file_watch(self: &Arc<Self>) {
-        self.watch_files_after(INTERVAL);
-    }
-
-    fn watch_files_after(self: &Arc<Self>, delay: Duration) {
-        // A scheduled look does not keep a store open.
-        let engine = Arc::downgrade(self);
-        let look = move || {
-            if let Some(engine) = engine.upgrade()
-                && !engine.jobs.is_closed()
-            {
-                let began_ns = engine.clock.monotonic_ns();
-                engine.look_for_files();
-                let took = engine.clock.monotonic_ns().saturating_sub(began_ns);
-                let rest = Duration::from_nanos(took).saturating_mul(EFFORT);
-                if engine.jobs.write_refusal().is_none() {
-                    engine.watch_files_after(rest.max(INTERVAL));
-                }
-            }
-        };
-        self.executor.execute_later(delay, Box::new(look));
+        self.repeat(INTERVAL, |engine| {
+            let began_ns = engine.clock.monotonic_ns();
+            engine.look_for_files();
+            let took = engine.clock.monotonic_ns().saturating_sub(began_ns);
+            let rest = Duration::from_nanos(took).saturating_mul(EFFORT);
+            engine.jobs.write_refusal().is_none().then(|| rest.max(INTERVAL))
+        });
     }
 
     /// Looks once, and refuses writes from now on if a file is missing.

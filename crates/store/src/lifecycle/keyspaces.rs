@@ -24,6 +24,13 @@ use crate::version::levels::Version;
 use crate::version::manifest::{Change, Edit, KEYSPACE_MAX};
 use crate::version::tree::Tree;
 
+/// No keyspace is created when keyspaces and tables take more than this share of the memory budget.
+const METADATA_SHARE_MAX: (u64, u64) = (3, 4);
+
+/// The memory is divided again once for this many new keyspaces, which take about 100 KiB: that takes
+/// time for each keyspace.
+const KEYSPACES_PER_DIVISION: u32 = 64;
+
 /// Delay of the second sweep after a drop: point reads in progress have ended by then.
 const SECOND_SWEEP_DELAY: Duration = Duration::from_secs(1);
 
@@ -56,6 +63,9 @@ impl Engine {
                 format!("all keyspace ids up to {KEYSPACE_MAX} are used, and ids are never reused"),
             ));
         }
+        if existing.is_none() {
+            self.check_room_for_keyspace()?;
+        }
         let put = Change::PutKeyspace { id, name: name.into(), options: options.clone() };
         structure.commit(Edit { changes: vec![put] })?;
         if let Some(tree) = existing {
@@ -65,7 +75,24 @@ impl Engine {
         let view = self.new_view(Version::default(), self.snapshots.visible());
         let tree = Arc::new(Tree::new(id, name, options, view, 0));
         self.trees.insert(Arc::clone(&tree));
+        self.memory.add_keyspace(tree.charge());
+        if id % KEYSPACES_PER_DIVISION == 0 {
+            self.rebalance_memory();
+        }
         Ok(tree)
+    }
+
+    /// Fails if keyspaces and tables take so much of the memory budget that little is left for data.
+    fn check_room_for_keyspace(&self) -> Result<()> {
+        let (metadata, budget) = (self.memory.metadata_bytes() as u64, self.memory.total_bytes());
+        if metadata <= budget / METADATA_SHARE_MAX.1 * METADATA_SHARE_MAX.0 {
+            return Ok(());
+        }
+        let what = format!(
+            "the memory budget of {budget} bytes has no room for another keyspace: keyspaces and tables \
+             take {metadata} bytes of it; raise the budget"
+        );
+        Err(Error::new(ErrorKind::OutOfMemory, what))
     }
 
     /// Drops the keyspace `name` with its contents; false if it does not exist.

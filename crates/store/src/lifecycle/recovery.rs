@@ -39,10 +39,10 @@ use crate::compaction::cache_invalidation;
 use crate::compaction::picker::LEVEL0_TRIGGER;
 use crate::engine::job_state::JobState;
 use crate::engine::log_set::LogSet;
-use crate::engine::memory_budget::{self, MemoryBudget};
 use crate::engine::queue::Queue;
 use crate::engine::snapshots::Snapshots;
 use crate::engine::store_clock::{self, StoreClock};
+use crate::engine::store_memory::{self, StoreMemory};
 use crate::engine::tree_set::{TreeSet, Trees};
 use crate::engine::{Engine, EngineStats};
 use crate::error::{Error, ErrorKind, Result};
@@ -53,6 +53,7 @@ use crate::format::files::{
 use crate::format::key::Sequence;
 use crate::memtable::Memtable;
 use crate::options::Options;
+use crate::options::memory_budget::Share;
 use crate::read::read_context::ReadContext;
 use crate::sst::block_tier::BlockTier;
 use crate::sst::blocks::Blocks;
@@ -79,6 +80,18 @@ const COMPACTION_THREADS_MAX: usize = 4;
 
 /// Tables that the replay has written, with the ids of their trees.
 type Spilled = Vec<(u32, Arc<TableHandle>)>;
+
+/// The memory of a replay that keeps all writes is checked once for this many bytes of them.
+const REPLAY_CHECK_BYTES: usize = 1 << 20;
+
+/// The records that a replay has read.
+#[derive(Default)]
+struct Replayed {
+    /// The sequence of the last write.
+    last: Sequence,
+    /// Bytes since the memory was checked.
+    unchecked_bytes: usize,
+}
 
 /// Attempts to open a store for reading while another process writes to it.
 const READ_ATTEMPTS: usize = 200;
@@ -177,7 +190,7 @@ fn open_once(directory: &Path, options: Options) -> Result<Arc<Engine>> {
     let opened =
         if engine.options.read_only { engine.load_read_only() } else { engine.load(is_new) };
     let hot_list = opened.inspect_err(|_| engine.stop_background())?;
-    engine.after_install();
+    engine.take_memory();
     if !engine.options.read_only {
         if let Err(error) = engine.save_clock() {
             tracing::warn!(%error, "cannot save the time");
@@ -310,7 +323,8 @@ fn build_engine(
             options.compaction_threads.unwrap_or(cores.min(COMPACTION_THREADS_MAX)).max(1);
         Arc::new(ThreadPool::new("tidekv", threads))
     });
-    let memory = memory_budget::initial(&options);
+    let share = Share::take(options.memory_budget.as_ref(), options.memory_bytes);
+    let memory = (share.bytes(), store_memory::initial(&options, share.bytes()));
     let seek_work = Arc::new(SeekWork::of_tables(options.table_bytes));
     let sizes = (memory.1.cache_bytes, state.store);
     let reads = build_reads(&options, &storage, &clock, &seek_work, sizes);
@@ -332,10 +346,11 @@ fn build_engine(
             (access, options.max_open_files.unwrap_or_else(|| open_files_limit() / 2)),
             manifest,
         ),
-        memory: MemoryBudget::new(&options, memory, Arc::clone(&reads.caches)),
+        memory: StoreMemory::new(&options, memory, Arc::clone(&reads.caches)),
         snapshots: Snapshots::new(last_sequence),
         jobs: JobState::new(seek_work),
         stats: EngineStats::default(),
+        share,
         reads,
         options,
         storage,
@@ -444,14 +459,14 @@ impl Engine {
         {
             return Err(missing_log(&log_path(&self.directory, log), &state, idle.contains(&log)));
         }
-        let mut last = 0;
+        let mut replayed = Replayed::default();
         for (index, &number) in numbers.iter().enumerate() {
             let path = log_path(&self.directory, number);
             let file = self.storage.open_read(&path, Access::Buffered)?;
             let begin = LogPosition { log: number, offset: 0 };
             let mut reader = LogReader::starting_at(file, begin.max(start))?;
             while let Some(record) = reader.next()? {
-                self.replay_record(record, number, &path, &mut last, &mut full)?;
+                self.replay_record(record, number, &path, &mut replayed, &mut full)?;
             }
             let next = numbers.get(index + 1);
             if matches!(reader.ending(), Ending::Cut { .. })
@@ -495,6 +510,21 @@ impl Engine {
         Ok(())
     }
 
+    /// Fails if the replayed writes, which a read-only open keeps in memory, take more than half of the
+    /// budget. Those of a writer with the same budget never do.
+    fn check_replayed_memory(&self) -> Result<()> {
+        let budget = self.memory.total_bytes();
+        if self.trees.memtables_bytes() <= budget / 2 {
+            return Ok(());
+        }
+        let what = format!(
+            "the writes in the log take more than half of the memory budget of {budget} bytes, and a \
+             store that is open for reads only keeps them in memory: raise the budget, or open the \
+             store for writing, or a checkpoint of it"
+        );
+        Err(Error::new(ErrorKind::OutOfMemory, what))
+    }
+
     /// The number of logs up to the last one that begins with a whole frame; the first always
     /// counts. The logs after it were only prepared, or begun by recoveries that did not finish.
     fn logs_begun(&self, numbers: &[u64]) -> Result<usize> {
@@ -508,22 +538,22 @@ impl Engine {
         Ok(numbers.len().min(1))
     }
 
-    /// Replays a record of writes, whose sequences are above the `last` one before it.
+    /// Replays a record of writes, whose sequences are above those of the records before it.
     fn replay_record(
         &self,
         record: &[u8],
         log: u64,
         path: &Path,
-        last: &mut Sequence,
+        replayed: &mut Replayed,
         full: &mut impl FnMut(&Arc<Tree>) -> Result<()>,
     ) -> Result<()> {
         let malformed = |what: &str| Error::corrupt(path, format!("a record {what}"));
         let (first, operations) = decode_record(record).map_err(malformed)?;
-        if first <= *last {
+        if first <= replayed.last {
             return Err(malformed("repeats the sequence of one before it"));
         }
         for (sequence, operation) in (first..).zip(operations) {
-            *last = sequence;
+            replayed.last = sequence;
             let operation = operation.ok_or_else(|| malformed("holds a malformed operation"))?;
             let Some(tree) = self.trees.get(operation.keyspace) else {
                 if !self.trees.was_dropped(operation.keyspace) {
@@ -549,6 +579,11 @@ impl Engine {
         }
         if self.options.read_only {
             self.snapshots.publish(self.snapshots.last_sequence());
+            replayed.unchecked_bytes += record.len();
+            if replayed.unchecked_bytes >= REPLAY_CHECK_BYTES {
+                replayed.unchecked_bytes = 0;
+                return self.check_replayed_memory();
+            }
         }
         Ok(())
     }

@@ -1,7 +1,5 @@
 //! The memory settings of an open store, and its statistics.
 
-use std::sync::Arc;
-
 use tidekv_cache::CachePolicy;
 
 use crate::engine::Engine;
@@ -9,14 +7,8 @@ use crate::format::LEVELS;
 use crate::stats::Statistics;
 
 impl Engine {
-    /// Changes the budget; caches shrink at once, memtables when they are flushed.
-    pub(crate) fn set_memory_bytes(self: &Arc<Self>, bytes: u64) {
-        self.memory.set_total_bytes(bytes);
-        self.after_install();
-    }
-
     #[cfg(any(test, feature = "research"))]
-    pub(crate) fn set_cache_bytes_max(self: &Arc<Self>, bytes: u64) {
+    pub(crate) fn set_cache_bytes_max(&self, bytes: u64) {
         self.memory.set_cache_bytes_max(bytes);
         self.after_install();
     }

@@ -2,6 +2,7 @@
 //! Every other number is a named constant, with a reason where it is used.
 
 pub(crate) mod cache_policy;
+pub(crate) mod memory_budget;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use tidekv_cache::SecondaryCache;
 use tidekv_io::{Clock, Executor, Random, Storage};
 
 use crate::options::cache_policy::CachePolicy;
+use crate::options::memory_budget::MemoryBudget;
 
 /// What a write waits for before it is acknowledged. Choose it for a store
 /// ([`Options::durability`]), a batch ([`Db::write_with`](crate::Db::write_with)) or a transaction
@@ -155,10 +157,15 @@ impl Environment {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// The memory budget in bytes, for memtables, caches, metadata and reads in flight. `None`: a
-    /// quarter of the memory of the machine or its control group. Less than 8 MiB is raised to
-    /// 8 MiB.
+    /// The memory budget in bytes, for memtables, caches, keyspaces, metadata and reads in flight.
+    /// Less than 8 MiB is raised to 8 MiB. `None`: the store takes part in
+    /// [`Options::memory_budget`].
     pub memory_bytes: Option<u64>,
+    /// The budget that the store shares with others. With [`Options::memory_bytes`], which is then the
+    /// most that this store takes of it. `None`, and no `memory_bytes`: the budget of the process
+    /// ([`MemoryBudget::of_process`]), an eighth of its memory and at most 256 MiB, for all stores
+    /// together.
+    pub memory_budget: Option<MemoryBudget>,
     /// The durability of writes that do not choose their own.
     pub durability: Durability,
     /// Create the directory and the store if they are missing. Default: true.
@@ -230,6 +237,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             memory_bytes: None,
+            memory_budget: None,
             durability: Durability::Buffered,
             create_if_missing: true,
             read_only: false,
@@ -258,6 +266,13 @@ impl Options {
     #[must_use]
     pub fn memory_bytes(mut self, bytes: u64) -> Self {
         self.memory_bytes = Some(bytes);
+        self
+    }
+
+    /// Sets [`Options::memory_budget`].
+    #[must_use]
+    pub fn memory_budget(mut self, budget: MemoryBudget) -> Self {
+        self.memory_budget = Some(budget);
         self
     }
 

@@ -139,6 +139,11 @@ impl FileHandles {
         std::mem::take(&mut *obsolete)
     }
 
+    /// The most files that are open at a time.
+    pub(crate) fn open_max(&self) -> usize {
+        self.open_max
+    }
+
     /// The number of open files.
     pub(crate) fn open_files(&self) -> usize {
         self.ring.lock().open

@@ -40,6 +40,11 @@ pub(crate) struct ScanLengths {
 }
 
 impl ScanLengths {
+    /// Bytes of DRAM that they take.
+    pub(crate) fn charge(&self) -> usize {
+        size_of::<Self>() + self.counts.get().map_or(0, |counts| size_of_val(&**counts))
+    }
+
     /// Records a scan that went through `blocks` blocks.
     pub(crate) fn record(&self, blocks: u32) {
         let at = LENGTHS.partition_point(|&length| length < blocks).min(LENGTHS.len() - 1);

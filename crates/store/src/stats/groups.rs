@@ -123,11 +123,11 @@ groups! {
 
     /// Memory, as counted toward the budget.
     memory: MemoryStatistics {
-        /// The memory budget.
+        /// The memory budget, or the store's part of one that it shares.
         budget_bytes = "memory.budget_bytes",
         /// Memory of memtables.
         memtable_bytes = "memory.memtable_bytes",
-        /// Memory of the metadata of open tables, and of filter repairs.
+        /// Memory of keyspaces, of the metadata of open tables, and of filter repairs.
         metadata_bytes = "memory.metadata_bytes",
         /// Memory that the program uses itself (`Db::set_reserved_memory_bytes`).
         reserved_bytes = "memory.reserved_bytes",

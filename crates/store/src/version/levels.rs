@@ -21,6 +21,9 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::version::manifest::TableMeta;
 
+/// The counts of references to what an `Arc` points to.
+pub(crate) const ARC_BYTES: usize = 2 * size_of::<usize>();
+
 /// Tables that are gone, with their last user.
 #[derive(Debug, Default)]
 pub(crate) struct ObsoleteTables {
@@ -106,8 +109,11 @@ impl TableHandle {
 
     /// Bytes of DRAM that the table holds outside the cache, with its record and its handle.
     pub(crate) fn charge(&self) -> usize {
+        // Its record is in a map of the manifest, whose pages are half full at worst.
         let record = size_of::<TableMeta>() + self.meta.smallest.len() + self.meta.largest.len();
-        size_of::<Self>() + size_of::<TableGuard>() + record + self.table.charge()
+        let map = 2 * (size_of::<u64>() + size_of::<Arc<TableMeta>>());
+        let counts = ARC_BYTES * 3;
+        size_of::<Self>() + size_of::<TableGuard>() + record + map + counts + self.table.charge()
     }
 
     /// The record, to share.
@@ -290,6 +296,15 @@ impl Version {
             levels[*level].push(Arc::clone(table));
         }
         Ok(Self { scan_lengths: self.scan_lengths.clone(), ..Self::new(levels)? })
+    }
+
+    /// Bytes of DRAM that it takes, apart from the tables.
+    pub(crate) fn charge(&self) -> usize {
+        let positions = self.levels.iter().map(Vec::capacity).sum::<usize>();
+        let handles = (positions + self.tombstoned.capacity()) * size_of::<Arc<TableHandle>>();
+        let runs = self.runs.capacity() * size_of::<Range<usize>>();
+        let lengths = self.scan_lengths.iter().map(|it| ARC_BYTES + it.charge()).sum::<usize>();
+        size_of::<Self>() + handles + runs + lengths
     }
 
     /// Recent scan lengths in a level.

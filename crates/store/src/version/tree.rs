@@ -14,7 +14,8 @@ use crate::memtable::sorted_list::Splice;
 use crate::options::KeyspaceOptions;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{ArcSwap, Guard, Mutex};
-use crate::version::levels::{TableHandle, Version};
+use crate::version::levels::{ARC_BYTES, TableHandle, Version};
+use crate::version::manifest::KeyspaceState;
 use crate::version::view::View;
 use crate::wal::LogPosition;
 
@@ -61,6 +62,18 @@ impl Tree {
             is_flushing: AtomicBool::new(false),
             flushed: AtomicU64::new(flushed),
         }
+    }
+
+    /// Bytes of DRAM that the keyspace takes, apart from the content of its memtables and from its
+    /// tables: its parts, and its record in the manifest.
+    pub(crate) fn charge(&self) -> usize {
+        let view = self.view();
+        let memtables = (1 + view.immutables.len()) * (size_of::<Memtable>() + ARC_BYTES);
+        let versions = size_of::<View>() + view.version.charge() + 2 * ARC_BYTES;
+        let parts = size_of::<Self>() + size_of::<KeyspaceOptions>() + 2 * ARC_BYTES;
+        // Two maps refer to it, whose pages are half full at worst.
+        let maps = 2 * (size_of::<KeyspaceState>() + size_of::<Arc<Self>>() + 2 * size_of::<u32>());
+        parts + versions + memtables + maps + 2 * self.name.len()
     }
 
     /// The view, for a short read.

@@ -219,9 +219,63 @@ pub const MUTATIONS: &[Mutation] = &[
         ),
     ),
     operated(
+        "caches keep their memory when a large batch arrives",
+        "crates/store/src/write.rs",
+        (
+            "            if bytes as u64 >= ROOM_BYTES {",
+            "            if bytes as u64 == u64::MAX {",
+        ),
+        ("tidekv", "memory_budget", "large_batches_push_blocks_out_of_the_cache"),
+    ),
+    operated(
+        "a batch of any size is accepted",
+        "crates/store/src/write.rs",
+        ("        if bytes <= bytes_max {", "        if bytes <= bytes_max.max(bytes) {"),
+        ("tidekv", "memory_budget", "batch_that_does_not_fit_the_memory_budget_is_refused"),
+    ),
+    operated(
+        "each store takes the whole budget that it shares",
+        "crates/store/src/options/memory_budget.rs",
+        ("shares[at] = wants[at].min(fair)", "shares[at] = wants[at].min(fair.max(total))"),
+        ("tidekv", "memory_budget", "store_that_fills_its_share_gets_what_others_leave"),
+    ),
+    operated(
+        "a busy store gets no more of a budget than idle ones",
+        "crates/store/src/engine/store_memory.rs",
+        ("        used.saturating_add(used / 4)", "        used.max(u64::MAX)"),
+        ("tidekv", "memory_budget", "store_that_fills_its_share_gets_what_others_leave"),
+    ),
+    operated(
+        "a read-only open keeps any amount of replayed writes",
+        "crates/store/src/lifecycle/recovery.rs",
+        (
+            "if self.trees.memtables_bytes() <= budget / 2 {",
+            "if self.trees.memtables_bytes() <= u64::MAX {",
+        ),
+        ("tidekv", "memory_budget", "read_only_open_is_bounded_by_its_budget"),
+    ),
+    operated(
+        "keyspaces are not charged to the budget",
+        "crates/store/src/engine/tree_set.rs",
+        ("(keyspaces + tree.charge(), tables + of_tree)", "(keyspaces, tables + of_tree)"),
+        ("tidekv", "memory_budget", "keyspaces_are_charged"),
+    ),
+    operated(
+        "a keyspace is created whatever memory is left",
+        "crates/store/src/lifecycle/keyspaces.rs",
+        (
+            "            self.check_room_for_keyspace()?;",
+            "            let _ = self.check_room_for_keyspace();",
+        ),
+        ("tidekv", "memory_budget", "keyspaces_that_do_not_fit_the_memory_budget_are_refused"),
+    ),
+    operated(
         "connections take the handles of files",
         "crates/net/src/handles.rs",
-        ("    let files = FILES.min(free / 2);", "    let files = 0;"),
+        (
+            "left(free(raise_limit(), open, page_connections), files)",
+            "left(free(raise_limit(), open, page_connections), files.min(0))",
+        ),
         (
             "tidekv-cli",
             "handles",
@@ -485,8 +539,8 @@ pub const MUTATIONS: &[Mutation] = &[
         ..mutation(
             "an opening takes a record of a log twice",
             "crates/store/src/lifecycle/recovery.rs",
-            "        if first <= *last {",
-            "        if first < *last {",
+            "        if first <= replayed.last {",
+            "        if first < replayed.last {",
             "a_log_that_repeats_a_record_is_refused",
         )
     },

@@ -1,5 +1,5 @@
-//! The division of the memory budget (`budget.rs`) over memtables, open tables and caches, updated
-//! as each of them grows and shrinks; and the backlog that slows writers.
+//! The division of the store's part of the memory budget (`budget.rs`) over memtables, keyspaces, open
+//! tables and caches, updated as each of them grows and shrinks; and the backlog that slows writers.
 //!
 //! `balance` is held while the memory is divided again, so that the last thread to do it has seen
 //! all changes. The sizes of memtables and tables come from a [`TreeSet`].
@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use tidekv_cache::Caches;
 
-use crate::engine::budget::{self, MEMORY_BYTES_MIN, Shares};
+use crate::engine::budget::{self, Shares};
 use crate::engine::throttle::Backlog;
 use crate::engine::tree_set::TreeSet;
 use crate::options::Options;
+use crate::options::memory_budget::STORE_BYTES_MIN;
 use crate::sst::block::BlockRef;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{ArcSwap, Guard, Mutex};
@@ -21,9 +22,12 @@ use crate::warm::borrowed_budget::BorrowedBudget;
 /// `picker::LEVEL0_TRIGGER` sorted runs do.
 const BASE_MEMTABLES: u64 = 4;
 
+/// Caches of which more than this share is in use are full.
+const CACHE_FULL: (u64, u64) = (7, 8);
+
 /// The memory of a store.
 #[derive(Debug)]
-pub(crate) struct MemoryBudget {
+pub(crate) struct StoreMemory {
     total_bytes: AtomicU64,
     /// The maximum of the caches.
     cache_bytes_max: AtomicU64,
@@ -32,7 +36,9 @@ pub(crate) struct MemoryBudget {
     shares: ArcSwap<Shares>,
     /// Held while the memory is divided again.
     balance: Mutex<()>,
-    metadata_bytes: AtomicUsize,
+    /// Of open tables, and of filter repairs.
+    tables_bytes: AtomicUsize,
+    keyspaces_bytes: AtomicUsize,
     /// The memory of the rest of the hot list.
     hot_list_bytes: AtomicUsize,
     /// The memory that the program uses itself.
@@ -48,15 +54,12 @@ pub(crate) struct MemoryBudget {
     flush_bytes_per_s: AtomicU64,
 }
 
-/// The memory that a store with these options may use, and its division while memtables are full:
-/// replayed logs may fill them.
-pub(crate) fn initial(options: &Options) -> (u64, Shares) {
-    let total_bytes =
-        options.memory_bytes.unwrap_or_else(budget::default_memory_bytes).max(MEMORY_BYTES_MIN);
-    (total_bytes, budget::shares(total_bytes, options.memtable_bytes, total_bytes, 0))
+/// The division of `total_bytes` while memtables are full: replayed logs may fill them.
+pub(crate) fn initial(options: &Options, total_bytes: u64) -> Shares {
+    budget::shares(total_bytes, options.memtable_bytes, total_bytes, 0)
 }
 
-impl MemoryBudget {
+impl StoreMemory {
     /// A budget of `total_bytes`, which are divided into `shares` so far.
     pub(crate) fn new(
         options: &Options,
@@ -69,7 +72,8 @@ impl MemoryBudget {
             memtable_bytes: options.memtable_bytes,
             shares: ArcSwap::from_pointee(shares),
             balance: Mutex::new(()),
-            metadata_bytes: AtomicUsize::new(0),
+            tables_bytes: AtomicUsize::new(0),
+            keyspaces_bytes: AtomicUsize::new(0),
             hot_list_bytes: AtomicUsize::new(0),
             reserved_bytes: AtomicU64::new(0),
             borrowed: Arc::new(BorrowedBudget::new(&caches)),
@@ -88,7 +92,7 @@ impl MemoryBudget {
 
     /// Takes effect with the next division.
     pub(crate) fn set_total_bytes(&self, bytes: u64) {
-        self.total_bytes.store(bytes.max(MEMORY_BYTES_MIN), Ordering::Relaxed);
+        self.total_bytes.store(bytes.max(STORE_BYTES_MIN), Ordering::Relaxed);
     }
 
     /// Takes effect with the next division.
@@ -115,38 +119,68 @@ impl MemoryBudget {
         self.shares().memtable_bytes
     }
 
+    /// The most that a batch may have: the limit of all memtables.
+    pub(crate) fn batch_bytes_max(&self) -> u64 {
+        self.shares().memtables_bytes_max
+    }
+
     /// Target size of the base level.
     pub(crate) fn base_bytes(&self) -> u64 {
         BASE_MEMTABLES * self.memtable_bytes()
     }
 
-    /// The memory of open tables and of filter repairs.
+    /// The memory of keyspaces, open tables and filter repairs.
     pub(crate) fn metadata_bytes(&self) -> usize {
-        self.metadata_bytes.load(Ordering::Relaxed)
+        self.tables_bytes() + self.keyspaces_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The memory of open tables and filter repairs.
+    pub(crate) fn tables_bytes(&self) -> usize {
+        self.tables_bytes.load(Ordering::Relaxed)
     }
 
     /// Counts a newly opened table that takes `bytes`.
-    pub(crate) fn add_metadata(&self, bytes: usize) {
-        self.metadata_bytes.fetch_add(bytes, Ordering::Relaxed);
+    pub(crate) fn add_table(&self, bytes: usize) {
+        self.tables_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Counts a new keyspace that takes `bytes`.
+    pub(crate) fn add_keyspace(&self, bytes: usize) {
+        self.keyspaces_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     // ---- Its division ----
 
-    /// Counts the memory of open tables, and `repairs` bytes of filter repair, and divides the
+    /// Counts the memory of keyspaces and open tables, and `repairs` bytes of filter repair, and divides the
     /// rest. Only while holding `structure`, so that the last caller has seen the last change.
     pub(crate) fn rebalance(&self, trees: &TreeSet, repairs: usize) {
-        self.metadata_bytes.store(trees.tables_charge() + repairs, Ordering::Relaxed);
+        let (keyspaces, tables) = trees.metadata_charge();
+        self.keyspaces_bytes.store(keyspaces, Ordering::Relaxed);
+        self.tables_bytes.store(tables + repairs, Ordering::Relaxed);
         self.share_out(trees);
     }
 
-    /// Called after memtables may have grown: lets them push blocks out of the cache. Never waits
-    /// for a change of the tables.
-    pub(crate) fn follow_memtables(&self, trees: &TreeSet) {
+    /// Called after memtables may have grown, and before they grow by `more` bytes: lets them push
+    /// blocks out of the cache. Never waits for a change of the tables.
+    pub(crate) fn follow_memtables(&self, trees: &TreeSet, more: u64) {
         let shares = self.shares();
-        let kept = budget::kept(shares.memtables_bytes_max, trees.memtables_bytes());
+        let taken = trees.memtables_bytes().saturating_add(more);
+        let kept = budget::kept(shares.memtables_bytes_max, taken);
         if kept != shares.memtables_bytes_kept {
-            self.share_out(trees);
+            self.share_out_with(trees, more);
         }
+    }
+
+    /// The bytes that the store would use if it had them: what it has in use, and a quarter more; all
+    /// that it can get if its caches are full.
+    pub(crate) fn wanted_bytes(&self, trees: &TreeSet) -> u64 {
+        let shares = self.shares();
+        let cached = self.caches.charged_bytes() as u64;
+        if cached > shares.cache_bytes / CACHE_FULL.1 * CACHE_FULL.0 {
+            return u64::MAX;
+        }
+        let used = cached + self.fixed_bytes() + trees.memtables_bytes();
+        used.saturating_add(used / 4)
     }
 
     /// Called when the rest of a hot list takes `bytes`.
@@ -166,16 +200,25 @@ impl MemoryBudget {
         self.reserved_bytes.load(Ordering::Relaxed)
     }
 
+    /// The memory of keyspaces, open tables, the hot list and the program.
+    fn fixed_bytes(&self) -> u64 {
+        let list = self.hot_list_bytes.load(Ordering::Relaxed);
+        ((self.metadata_bytes() + list) as u64).saturating_add(self.reserved_bytes())
+    }
+
     /// Gives the cache the part of the budget that memtables, open tables, the hot list and the
     /// program leave.
     fn share_out(&self, trees: &TreeSet) {
+        self.share_out_with(trees, 0);
+    }
+
+    /// The same, while memtables are about to grow by `more` bytes.
+    fn share_out_with(&self, trees: &TreeSet, more: u64) {
         // Of two callers the later one has seen the changes of the earlier one.
         let _balance = self.balance.lock();
-        let list = self.hot_list_bytes.load(Ordering::Relaxed);
-        let metadata = (self.metadata_bytes() + list) as u64;
-        let fixed = metadata.saturating_add(self.reserved_bytes());
-        let memtables = trees.memtables_bytes();
-        let mut shares = budget::shares(self.total_bytes(), self.memtable_bytes, memtables, fixed);
+        let memtables = trees.memtables_bytes().saturating_add(more);
+        let (total, fixed) = (self.total_bytes(), self.fixed_bytes());
+        let mut shares = budget::shares(total, self.memtable_bytes, memtables, fixed);
         shares.cache_bytes = shares.cache_bytes.min(self.cache_bytes_max.load(Ordering::Relaxed));
         self.shares.store(Arc::new(shares));
         self.caches.set_budget(usize::try_from(shares.cache_bytes).unwrap_or(usize::MAX));
