@@ -74,7 +74,8 @@ fn left(free: u64, files: u64) -> usize {
 /// The number of table files if there are `free` handles.
 fn files(free: u64, connections_max: usize) -> usize {
     let files = free.saturating_sub(connections_max as u64).max(FILES.min(free / 2));
-    usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX).max(1)
+    // Twice: when connections are counted, some of the others are open already.
+    usize::try_from(files.saturating_sub(2 * OTHER_FILES)).unwrap_or(usize::MAX).max(1)
 }
 
 /// Raises the soft limit of handles to the hard one and returns it.

@@ -14,6 +14,8 @@
 //! [`Engine::try_write`] takes steps 2 to 5 alone, if it need not wait for anything: for threads
 //! that must not block.
 
+mod deletions;
+
 use std::sync::Arc;
 
 use hashbrown::HashSet;
@@ -33,6 +35,7 @@ use crate::memtable::Memtable;
 use crate::options::Durability;
 use crate::version::tree::Tree;
 use crate::wal::LogPosition;
+use crate::write::deletions::{Deletions, all_delete};
 
 /// A group is closed at this size: larger ones would only add latency.
 pub(crate) const GROUP_BYTES_MAX: usize = 1 << 20;
@@ -55,29 +58,6 @@ pub(crate) enum LogEnds {
     /// For an explicit flush: the next open has nothing to replay.
     Now,
     WhenLong,
-}
-
-/// The deletions of a group.
-#[derive(Default)]
-struct Deletions {
-    has_any: bool,
-    /// The keyspaces in which a range with whole tables was deleted.
-    emptied: Vec<Arc<Tree>>,
-}
-
-impl Deletions {
-    #[inline]
-    fn note(&mut self, kind: Kind, tree: &Arc<Tree>, key: &[u8], payload: &[u8]) {
-        if !matches!(kind, Kind::Delete | Kind::RangeDelete) {
-            return;
-        }
-        self.has_any = true;
-        let is_new = || !self.emptied.iter().any(|other| other.id == tree.id);
-        let holds_tables = || tree.view().version.has_table_between(key, payload);
-        if kind == Kind::RangeDelete && is_new() && holds_tables() {
-            self.emptied.push(Arc::clone(tree));
-        }
-    }
 }
 
 impl Engine {
@@ -197,7 +177,7 @@ impl Engine {
             .map(|(r, _)| &r.batch)
             .collect();
         let sync = group.iter().any(|r| r.durability == Durability::Sync);
-        match self.commit(&batches, sync) {
+        match self.commit_when_there_is_space(&batches, sync) {
             Ok(()) => verdicts.into_vec(),
             Err(error) => self.lead_deletions(group, &error),
         }
@@ -235,7 +215,8 @@ impl Engine {
         if self.validate_one(request)? == Written::Conflict {
             return Ok(Written::Conflict);
         }
-        self.commit(&[&request.batch], request.durability == Durability::Sync)?;
+        let sync = request.durability == Durability::Sync;
+        self.commit_when_there_is_space(&[&request.batch], sync)?;
         Ok(Written::Done)
     }
 
@@ -262,6 +243,33 @@ impl Engine {
         }
         self.commit(&[&request.batch], false)?;
         Ok(Attempt::Done)
+    }
+
+    /// Commits, and again if the disk was full while a flush ran: its logs are removed then.
+    fn commit_when_there_is_space(
+        self: &Arc<Self>,
+        batches: &[&WriteBatch],
+        sync: bool,
+    ) -> Result<()> {
+        match self.commit(batches, sync) {
+            Err(error) if error.kind() == ErrorKind::Full && self.wait_for_running_flushes() => {
+                self.commit(batches, sync)
+            }
+            committed => committed,
+        }
+    }
+
+    /// Whether there were any. Only while leading.
+    fn wait_for_running_flushes(&self) -> bool {
+        let mut has_waited = false;
+        loop {
+            let seen = self.jobs.progress();
+            if self.jobs.flushes_running() == 0 || self.executor.is_inline() {
+                return has_waited;
+            }
+            self.jobs.wait_for_progress(seen);
+            has_waited = true;
+        }
     }
 
     fn commit(self: &Arc<Self>, batches: &[&WriteBatch], sync: bool) -> Result<()> {
@@ -430,6 +438,7 @@ impl Engine {
         while pace == Pace::Stop {
             let seen = self.jobs.progress();
             self.rotate_full()?;
+            self.rotate_deletions();
             self.push_background_work();
             self.jobs.background_failure()?;
             self.after_install();
@@ -580,6 +589,24 @@ impl Engine {
         self.rotate(&full, LogEnds::WhenLong)
     }
 
+    /// Rotates memtables with range deletions that empty those whose flush has failed, for want of
+    /// space: a flush that takes both writes nothing of what they hide. Only while leading.
+    fn rotate_deletions(self: &Arc<Self>) {
+        let is_emptied = |tree: &&Arc<Tree>| {
+            if !self.jobs.has_flush_failed(tree) {
+                return false;
+            }
+            let view = tree.view();
+            let ranges = view.memtable.listed_tombstones();
+            view.immutables.iter().any(|memtable| memtable.is_emptied_by(&ranges))
+        };
+        let emptied: Vec<_> = self.trees.load().values().filter(is_emptied).cloned().collect();
+        if !emptied.is_empty() && self.rotate(&emptied, LogEnds::WhenLong).is_ok() {
+            // The caller waits for what the next flush finds.
+            emptied.iter().for_each(|tree| self.jobs.forget_flush_failure(tree.id));
+        }
+    }
+
     /// Rotates the memtables of `trees` and schedules their flushes, and switches the log if it is
     /// time to. Only while leading.
     pub(crate) fn rotate(self: &Arc<Self>, trees: &[Arc<Tree>], log_ends: LogEnds) -> Result<()> {
@@ -594,7 +621,14 @@ impl Engine {
             // Also after a torn tail: a write that was reported as failed may be complete there,
             // and flushed memtables would claim a part of it.
             if log_ends == LogEnds::Now || is_long || !logs.current.is_open() {
-                self.logs.switch_log(logs, &self.trees, &self.memory)?;
+                match self.logs.switch_log(logs, &self.trees, &self.memory) {
+                    // The log gets longer than it should: without a flush the disk stays full.
+                    Err(error)
+                        if error.kind() == ErrorKind::Full
+                            && log_ends == LogEnds::WhenLong
+                            && logs.current.is_open() => {}
+                    switched => switched?,
+                }
             }
             LogPosition { log: logs.current.number(), offset: logs.current.offset() }
         };
@@ -607,15 +641,6 @@ impl Engine {
         self.schedule_flushes(&filled);
         Ok(())
     }
-}
-
-/// Whether there are operations, and all of them delete.
-fn all_delete(batches: &[&WriteBatch]) -> bool {
-    let deletes = |batch: &&WriteBatch| {
-        let mut operations = Operations::new(batch.encoded().unwrap_or_default()).flatten();
-        !batch.is_empty() && operations.all(|o| matches!(o.kind, Kind::Delete | Kind::RangeDelete))
-    };
-    batches.iter().all(deletes)
 }
 
 /// Whether the condition's key has not been written since, nor its keyspace dropped. The view is

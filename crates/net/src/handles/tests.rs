@@ -24,9 +24,9 @@ fn files_get_their_handles_first() {
 #[test]
 fn table_files_take_what_connections_leave() {
     for (free, connections_max, tables) in [
-        (100_000, 10_000, 90_000 - OTHER_FILES),
-        (10_500, 10_000, FILES - OTHER_FILES),
-        (1_000, 10_000, 500 - OTHER_FILES),
+        (100_000, 10_000, 90_000 - 2 * OTHER_FILES),
+        (10_500, 10_000, FILES - 2 * OTHER_FILES),
+        (1_000, 10_000, 500 - 2 * OTHER_FILES),
         (0, 10_000, 1),
     ] {
         let open_max = files(free, connections_max);

@@ -339,12 +339,20 @@ fn first_filled(version: &Version) -> usize {
     (1..LEVELS).find(|&level| !version.level(level).is_empty()).unwrap_or(LAST)
 }
 
-fn is_level0_small(version: &Version, options: PickerOptions) -> bool {
-    version.level_bytes(0) < options.base_bytes / SMALL_LEVEL0_PART
+fn is_level0_small(version: &Version, base_bytes: u64) -> bool {
+    version.level_bytes(0) < base_bytes / SMALL_LEVEL0_PART
+}
+
+/// The memory of open tables that merges of a small level 0 would free.
+pub(crate) fn mergeable_bytes(version: &Version, base_bytes: u64) -> u64 {
+    match is_level0_small(version, base_bytes) {
+        true => version.level(0).iter().skip(1).map(|table| table.charge() as u64).sum(),
+        false => 0,
+    }
 }
 
 fn level0_score(version: &Version, options: PickerOptions) -> f64 {
-    let trigger = match is_level0_small(version, options) {
+    let trigger = match is_level0_small(version, options.base_bytes) {
         true => options.small_level0_trigger,
         false => LEVEL0_TRIGGER,
     };
@@ -367,7 +375,10 @@ fn pick_level0_of_any_size(
     let compaction = pick_level0(version, targets)?;
     let lower: u64 = compaction.lower.iter().map(|table| table.meta().bytes).sum();
     let is_dear = lower > SMALL_LOWER_RATIO_MAX * version.level_bytes(0);
-    if is_dear && version.runs().len() < LEVEL0_TRIGGER && is_level0_small(version, options) {
+    if is_dear
+        && version.runs().len() < LEVEL0_TRIGGER
+        && is_level0_small(version, options.base_bytes)
+    {
         return pick_within_level0(version);
     }
     Some(compaction)

@@ -180,6 +180,11 @@ impl JobState {
         errors.compaction.remove(&tree);
     }
 
+    /// Forgets that a flush of the keyspace has failed: it is tried again under other conditions.
+    pub(crate) fn forget_flush_failure(&self, tree: u32) {
+        self.errors.lock().flush.remove(&tree);
+    }
+
     /// The number of flushes that have failed since the store was opened.
     pub(crate) fn flush_failures(&self) -> u64 {
         self.errors.lock().flush_failures

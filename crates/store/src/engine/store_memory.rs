@@ -22,6 +22,9 @@ use crate::warm::borrowed_budget::BorrowedBudget;
 /// `picker::LEVEL0_TRIGGER` sorted runs do.
 const BASE_MEMTABLES: u64 = 4;
 
+/// Writers are slowed when merges would free one part in this many of the budget.
+const MERGEABLE_SLOW: u64 = 8;
+
 /// Caches of which more than this share is in use are full.
 const CACHE_FULL: (u64, u64) = (7, 8);
 
@@ -50,6 +53,8 @@ pub(crate) struct StoreMemory {
     level0_runs: AtomicUsize,
     /// Bytes that compactions have to move, for the write stall.
     debt_bytes: AtomicU64,
+    /// The memory of open tables that merges would free, for the write stall.
+    mergeable_bytes: AtomicU64,
     /// The throughput of flushes, for the write stall: a moving average. 0: unknown.
     flush_bytes_per_s: AtomicU64,
 }
@@ -80,6 +85,7 @@ impl StoreMemory {
             caches,
             level0_runs: AtomicUsize::new(0),
             debt_bytes: AtomicU64::new(0),
+            mergeable_bytes: AtomicU64::new(0),
             flush_bytes_per_s: AtomicU64::new(0),
         }
     }
@@ -226,9 +232,10 @@ impl StoreMemory {
 
     // ---- The backlog ----
 
-    /// The fullest level 0 has `level0_runs` sorted runs, and compactions have to move
-    /// `debt_bytes`.
-    pub(crate) fn note_backlog(&self, level0_runs: usize, debt_bytes: u64) {
+    /// The fullest level 0 has `level0_runs` sorted runs, compactions have to move `debt_bytes`, and
+    /// merges of small levels 0 would free `mergeable_bytes` of memory.
+    pub(crate) fn note_backlog(&self, level0_runs: usize, debt_bytes: u64, mergeable_bytes: u64) {
+        self.mergeable_bytes.store(mergeable_bytes, Ordering::Relaxed);
         self.level0_runs.store(level0_runs, Ordering::Relaxed);
         self.debt_bytes.store(debt_bytes, Ordering::Relaxed);
     }
@@ -268,6 +275,8 @@ impl StoreMemory {
             level0_runs: self.level0_runs(),
             debt_bytes: self.debt_bytes.load(Ordering::Relaxed),
             debt_bytes_slow: 64 * self.base_bytes(),
+            mergeable_bytes: self.mergeable_bytes.load(Ordering::Relaxed),
+            mergeable_bytes_slow: self.total_bytes() / MERGEABLE_SLOW,
             flush_bytes_per_s: self.flush_bytes_per_s(),
         }
     }

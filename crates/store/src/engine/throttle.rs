@@ -2,7 +2,8 @@
 //! falls smoothly with the backlog instead of dropping to zero.
 //!
 //! Flushes free memory, so when memory fills up, the rate follows the measured throughput of
-//! flushes. The rate at which compactions reduce the number of tables is not known beforehand, so
+//! flushes. Merges of small tables free memory, too, which matters where keyspaces are many ([ADR
+//! 0045](../../../../docs/adr/0045-many-keyspaces.md)). The rate at which compactions reduce the number of tables is not known beforehand, so
 //! when tables pile up, the rate falls through all values that could be right.
 //!
 //! Pure: [`decide`] maps the backlog to a rate, [`Pauses`] turns a rate into pauses; the commit
@@ -53,6 +54,10 @@ pub(crate) struct Backlog {
     pub(crate) debt_bytes: u64,
     /// The debt from which writers are slowed; they wait at four times this debt.
     pub(crate) debt_bytes_slow: u64,
+    /// The memory of open tables that merges of small levels 0 would free.
+    pub(crate) mergeable_bytes: u64,
+    /// The amount of it from which writers are slowed; they wait at twice this amount.
+    pub(crate) mergeable_bytes_slow: u64,
 }
 
 /// What writers must do.
@@ -73,7 +78,9 @@ pub(crate) fn decide(backlog: Backlog) -> Pace {
     let debt = share(backlog.debt_bytes as f64, slow, 4.0 * slow);
     let full = backlog.memtables_bytes_max as f64;
     let memory = share(backlog.memtables_bytes as f64, MEMORY_SLOW * full, full);
-    let tables = level0.max(debt);
+    let slow = backlog.mergeable_bytes_slow as f64;
+    let mergeable = share(backlog.mergeable_bytes as f64, slow, 2.0 * slow);
+    let tables = level0.max(debt).max(mergeable);
     if tables.max(memory) >= 1.0 {
         return Pace::Stop;
     }
@@ -147,6 +154,10 @@ mod tests {
         assert_eq!(decide(Backlog { memtables_bytes: 100, ..base }), Pace::Stop);
         assert_eq!(decide(Backlog { debt_bytes: 400, ..base }), Pace::Stop);
         assert!(matches!(decide(Backlog { debt_bytes: 200, ..base }), Pace::Slow(_)));
+        let base = Backlog { mergeable_bytes_slow: 100, ..base };
+        assert_eq!(decide(Backlog { mergeable_bytes: 100, ..base }), Pace::Free);
+        assert!(matches!(decide(Backlog { mergeable_bytes: 150, ..base }), Pace::Slow(_)));
+        assert_eq!(decide(Backlog { mergeable_bytes: 200, ..base }), Pace::Stop);
     }
 
     #[test]

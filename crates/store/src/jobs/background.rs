@@ -155,15 +155,16 @@ impl Engine {
         // Under the lock, so that the later of two callers stores the effect of both.
         let _structure = self.trees.structure();
         self.rebalance_memory();
-        let (mut runs, mut debt, mut stored) = (0, 0, 0);
+        let (mut runs, mut debt, mut mergeable, mut stored) = (0, 0, 0, 0);
         for tree in self.trees.load().values() {
             let version = tree.version();
             runs = runs.max(version.runs().len());
             debt = debt.max(picker::debt_bytes(&version, self.memory.base_bytes()));
+            mergeable += picker::mergeable_bytes(&version, self.memory.base_bytes());
             stored += (0..LEVELS).map(|level| version.level_bytes(level)).sum::<u64>();
         }
         self.logs.note_stored_bytes(stored);
-        self.memory.note_backlog(runs, debt);
+        self.memory.note_backlog(runs, debt, mergeable);
     }
 
     /// Waits for running jobs and lets no new ones begin.

@@ -104,12 +104,7 @@ impl Engine {
 
     fn run_flush(self: &Arc<Self>, trees: &[Arc<Tree>]) -> bool {
         let started = self.clock.monotonic_ns();
-        let flushed = guarded(|| {
-            self.flush_immutables(trees).or_else(|error| {
-                let again = error.kind() == ErrorKind::Full && self.logs.give_way();
-                if again { self.flush_immutables(trees) } else { Err(error) }
-            })
-        });
+        let flushed = guarded(|| self.flush_despite_full_disk(trees));
         self.stats.flush_ns.record(self.clock.monotonic_ns() - started);
         self.note_outcome(JobKind::Flush, trees, &flushed);
         self.remove_obsolete_tables();
@@ -119,6 +114,21 @@ impl Engine {
             self.schedule_compactions();
         }
         flushed.is_ok()
+    }
+
+    /// Flushes, and again when the disk is full: after prepared logs have given their space, or with
+    /// memtables that were rotated meanwhile, whose range deletions may hide what did not fit.
+    fn flush_despite_full_disk(self: &Arc<Self>, trees: &[Arc<Tree>]) -> Result<()> {
+        let rotated = || trees.iter().map(|tree| tree.view().immutables.len()).sum::<usize>();
+        loop {
+            let before = rotated();
+            match self.flush_immutables(trees) {
+                Err(error)
+                    if error.kind() == ErrorKind::Full
+                        && (self.logs.give_way() || rotated() != before) => {}
+                flushed => return flushed,
+            }
+        }
     }
 
     /// Flushes the current immutable memtables of each tree into one table of level 0; the tables

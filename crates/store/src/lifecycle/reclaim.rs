@@ -19,10 +19,8 @@ use crate::compaction::picker::{self, Compaction};
 use crate::compaction::reclaim::{is_dense, is_due, outlook};
 use crate::compaction::reclaim_watch::QUIET;
 use crate::engine::Engine;
-use crate::format::range_tombstones::RangeTombstone;
 use crate::jobs::background::guarded;
 use crate::jobs::table_dropper::{RETRY_AFTER_FAILURE, ranges_of};
-use crate::memtable::Memtable;
 use crate::version::tree::Tree;
 use crate::write::LogEnds;
 
@@ -37,14 +35,6 @@ const EXPIRY_MAX: Duration = Duration::from_secs(30);
 /// Memtables of which a range deletion has deleted everything, or nearly, are flushed from this size
 /// on.
 const EMPTIED_BYTES_MIN: usize = 1 << 20;
-
-/// Whether one of the `ranges` covers all keys of `memtable`.
-fn is_emptied(memtable: &Memtable, ranges: &[RangeTombstone]) -> bool {
-    let covers = |(smallest, largest): (&[u8], &[u8])| {
-        ranges.iter().any(|range| *range.start <= *smallest && *largest <= *range.end)
-    };
-    memtable.key_range().is_some_and(covers)
-}
 
 /// What must happen next, as a look has found it.
 enum Finding {
@@ -147,7 +137,7 @@ impl Engine {
         all.add(Amount { entries: entries as u64, bytes: 0 });
         dead.add(Amount { entries: deletions + ranges.len() as u64, bytes: 0 });
         // They keep their logs, which a full disk lacks, and of which nothing is needed.
-        let emptied = view.memtables().filter(|memtable| is_emptied(memtable, &ranges));
+        let emptied = view.memtables().filter(|memtable| memtable.is_emptied_by(&ranges));
         let emptied: usize = emptied.map(|memtable| memtable.charge()).sum();
         if !is_due && !is_dense(all, dead) && emptied < EMPTIED_BYTES_MIN {
             return (None, hidden.is_held);

@@ -334,6 +334,14 @@ impl Memtable {
         // there is a first node there is a last one.
         unsafe { Some((first.key(), last.key())) }
     }
+
+    /// Whether one of `ranges` covers all its keys.
+    pub(crate) fn is_emptied_by(&self, ranges: &[RangeTombstone]) -> bool {
+        let covers = |(smallest, largest): (&[u8], &[u8])| {
+            ranges.iter().any(|range| *range.start <= *smallest && *largest <= *range.end)
+        };
+        self.key_range().is_some_and(covers)
+    }
 }
 
 /// A cursor over a memtable's entries; concurrent insertions may become visible.

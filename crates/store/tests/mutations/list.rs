@@ -255,6 +255,18 @@ pub const MUTATIONS: &[Mutation] = &[
         ("tidekv", "memory_budget", "read_only_open_is_bounded_by_its_budget"),
     ),
     operated(
+        "writers do not wait for merges that free memory",
+        "crates/store/src/compaction/picker.rs",
+        ("version.level(0).iter().skip(1)", "version.level(0).iter().skip(usize::MAX)"),
+        ("tidekv", "lib", "api::db::tests::memory::tables_that_merges_would_close_are_a_backlog"),
+    ),
+    operated(
+        "a retried flush on a full disk ignores the deletions that empty it",
+        "crates/store/src/write.rs",
+        ("            self.rotate_deletions();", ""),
+        ("tidekv-resp", "full_disk", "flushall_empties_a_full_disk"),
+    ),
+    operated(
         "keyspaces are not charged to the budget",
         "crates/store/src/engine/tree_set.rs",
         ("(keyspaces + tree.charge(), tables + of_tree)", "(keyspaces, tables + of_tree)"),

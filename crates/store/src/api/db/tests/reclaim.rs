@@ -64,7 +64,7 @@ fn a_compaction_for_space_pauses_while_users_are_active() {
     keyspace.put("a", "b").unwrap();
     assert_eq!(pause(), 4 * work);
     // Writers will need the tables soon.
-    engine.memory.note_backlog(crate::compaction::picker::LEVEL0_TRIGGER, 0);
+    engine.memory.note_backlog(crate::compaction::picker::LEVEL0_TRIGGER, 0, 0);
     keyspace.put("a", "c").unwrap();
     assert_eq!(pause(), Duration::ZERO);
 }
