@@ -249,11 +249,11 @@ impl Engine {
         self.trees.remove_obsolete_files();
     }
 
-    /// Saves the time, so that the store goes on from it when it is opened again. Synced only if the
-    /// machine's clock differs: otherwise it is as good as a record after a power cut.
+    /// Saves the time, so that the store goes on from it when it is opened again.
     pub(crate) fn save_clock(&self) -> Result<()> {
-        let is_synced = self.clock.offset_ms() != 0;
+        self.clock.offset_ms();
         let record = self.clock.record();
+        let is_synced = self.clock.must_sync(record);
         let (temporary, path) = (self.directory.join(CLOCK_TEMPORARY), self.directory.join(CLOCK));
         let saved = (|| {
             self.put_list(CLOCK_TEMPORARY, Some(&record.encode()))?;
@@ -266,7 +266,7 @@ impl Engine {
             }
             Ok(())
         })();
-        self.clock.saved(record);
+        self.clock.saved(record, saved.is_ok());
         saved
     }
 

@@ -195,8 +195,8 @@ impl ListClock {
 }
 
 impl Clock for ListClock {
-    fn unix_ms(&self) -> u64 {
-        self.unix_ms.load(Ordering::Relaxed)
+    fn unix_ns(&self) -> u64 {
+        self.unix_ms.load(Ordering::Relaxed) * 1_000_000
     }
 
     fn monotonic_ns(&self) -> u64 {
