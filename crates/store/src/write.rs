@@ -410,7 +410,7 @@ impl Engine {
                 break;
             }
             self.jobs.wait_for_progress(seen);
-            self.jobs.check_open()?;
+            self.check_writable()?;
             pace = self.pace();
         }
         if let Pace::Slow(bytes_per_s) = pace {
@@ -429,12 +429,10 @@ impl Engine {
     /// leading.
     fn ask_for_next_log(self: &Arc<Self>) {
         if self.logs.next_is_due(&self.memory) {
-            let engine = Arc::clone(self);
-            let prepare = move || {
+            self.submit(Priority::High, |engine| {
                 let is_open = || !engine.jobs.is_closed();
                 engine.logs.prepare_next(&engine.trees, &engine.memory, is_open);
-            };
-            self.executor.execute(Priority::High, Box::new(prepare));
+            });
         }
     }
 

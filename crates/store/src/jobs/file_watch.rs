@@ -37,7 +37,7 @@ impl Engine {
                 && !engine.jobs.is_closed()
             {
                 let began_ns = engine.clock.monotonic_ns();
-                engine.look_for_files();
+                engine.run_job(|| engine.look_for_files());
                 let took = engine.clock.monotonic_ns().saturating_sub(began_ns);
                 let rest = Duration::from_nanos(took).saturating_mul(EFFORT);
                 if engine.jobs.write_refusal().is_none() {
