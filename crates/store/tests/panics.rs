@@ -148,7 +148,7 @@ fn a_flush_that_panics_is_a_flush_that_fails() {
 fn a_job_that_panics_after_its_work_stops_writes_and_nobody_waits_for_it() {
     let _one = alone();
     for is_own in [true, false] {
-        for at in ["the logger", "removing a table", "flush"] {
+        for at in ["the logger", "the logger, later", "removing a table", "flush"] {
             let done = within(PATIENCE_S, move || {
                 let disk = MemoryStorage::new();
                 let db = Db::open(DIRECTORY, threaded(&disk, is_own)).unwrap();
@@ -165,6 +165,14 @@ fn a_job_that_panics_after_its_work_stops_writes_and_nobody_waits_for_it() {
                         .on_path(".table");
                         rule.times = None;
                         disk.add_fault(rule);
+                        if at == "the logger, later" {
+                            // The writer already waits for the flush.
+                            disk.on_operation(|record| {
+                                if record.path.extension().is_some_and(|kind| kind == "table") {
+                                    std::thread::sleep(Duration::from_millis(500));
+                                }
+                            });
+                        }
                     }
                 }
                 let error = match at {

@@ -88,7 +88,7 @@ pub(crate) struct StoreClock {
     saved_ms: AtomicU64,
     /// When a record could not be saved.
     failed_ms: AtomicU64,
-    /// The clocks differ in the record that is on stable storage.
+    /// The clocks differ in the record that is on stable storage, as far as it is known.
     is_apart_on_disk: AtomicBool,
     /// A record is being saved.
     is_saving: AtomicBool,
@@ -121,7 +121,8 @@ impl StoreClock {
             offset_ms: AtomicU64::new(0),
             saved_ms: AtomicU64::new(0),
             failed_ms: AtomicU64::new(0),
-            is_apart_on_disk: AtomicBool::new(saved.is_some_and(Record::is_apart)),
+            // A record that could not be read may be readable the next time.
+            is_apart_on_disk: AtomicBool::new(saved.is_none_or(Record::is_apart)),
             is_saving: AtomicBool::new(false),
             has_news: AtomicBool::new(false),
         };

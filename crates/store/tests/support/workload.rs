@@ -317,6 +317,10 @@ impl Workload {
         let ended_ms = progress.time.now_ms(self.boot_ns());
         let judged = progress.time_of(&db, self.boot_ns(), true).and_then(|now_ms| {
             progress.time.ahead_ms = now_ms - self.boot_ns() / 1_000_000;
+            if self.time_may_go() {
+                // An older record may be found the next time.
+                progress.time.steps.push(ended_ms.cast_signed() - now_ms.cast_signed());
+            }
             let times = Times::after(ended_ms, now_ms);
             match self.buffered_may_go {
                 true => progress.judge(&found, times),

@@ -112,6 +112,8 @@ fn a_record_is_wanted_when_the_last_is_old_and_once() {
 fn a_record_is_synced_if_the_clocks_differ_in_it_or_in_the_one_that_it_replaces() {
     let machine = Arc::new(ManualClock::new(10_000_000));
     let clock = clock_at(&machine, None);
+    assert!(clock.must_sync(clock.record()), "nothing is known of the one on disk");
+    clock.saved(clock.record(), true);
     for (step_ms, is_synced) in [(0, false), (5000, true), (0, true), (-5000, true), (0, false)] {
         machine.set_forward(step_ms as u64);
         let record = clock.record();
