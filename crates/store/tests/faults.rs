@@ -18,6 +18,8 @@
 #[path = "support/expected.rs"]
 mod expected;
 mod support;
+#[path = "support/store_time.rs"]
+mod store_time;
 #[path = "support/workload.rs"]
 mod workload;
 

@@ -8,7 +8,7 @@
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::fmt::Debug;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use tidekv::{
 use tidekv_io::{Clock, Executor, ManualClock, MemoryStorage};
 
 use crate::expected::{Expected, Found, KEYSPACES, Times, Write, as_live, found_in, shown};
+use crate::store_time::StoreTime;
 use crate::support::split::SplitExecutor;
 use crate::support::{DIRECTORY, Dice, Limits, Model, Value, cache_policy, options};
 
@@ -55,45 +56,6 @@ pub struct Checkpoint {
     /// The number of steps of the machine's clock before it.
     pub steps: usize,
     pub is_done: bool,
-}
-
-/// The clock by which the entries of the store must expire.
-#[derive(Debug, Clone)]
-pub struct StoreTime {
-    /// How far it is ahead of the clock that cannot be set.
-    ahead_ms: u64,
-    /// By how much the machine's clock was set, each time.
-    steps: Vec<i64>,
-    /// So many steps were noticed, and the time was saved after them.
-    saved: usize,
-    /// At least this time was saved, perhaps not durably.
-    saved_ms: u64,
-}
-
-impl StoreTime {
-    /// The time of the open store at `boot_ns` of the clock that cannot be set.
-    pub fn now_ms(&self, boot_ns: u64) -> u64 {
-        self.ahead_ms + boot_ns / 1_000_000
-    }
-
-    /// The same when the machine starts again at `boot_ns`, perhaps without unsynced data.
-    pub fn started_again(&self, boot_ns: u64, is_whole: bool) -> Self {
-        let saved_ms = if is_whole { self.saved_ms } else { 0 };
-        Self { ahead_ms: self.now_ms(boot_ns), saved_ms, ..self.clone() }
-    }
-
-    /// The possible times when the store is opened with a record of the time that is newer than the
-    /// first `saved` steps: steps after the record cannot be told from time that has passed.
-    fn possible_ms(&self, boot_ns: u64, saved: usize) -> RangeInclusive<u64> {
-        let now_ms = self.now_ms(boot_ns);
-        let (mut sum, mut least, mut most) = (0, 0, 0);
-        for step_ms in self.steps[saved..].iter().rev() {
-            sum += step_ms;
-            least = least.min(sum);
-            most = most.max(sum);
-        }
-        now_ms.saturating_add_signed(least)..=now_ms.saturating_add_signed(most)
-    }
 }
 
 /// The progress of the workload.
