@@ -12,6 +12,9 @@
 //! killed too (`kill/upkeep.rs`); a complete checkpoint replaces
 //! the store. `check` must find it sound.
 //!
+//! Some servers have a standard error that fails, few file handles, or a machine whose clock was
+//! set while they were down (`kill/clock.rs`).
+//!
 //! `TIDEKV_KILL_ROUNDS` sets the number of rounds (4 if unset; evidence: 200 and
 //! more), `TIDEKV_KILL_SEED` the seed.
 #![cfg(unix)]
@@ -27,11 +30,14 @@ mod load;
 mod process;
 #[path = "kill/upkeep.rs"]
 mod upkeep;
+#[path = "kill/clock.rs"]
+mod clock;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use clock::StepsOfClock;
 use expected::Ledger;
 use process::{Server, Settings};
 use tidekv_io::SeededRandom;
@@ -49,24 +55,41 @@ const ROUNDS_PER_CHECK: u64 = 10;
 struct World {
     ledgers: Vec<Ledger>,
     upkeep: Upkeep,
+    clock: StepsOfClock,
     kills: u64,
     kills_while_opening: u64,
+    failing_logs: u64,
+    low_handle_limits: u64,
 }
 
 impl World {
+    /// Settings of the next run, counted.
+    fn settings(&mut self, dice: &SeededRandom) -> Settings {
+        let settings = Settings::new(dice);
+        self.failing_logs += u64::from(settings.log.fails());
+        self.low_handle_limits += u64::from(settings.handles.is_some());
+        settings
+    }
+
     fn check(&mut self, socket: &Path) -> Result<(), String> {
+        let mut connection = Client::connect(socket).ok_or("the server is gone")?;
+        let moved_ms = self.clock.moved_ms(&mut connection)?;
+        self.ledgers.iter_mut().for_each(|ledger| ledger.move_deadlines(moved_ms));
         for (client, ledger) in self.ledgers.iter_mut().enumerate() {
             let mut connection = Client::connect(socket).ok_or("the server is gone")?;
-            ledger.check(&mut connection, client)?;
+            ledger.check(&mut connection, client, self.clock.slack_ms())?;
         }
         Ok(())
     }
 
     fn round(&mut self, directory: &Path, round: u64, dice: &SeededRandom) -> Result<(), String> {
+        if round > 0 && dice.below(3) == 0 {
+            self.clock.step(&directory.join("data"), dice);
+        }
         let short_lives = [0, 0, 1, 2][dice.below(4) as usize];
         for _ in 0..short_lives {
             let life = Duration::from_micros(dice.below(30_000));
-            Server::start_and_kill(directory, Settings::new(dice), life);
+            Server::start_and_kill(directory, self.settings(dice), life);
             self.kills_while_opening += 1;
         }
         if round > 0 && dice.below(3) == 0 {
@@ -75,7 +98,7 @@ impl World {
         if round % ROUNDS_PER_CHECK == ROUNDS_PER_CHECK - 1 {
             upkeep::check(&directory.join("data"))?;
         }
-        let settings = Settings::new(dice);
+        let settings = self.settings(dice);
         let server = Server::start(directory, settings);
         self.check(&server.socket).map_err(|what| format!("{settings:?}: {what}"))?;
         let life = match dice.below(4) {
@@ -100,7 +123,7 @@ impl World {
     fn end(&mut self, directory: &Path, dice: &SeededRandom) -> Result<(), String> {
         let data = directory.join("data");
         upkeep::check(&data)?;
-        let server = Server::start(directory, Settings::new(dice));
+        let server = Server::start(directory, self.settings(dice));
         self.check(&server.socket)?;
         server.kill();
         self.upkeep.check_imported(&data)?;
@@ -135,10 +158,13 @@ fn acknowledged_writes_survive_repeated_kills() {
     }
     let acknowledged: u64 = world.ledgers.iter().map(|ledger| ledger.acknowledged).sum();
     let checked: u64 = world.ledgers.iter().map(|ledger| ledger.checked).sum();
-    let World { upkeep, kills, kills_while_opening, .. } = &world;
+    let World { upkeep, kills, kills_while_opening, low_handle_limits, .. } = &world;
+    let (clock_steps, failing_logs) = (world.clock.count, world.failing_logs + upkeep.failing_logs);
     println!(
         "{rounds} rounds, {kills} kills under load, {kills_while_opening} while opening, {} of \
-         other commands; {acknowledged} commands acknowledged, {checked} values checked, 0 lost",
+         other commands; {clock_steps} steps of the clock, {failing_logs} failing outputs of the \
+         log, {low_handle_limits} low limits of handles; {acknowledged} commands acknowledged, \
+         {checked} values checked, 0 lost",
         upkeep.killed
     );
     assert!(acknowledged > 100 * rounds, "too few acknowledged writes for a meaningful test");
@@ -150,6 +176,9 @@ fn acknowledged_writes_survive_repeated_kills() {
         .metric("kills_while_opening", *kills_while_opening)
         .metric("kills_of_upkeep", upkeep.killed)
         .metric("upkeep_finished", upkeep.finished)
+        .metric("clock_steps", clock_steps)
+        .metric("failing_log_outputs", failing_logs)
+        .metric("low_handle_limits", *low_handle_limits)
         .metric("acknowledged", acknowledged)
         .metric("checked", checked)
         .metric("losses", losses.len() as u64)

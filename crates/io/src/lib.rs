@@ -39,7 +39,7 @@ pub mod paced;
 pub use append::AppendFile;
 pub use boot::boot_id;
 pub use buffer::Buffer;
-pub use clock::{Clock, ManualClock, SystemClock};
+pub use clock::{Clock, ManualClock, Moment, SystemClock};
 pub use error::{Error, ErrorKind, Operation, Result};
 pub use faults::{Fault, FaultRule, Tear};
 pub use handles::open_files_limit;

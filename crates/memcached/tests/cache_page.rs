@@ -30,8 +30,8 @@ struct HastenedClock {
 }
 
 impl Clock for HastenedClock {
-    fn unix_ms(&self) -> u64 {
-        self.inner.unix_ms() + self.ahead_s.load(Ordering::Relaxed) * 1000
+    fn unix_ns(&self) -> u64 {
+        self.inner.unix_ns() + self.ahead_s.load(Ordering::Relaxed) * 1_000_000_000
     }
 
     fn monotonic_ns(&self) -> u64 {

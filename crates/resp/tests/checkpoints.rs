@@ -6,7 +6,7 @@ mod support;
 use std::path::Path;
 
 use support::wire::eventually;
-use support::{Client, options};
+use support::{Client, Value, list, options};
 use tempfile::TempDir;
 use tidekv::{Db, Options};
 use tidekv_resp::{Server, ServerOptions};
@@ -39,6 +39,10 @@ fn checkpoints_are_off_unless_configured() {
     }
     // A client that could set a directory could write anywhere.
     assert!(client.ask("CONFIG SET dir /tmp").is_error("ERR CONFIG SET failed"));
+    let refusal = "ERR CONFIG SET failed (possibly related to argument 'checkpoint-dir') - can't \
+                   set immutable config";
+    assert_eq!(client.ask("CONFIG SET checkpoint-dir /tmp"), Value::Error(refusal.into()));
+    assert_eq!(client.ask("CONFIG GET checkpoint-*"), list(["checkpoint-dir", ""]));
     assert!(client.ask("BGSAVE NOW").is_error("ERR syntax error"));
     assert_eq!(client.ask("TIDE.COMPACT"), "OK");
     assert_eq!(client.info("persistence", "rdb_saves"), 0);
@@ -52,7 +56,9 @@ fn a_checkpoint_holds_the_state_of_its_moment_below_the_directory() {
     assert_eq!(client.ask("SET k one"), "OK");
     assert_eq!(client.ask("TIDE.CHECKPOINT monday"), "OK");
     assert_eq!(client.ask("SET k two"), "OK");
-    let directory = place.path().join("checkpoints");
+    let directory = place.path().join("checkpoints").canonicalize().unwrap();
+    let shown = ["checkpoint-dir", directory.to_str().unwrap()];
+    assert_eq!(client.ask("CONFIG GET CHECKPOINT-DIR"), list(shown));
     assert_eq!(value_in(&directory.join("monday"), "k").as_deref(), Some(&b"one"[..]));
     assert!(client.ask("TIDE.CHECKPOINT monday").is_error("ERR"));
     std::os::unix::fs::symlink(place.path(), directory.join("out")).unwrap();

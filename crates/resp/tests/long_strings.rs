@@ -273,13 +273,16 @@ fn a_transaction_sees_its_own_parts() {
         Value::Integer(len + 1),
     ];
     assert_eq!(replies[13], Value::List(expected.into()));
-    assert_eq!(client.ask(&format!("MSET k {long} k short")), "OK");
-    assert_eq!(client.ask("MGET k"), support::list(["short"]));
-    assert_eq!(client.ask("DBSIZE"), 1);
-    // No head was left behind.
-    assert_eq!(client.ask("RENAME k l"), "OK");
-    assert_eq!(client.ask("EXISTS k"), 0);
-    assert_eq!(client.ask("RENAME l k"), "OK");
+    // A key that has a head, and one that does not exist, of which no head may be left behind.
+    for key in ["k", "m"] {
+        assert_eq!(client.ask(&format!("MSET {key} {long} {key} short")), "OK");
+        assert_eq!(client.ask(&format!("MGET {key}")), support::list(["short"]));
+        assert_eq!(client.ask("DBSIZE"), 1);
+        assert_eq!(client.ask(&format!("RENAME {key} l")), "OK");
+        assert_eq!(client.ask(&format!("EXISTS {key}")), 0);
+        assert_eq!(client.ask("DEL l"), 1);
+        assert_eq!(client.ask("DBSIZE"), 0);
+    }
     // Numbers and hashes do not mix with them.
     client.ask(&format!("SET k {long}"));
     assert!(client.ask("INCR k").is_error("ERR value is not an integer"));

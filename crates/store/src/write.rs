@@ -264,7 +264,8 @@ impl Engine {
         let mut has_waited = false;
         loop {
             let seen = self.jobs.progress();
-            if self.jobs.flushes_running() == 0 || self.executor.is_inline() {
+            let is_lost = self.check_writable().is_err();
+            if self.jobs.flushes_running() == 0 || self.executor.is_inline() || is_lost {
                 return has_waited;
             }
             self.jobs.wait_for_progress(seen);
@@ -447,7 +448,7 @@ impl Engine {
                 break;
             }
             self.jobs.wait_for_progress(seen);
-            self.jobs.check_open()?;
+            self.check_writable()?;
             pace = self.pace();
         }
         if let Pace::Slow(bytes_per_s) = pace {
@@ -466,12 +467,10 @@ impl Engine {
     /// leading.
     fn ask_for_next_log(self: &Arc<Self>) {
         if self.logs.next_is_due(&self.memory) {
-            let engine = Arc::clone(self);
-            let prepare = move || {
+            self.submit(Priority::High, |engine| {
                 let is_open = || !engine.jobs.is_closed();
                 engine.logs.prepare_next(&engine.trees, &engine.memory, is_open);
-            };
-            self.executor.execute(Priority::High, Box::new(prepare));
+            });
         }
     }
 

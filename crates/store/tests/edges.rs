@@ -8,7 +8,7 @@
 
 mod support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -72,6 +72,76 @@ fn a_store_that_was_killed_on_a_full_disk_opens_for_reads() {
     let db = open(&killed).unwrap();
     assert_eq!(contents(&db, "k"), expected);
     db.keyspace("k").unwrap().put("x", "y").unwrap();
+}
+
+/// A flush needs space before it frees its logs, and the next log had taken the last of it: the store
+/// refused all writes until it was opened again.
+#[test]
+fn a_flush_on_a_full_disk_gets_the_space_of_the_next_log() {
+    for (is_prepared, what) in [(true, "a prepared log"), (false, "a log kept for reuse")] {
+        let (disk, clock) = (MemoryStorage::new(), Arc::new(ManualClock::new(START_MS)));
+        let db = Db::open(DIRECTORY, options(&disk, &clock, TINY)).unwrap();
+        let keyspace = db.keyspace("k").unwrap();
+        let count = std::cell::Cell::new(0_u32);
+        let put = || {
+            count.update(|count| count + 1);
+            keyspace.put(count.get().to_be_bytes(), [b'v'; 300]).unwrap();
+        };
+        let logs = || -> Vec<_> {
+            let is_log = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "log");
+            disk.paths().into_iter().filter(is_log).collect()
+        };
+        (0..30).for_each(|_| put());
+        match is_prepared {
+            true => while_less_than(2, || logs().len(), put),
+            // The log of what is flushed is kept.
+            false => db.flush().unwrap(),
+        }
+        let before = logs();
+        assert_eq!(before.len(), 2, "{what}");
+        disk.record_history(true);
+        // The disk is full when the next flush creates its table.
+        let is_full = Arc::new(AtomicBool::new(false));
+        let (device, was_full) = (disk.clone(), Arc::clone(&is_full));
+        disk.on_operation(move |operation| {
+            let is_table = operation.path.extension().is_some_and(|kind| kind == "table");
+            let is_first = operation.operation == Operation::Create && is_table;
+            if is_first && !was_full.swap(true, Ordering::Relaxed) {
+                let files = device.paths();
+                let bytes = files.iter().map(|path| device.read_file(path).unwrap().len() as u64);
+                device.set_capacity(Some(bytes.sum()));
+            }
+        });
+        let flushes = support::count(&db, "flush.count");
+        while_less_than(flushes + 1, || support::count(&db, "flush.count"), put);
+        disk.clear_on_operation();
+        assert!(is_full.load(Ordering::Relaxed));
+        // Its name may be in use again.
+        let is_removed = |log: &PathBuf| {
+            let mut history = disk.history().into_iter();
+            history.any(|done| done.operation == Operation::Remove && done.path == *log)
+        };
+        assert!(before.iter().any(is_removed), "{what} is not removed");
+        db.health().unwrap();
+        assert_eq!(support::count(&db, "background.errors"), 0, "{what}");
+        // Nothing relies on the log that is gone.
+        disk.set_capacity(None);
+        (0..200).for_each(|_| put());
+        db.close().unwrap();
+        let db = Db::open(DIRECTORY, options(&disk, &clock, TINY)).unwrap();
+        assert_eq!(contents(&db, "k").len(), count.get() as usize);
+    }
+}
+
+/// Repeats `step` as long as `count` is less than `least`.
+fn while_less_than<N: PartialOrd>(least: N, count: impl Fn() -> N, step: impl Fn()) {
+    for _ in 0..1000 {
+        if count() >= least {
+            return;
+        }
+        step();
+    }
+    panic!("it never comes to that");
 }
 
 #[test]

@@ -218,7 +218,7 @@ fn report(totals: &Totals, seed: u64) {
     assert!(tally.flushes > 100 && tally.compactions > 100 && tally.reopenings > 10);
     assert!(tally.kv_hits > 100 && tally.kp_hits > 100 && tally.kp_moves > 10, "{tally:?}");
     assert!(tally.seek_compactions > 0, "{tally:?}");
-    assert!(tally.warm_values > 100, "{tally:?}");
+    assert!(tally.warm_values > 100 && tally.clock_steps > 0, "{tally:?}");
     assert!(tally.tier_hits > 100 && tally.tier_wrong > 100, "{tally:?}");
     assert!(tally.would_block > 0 && tally.conflicts > 0 && tally.levels > 2, "{tally:?}");
     Row::new("proof-metamorphic", "tidekv")
@@ -241,6 +241,7 @@ fn report(totals: &Totals, seed: u64) {
         .metric("tier_hits", tally.tier_hits)
         .metric("tier_wrong", tally.tier_wrong)
         .metric("seek_compactions", tally.seek_compactions)
+        .metric("clock_steps", tally.clock_steps)
         .metric("differences", differences.len() as u64)
         .metric("losses", differences.len() as u64)
         .record();

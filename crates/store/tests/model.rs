@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use support::{DIRECTORY, Limits, Model, START_MS, Value, alive, collect, options};
+use support::{DIRECTORY, Limits, Model, Value, alive, collect, options};
 use tidekv::{
     Cached, Compression, Db, Durability, FilterKind, Keyspace, KeyspaceOptions, Snapshot,
     WriteBatch,
@@ -39,6 +39,8 @@ enum Step {
     Flush(usize),
     Compact(usize, u8, u8),
     Advance(u64),
+    /// By an hour, forward or back.
+    SetClock(bool),
     Reopen,
     Checkpoint,
 }
@@ -79,11 +81,16 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => ks.clone().prop_map(Step::Flush),
         1 => (ks.clone(), k.clone(), k.clone()).prop_map(|(s, a, b)| Step::Compact(s, a, b)),
         2 => (1u64..30).prop_map(Step::Advance),
+        1 => any::<bool>().prop_map(Step::SetClock),
         1 => Just(Step::Reopen),
         1 => Just(Step::Checkpoint),
     ];
     prop::collection::vec(one, 1..240)
 }
+
+/// Many hours after 1970.
+const BEGIN_MS: u64 = 1_700_000_000_000;
+const HOUR_MS: u64 = 3_600_000;
 
 struct World {
     disk: MemoryStorage,
@@ -99,7 +106,7 @@ struct World {
 impl World {
     fn new(limits: Limits, keyspace_options: KeyspaceOptions) -> Self {
         let disk = MemoryStorage::new();
-        let clock = Arc::new(ManualClock::new(START_MS));
+        let clock = Arc::new(ManualClock::new(BEGIN_MS));
         let db = Db::open(DIRECTORY, options(&disk, &clock, limits)).unwrap();
         Self {
             disk,
@@ -113,8 +120,9 @@ impl World {
         }
     }
 
+    /// The time of the store. Steps of the machine's clock do not move it.
     fn now(&self) -> u64 {
-        self.clock.unix_ms()
+        BEGIN_MS + self.clock.boot_ns() / 1_000_000
     }
 
     fn db(&self) -> &Db {
@@ -175,6 +183,8 @@ impl World {
             Step::Flush(s) => self.keyspace(s).flush().unwrap(),
             Step::Compact(s, a, b) => self.keyspace(s).compact_range(key(a)..key(b)).unwrap(),
             Step::Advance(ms) => self.clock.advance(Duration::from_millis(ms)),
+            Step::SetClock(true) => self.clock.set_forward(HOUR_MS),
+            Step::SetClock(false) => self.clock.set_back(HOUR_MS),
             Step::TakeSnapshot => {
                 let snapshot = self.db().snapshot();
                 self.snapshots.push((snapshot, self.models.clone()));
@@ -306,6 +316,7 @@ impl World {
     }
 
     fn check_everything(&self) {
+        assert_eq!(self.db().unix_ms(), self.now());
         for s in 0..KEYSPACES.len() {
             let expected = alive(&self.models[s], self.now());
             assert_eq!(collect(self.keyspace(s).iter()), expected);

@@ -19,6 +19,8 @@
 #[path = "support/expected.rs"]
 mod expected;
 mod support;
+#[path = "support/store_time.rs"]
+mod store_time;
 #[path = "support/workload.rs"]
 mod workload;
 
@@ -26,7 +28,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use expected::{Found, found_in};
+use expected::{Found, Times, found_in};
 use support::{DIRECTORY, Dice, START_MS, contents};
 use tidekv::{Db, Durability, KeyspaceOptions, WriteBatch};
 use tidekv_io::{Clock, ManualClock, MemoryStorage, Operation, OperationRecord, Storage, Tear};
@@ -40,7 +42,22 @@ struct Aftermath {
     number: u64,
     disk: MemoryStorage,
     progress: Progress,
-    now_ms: u64,
+    /// No unsynced data was lost.
+    is_whole: bool,
+    /// The machine's clocks.
+    boot_ns: u64,
+    machine_ms: u64,
+}
+
+impl Aftermath {
+    fn clock(&self) -> Arc<ManualClock> {
+        Arc::new(ManualClock::new(self.machine_ms))
+    }
+
+    /// When the contents of a store that opened at `now_ms` are read.
+    fn times(&self, now_ms: u64) -> Times {
+        Times::after(self.progress.time.now_ms(self.boot_ns), now_ms)
+    }
 }
 
 /// The totals of a proof.
@@ -117,7 +134,9 @@ impl Recorder {
                     number: *numbers,
                     disk: device.after_power_loss(tear),
                     progress: progress(),
-                    now_ms: clock.unix_ms(),
+                    is_whole: tear == Tear::KeepUnsynced,
+                    boot_ns: clock.boot_ns(),
+                    machine_ms: clock.unix_ms(),
                 };
                 gathered.lock().unwrap().push(aftermath);
             }
@@ -162,8 +181,8 @@ fn check(aftermath: &Aftermath, tally: &mut Tally) {
 }
 
 fn check_store(aftermath: &Aftermath, disk: &MemoryStorage) -> Result<(), String> {
-    let Aftermath { number, progress, now_ms, .. } = aftermath;
-    let clock = Arc::new(ManualClock::new(*now_ms));
+    let Aftermath { number, progress, .. } = aftermath;
+    let clock = aftermath.clock();
     let storage: Arc<dyn Storage> = Arc::new(disk.clone());
     let before = tidekv::check::check(DIRECTORY, Some(storage), &mut |_| ());
     let db = Db::open(DIRECTORY, settings(disk, &clock, *number)).map_err(|e| e.to_string())?;
@@ -180,7 +199,8 @@ fn check_store(aftermath: &Aftermath, disk: &MemoryStorage) -> Result<(), String
         return Err(format!("only keyspaces {names:?} are there"));
     }
     let mut found = found_in(&db).map_err(|e| e.to_string())?;
-    progress.judge(&found, *now_ms)?;
+    let now_ms = progress.time_of(&db, aftermath.boot_ns, aftermath.is_whole)?;
+    progress.judge(&found, aftermath.times(now_ms))?;
     check_sound(disk, DIRECTORY)?;
     // It continues from there, and a second cut loses none of it.
     let keyspace = db.keyspace("a").map_err(|e| e.to_string())?;
@@ -229,7 +249,7 @@ fn check_checkpoints(
             continue;
         }
         tally.checkpoints += 1;
-        let clock = Arc::new(ManualClock::new(aftermath.now_ms));
+        let clock = aftermath.clock();
         let options = settings(disk, &clock, aftermath.number).create_if_missing(false);
         let path = &checkpoint.path;
         let db = match Db::open(path, options) {
@@ -239,7 +259,9 @@ fn check_checkpoints(
         };
         let found = found_in(&db).map_err(|e| e.to_string())?;
         let state = &aftermath.progress.states[checkpoint.writes];
-        if let Some(why) = state.contradiction(&found, aftermath.now_ms) {
+        let now_ms = aftermath.progress.time_of_checkpoint(&db, aftermath.boot_ns, checkpoint);
+        let now_ms = now_ms.map_err(|why| format!("{path}: {why}"))?;
+        if let Some(why) = state.contradiction(&found, aftermath.times(now_ms)) {
             return Err(format!("{path} holds other things than its moment: {why}"));
         }
         check_sound(disk, path)?;
@@ -306,6 +328,7 @@ fn power_cut_at_any_operation_loses_no_synced_write() {
         ("transactions", sum(|c| c.transactions)),
         ("clearings", sum(|c| c.clears)),
         ("drops of keyspaces", sum(|c| c.drops)),
+        ("steps of the clock", sum(|c| c.clock_steps)),
     ] {
         assert!(count > 0, "the workload has no {what}");
     }
@@ -319,6 +342,7 @@ fn power_cut_at_any_operation_loses_no_synced_write() {
         .param("torn_seeds", torn)
         .metric("operations", operations)
         .metric("writes", sum(|c| c.writes))
+        .metric("clock_steps", sum(|c| c.clock_steps))
         .seed(1);
     assert_eq!(tally.aftermaths, operations * (2 + torn));
     tally.finish("workload", row);
@@ -328,10 +352,11 @@ fn power_cut_at_any_operation_loses_no_synced_write() {
 /// are cut again, `depth` times in all.
 fn cut_recovery(aftermath: &Aftermath, depth: u64, tally: &mut Tally) {
     let disk = copy(&aftermath.disk);
-    let clock = Arc::new(ManualClock::new(aftermath.now_ms));
+    let clock = aftermath.clock();
     let recorder = Recorder::default();
     *recorder.numbers.lock().unwrap() = aftermath.number;
-    let progress = aftermath.progress.clone();
+    let mut progress = aftermath.progress.clone();
+    progress.time = progress.time.started_again(aftermath.boot_ns, aftermath.is_whole);
     let story = format!("{}recovering, ", aftermath.story);
     recorder.watch(&disk, story, clock.clone(), move || progress.clone());
     let opened = Db::open(DIRECTORY, settings(&disk, &clock, aftermath.number));

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use support::{DIRECTORY, Dice, START_MS, TINY, contents, options};
 use tidekv::{Db, Durability, ErrorKind, KEY_BYTES_MAX, VALUE_BYTES_MAX, WriteBatch};
-use tidekv_io::{Fault, FaultRule, ManualClock, MemoryStorage, Storage, Tear};
+use tidekv_io::{Fault, FaultRule, ManualClock, MemoryStorage, Operation, Storage, Tear};
 
 fn world() -> (MemoryStorage, Arc<ManualClock>) {
     (MemoryStorage::new(), Arc::new(ManualClock::new(START_MS)))
@@ -60,6 +60,35 @@ fn full_disk_refuses_writes_but_not_reads_and_recovers() {
     assert_eq!(contents(&db, "k"), expected);
     drop((keyspace, db));
     assert_eq!(contents(&open(&disk, &clock).unwrap(), "k"), expected);
+}
+
+/// A keyspace that showed no entry was cleared without a word to storage, although the log still had
+/// a write that was reported as failed: it was there after the next opening.
+#[test]
+fn a_cleared_keyspace_stays_empty_after_a_write_that_failed() {
+    let failed = Fault::Fail(tidekv_io::ErrorKind::Failed);
+    for (operation, fault, may_clear) in [
+        (Operation::Sync, failed, false),
+        (Operation::Sync, Fault::SyncLost, false),
+        (Operation::Write, failed, true),
+        (Operation::Write, Fault::ShortWrite, true),
+    ] {
+        let (disk, clock) = world();
+        let db = open(&disk, &clock).unwrap();
+        let keyspace = db.keyspace("k").unwrap();
+        disk.add_fault(FaultRule::once(operation, fault).on_path(".log"));
+        let mut batch = WriteBatch::new();
+        batch.put(&keyspace, b"key", vec![b'v'; 2000]);
+        db.write_with(batch, Durability::Sync).unwrap_err();
+        assert_eq!(keyspace.clear().is_ok(), may_clear, "{operation:?} {fault:?}");
+        drop(keyspace);
+        let _ = db.close();
+        let after = disk.after_power_loss(Tear::KeepUnsynced);
+        for disk in [&disk, &after] {
+            let found = contents(&open(disk, &clock).unwrap(), "k");
+            assert!(!may_clear || found.is_empty(), "{operation:?} {fault:?}");
+        }
+    }
 }
 
 /// Every storage operation fails once, in a run of its own. Acknowledged writes stay; failed ones

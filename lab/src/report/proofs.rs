@@ -22,11 +22,12 @@ pub(crate) const PROOFS: &[Proof<'static>] = &[
         name: "proof-power",
         title: "Power cuts",
         what: "A recorded workload (batches over keyspaces, synced and unsynced, flushes, \
-               compactions, range deletes, expiry, checkpoints, bulk ingest) runs on the \
-               simulated disk, and power is cut at every storage operation, including those of \
-               the recoveries that follow; unsynced data is dropped, kept or torn. The test \
-               opens the store after each cut and compares it with a model: no synced write is \
-               lost, unsynced writes survive as a prefix without holes, no batch is incomplete.",
+               compactions, range deletes, expiry, checkpoints, bulk ingest, a machine's clock \
+               that is set back and forward) runs on the simulated disk, and power is cut at every \
+               storage operation, including those of the recoveries that follow; unsynced data is \
+               dropped, kept or torn. The test opens the store after each cut and compares it with \
+               a model: no synced write is lost, unsynced writes survive as a prefix without \
+               holes, no batch is incomplete.",
         command: "TIDEKV_POWER_SEEDS=20 TIDEKV_POWER_TORN=3 TIDEKV_POWER_SAMPLE=20 \
                   cargo test --release -p tidekv --test power",
         cases: "cuts",
@@ -51,7 +52,9 @@ pub(crate) const PROOFS: &[Proof<'static>] = &[
         title: "Killed servers",
         what: "The real server on a real disk is killed (SIGKILL) at random under load and \
                restarted with other settings. Clients record the acknowledged and the pending \
-               writes: every key must have a value between the two.",
+               writes: every key must have a value between the two, and expire when it must. Some \
+               servers have a standard error that fails, few file handles, or a machine whose \
+               clock was set by an hour while they were down.",
         command: "TIDEKV_KILL_ROUNDS=100 cargo test --release -p tidekv-cli --test kill",
         cases: "rounds",
         is_counted: false,
@@ -60,8 +63,8 @@ pub(crate) const PROOFS: &[Proof<'static>] = &[
         name: "proof-metamorphic",
         title: "Identical results under all settings",
         what: "One list of operations runs under many random settings (cache sizes, tiny budgets, \
-               memtables and levels, compression, forced flushes and reopenings). All histories \
-               must be equal.",
+               memtables and levels, compression, forced flushes and reopenings, a machine's clock \
+               that is set). All histories must be equal.",
         command: "TIDEKV_METAMORPHIC_OPERATIONS=20000000 \
                   cargo test --release -p tidekv --test metamorphic",
         cases: "operations",

@@ -154,6 +154,11 @@ impl State {
         None
     }
 
+    /// An entry that has expired at `ms`.
+    fn expired(&self, ms: u64) -> Option<(&String, &Value)> {
+        self.0.iter().find(|(_, value)| matches!(value, Value::Text(_, Some(d)) if *d <= ms))
+    }
+
     /// Removes the entries that have expired at `from_ms` or expire until
     /// `to_ms`; returns the keys of the latter.
     fn expire(&mut self, from_ms: u64, to_ms: u64) -> Vec<String> {
@@ -169,6 +174,15 @@ impl State {
             self.0.remove(key);
         });
         passing
+    }
+}
+
+impl Command {
+    /// Moves its deadline.
+    fn move_deadline(&mut self, by_ms: i64) {
+        if let Self::Set { deadline_ms: Some(deadline_ms), .. } = self {
+            *deadline_ms = deadline_ms.saturating_add_signed(by_ms);
+        }
     }
 }
 
@@ -234,12 +248,31 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// Called when the deadlines of the server have moved.
+    pub fn move_deadlines(&mut self, by_ms: i64) {
+        for value in self.state.0.values_mut() {
+            if let Value::Text(_, Some(deadline_ms)) = value {
+                *deadline_ms = deadline_ms.saturating_add_signed(by_ms);
+            }
+        }
+        self.under_way.iter_mut().for_each(|command| command.move_deadline(by_ms));
+    }
+
     /// Compares the server's data with the possible states, and adopts it as the
-    /// state from now on. The error explains a mismatch.
-    pub fn check(&mut self, connection: &mut Client, client: usize) -> Result<(), String> {
-        let from_ms = now_ms();
+    /// state from now on. The error explains a mismatch. Entries may expire `slack_ms` too early or
+    /// too late.
+    pub fn check(
+        &mut self,
+        connection: &mut Client,
+        client: usize,
+        slack_ms: u64,
+    ) -> Result<(), String> {
+        let from_ms = now_ms() - slack_ms;
         let mut found = look(connection, client).ok_or("the server is gone while it is read")?;
-        let to_ms = now_ms();
+        let to_ms = now_ms() + slack_ms;
+        if let Some((key, value)) = found.expired(from_ms) {
+            return Err(format!("{key} is alive at {from_ms}, after its time: {value:?}"));
+        }
         found.expire(from_ms, to_ms);
         self.checked += found.0.len() as u64;
         let first = self.state.clone();

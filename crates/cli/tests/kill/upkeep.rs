@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use tidekv_io::SeededRandom;
 
-use crate::process::{run_for, tidekv};
+use crate::process::{LogOutput, run_for, tidekv};
 
 /// Records of an imported file, and the length of their values: several batches.
 const RECORDS: u64 = 1200;
@@ -22,6 +22,8 @@ const KEYSPACE: &str = "imported";
 pub struct Upkeep {
     pub killed: u64,
     pub finished: u64,
+    /// Commands whose standard error failed.
+    pub failing_logs: u64,
     /// Keys and the number of the import that wrote them.
     imported: BTreeMap<String, u64>,
     imports: u64,
@@ -47,13 +49,21 @@ impl Upkeep {
         match dice.below(3) {
             0 => {
                 let memory = ["8MiB", "32MiB"][dice.below(2) as usize];
-                let status =
-                    run_for(&mut tidekv(&["compact", "--memory", memory], &data), life(dice));
+                let command = &mut tidekv(&["compact", "--memory", memory], &data);
+                let status = run_for(self.with_log(command, dice), life(dice));
                 self.count(status, "compact").map(|_| ())
             }
             1 => self.checkpoint(directory, &data, dice),
             _ => self.import(directory, &data, dice),
         }
+    }
+
+    /// Gives the command a standard error, which may fail.
+    fn with_log<'c>(&mut self, command: &'c mut Command, dice: &SeededRandom) -> &'c mut Command {
+        let log = LogOutput::new(dice);
+        self.failing_logs += u64::from(log.fails());
+        log.give(command);
+        command
     }
 
     /// Counts a run; returns whether it completed.
@@ -78,7 +88,8 @@ impl Upkeep {
         dice: &SeededRandom,
     ) -> Result<(), String> {
         let target = directory.join("copy");
-        let status = run_for(tidekv(&["checkpoint"], data).arg(&target), life(dice));
+        let command = &mut tidekv(&["checkpoint"], data);
+        let status = run_for(self.with_log(command.arg(&target), dice), life(dice));
         if self.count(status, "checkpoint")? {
             check(&target)?;
             std::fs::rename(data, directory.join("old")).unwrap();
@@ -104,10 +115,9 @@ impl Upkeep {
             writeln!(text, "{key}\t{import}{}", ".".repeat(VALUE_BYTES)).unwrap();
         }
         std::fs::write(&file, text).unwrap();
-        let status = run_for(
-            tidekv(&["import", "--keyspace", KEYSPACE], data).arg(&file),
-            life(dice).map(|life| life * 2),
-        );
+        let command = &mut tidekv(&["import", "--keyspace", KEYSPACE], data);
+        let command = self.with_log(command.arg(&file), dice);
+        let status = run_for(command, life(dice).map(|life| life * 2));
         let is_whole = self.count(status, "import")?;
         let found = self.scan(data)?;
         let mut possible = self.imported.clone();

@@ -17,13 +17,13 @@ pub struct OffsetClock {
     inner: Arc<dyn Clock>,
     offset_ms: AtomicI64,
     /// The time of the other clock when it was stopped.
-    stopped_ms: AtomicU64,
+    stopped_ns: AtomicU64,
 }
 
 impl OffsetClock {
     /// A clock that initially agrees with `inner`.
     pub fn new(inner: Arc<dyn Clock>) -> Self {
-        Self { inner, offset_ms: AtomicI64::new(0), stopped_ms: AtomicU64::new(RUNNING) }
+        Self { inner, offset_ms: AtomicI64::new(0), stopped_ns: AtomicU64::new(RUNNING) }
     }
 
     /// Moves the clock forwards or backwards.
@@ -33,25 +33,26 @@ impl OffsetClock {
 
     /// Stops the clock.
     pub fn stop(&self) {
-        let now_ms = self.inner.unix_ms();
+        let now_ns = self.inner.unix_ns();
         // A stopped clock keeps its time.
         let _ =
-            self.stopped_ms.compare_exchange(RUNNING, now_ms, Ordering::Relaxed, Ordering::Relaxed);
+            self.stopped_ns.compare_exchange(RUNNING, now_ns, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Resumes the clock at the current time.
     pub fn resume(&self) {
-        self.stopped_ms.store(RUNNING, Ordering::Relaxed);
+        self.stopped_ns.store(RUNNING, Ordering::Relaxed);
     }
 }
 
 impl Clock for OffsetClock {
-    fn unix_ms(&self) -> u64 {
-        let now_ms = match self.stopped_ms.load(Ordering::Relaxed) {
-            RUNNING => self.inner.unix_ms(),
-            stopped_ms => stopped_ms,
+    fn unix_ns(&self) -> u64 {
+        let now_ns = match self.stopped_ns.load(Ordering::Relaxed) {
+            RUNNING => self.inner.unix_ns(),
+            stopped_ns => stopped_ns,
         };
-        now_ms.saturating_add_signed(self.offset_ms.load(Ordering::Relaxed))
+        let offset_ms = self.offset_ms.load(Ordering::Relaxed);
+        now_ns.saturating_add_signed(offset_ms.saturating_mul(1_000_000))
     }
 
     fn monotonic_ns(&self) -> u64 {

@@ -33,9 +33,12 @@ struct Parameter {
 
 /// The parameters with an effect, in the order of names. `save`, `appendonly` and `databases`
 /// express fixed properties in Redis's terms: no dumps, always a log, a number of databases.
-static PARAMETERS: [Parameter; 14] = [
+/// `checkpoint-dir` has the name of its flag, as Redis has none for it. It cannot be set: a client
+/// that could would write where it likes.
+static PARAMETERS: [Parameter; 15] = [
     Parameter { name: "appendfsync", get: |state| sync_word(state).into(), set: Some(set_sync) },
     Parameter { name: "appendonly", get: |_| "yes".into(), set: Some(set_log) },
+    Parameter { name: "checkpoint-dir", get: checkpoint_directory, set: None },
     Parameter { name: "databases", get: |_| DATABASES.to_string(), set: None },
     Parameter { name: "io-threads", get: |state| state.settings.io_threads.to_string(), set: None },
     Parameter {
@@ -83,6 +86,11 @@ const NO_INTEGER: &str = "argument couldn't be parsed into an integer";
 
 /// The smallest memory budget of a store.
 const MEMORY_BYTES_MIN: u64 = 8 << 20;
+
+/// Empty: there are no checkpoints.
+fn checkpoint_directory(state: &State) -> String {
+    state.checkpoints.directory().map_or(String::new(), |path| path.display().to_string())
+}
 
 fn sync_word(state: &State) -> &'static str {
     match state.settings.durability() {

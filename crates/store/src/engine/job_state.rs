@@ -62,6 +62,8 @@ struct BackgroundErrors {
 #[derive(Debug)]
 pub(crate) struct JobState {
     is_closed: AtomicBool,
+    /// A job has panicked where nobody knows what it left undone.
+    has_lost_job: AtomicBool,
     /// Why the store accepts no writes although it is open.
     write_refusal: std::sync::OnceLock<Error>,
     /// Held for reading by user threads that change files, for writing by the thread that closes
@@ -83,11 +85,18 @@ pub(crate) struct JobState {
     ended: Condvar,
 }
 
+/// The error of work that has panicked.
+pub(crate) fn panicked() -> Error {
+    let what = "background work panicked, which is a bug: reopen the store";
+    Error::new(ErrorKind::Storage, what)
+}
+
 impl JobState {
     /// The state of an open store without jobs; scans report their seeks to `seek_work`.
     pub(crate) fn new(seek_work: Arc<SeekWork>) -> Self {
         Self {
             is_closed: AtomicBool::new(false),
+            has_lost_job: AtomicBool::new(false),
             write_refusal: std::sync::OnceLock::new(),
             gate: RwLock::new(()),
             errors: Mutex::default(),
@@ -127,6 +136,18 @@ impl JobState {
     #[inline]
     pub(crate) fn write_refusal(&self) -> Option<&Error> {
         self.write_refusal.get()
+    }
+
+    /// A job has panicked: lets no write begin any more, and wakes those that wait for it.
+    pub(crate) fn lose_job(&self, reason: Error) {
+        self.refuse_writes(reason);
+        self.has_lost_job.store(true, Ordering::Release);
+        self.signal_progress();
+    }
+
+    /// Whether a job has panicked: it may be counted as running for ever.
+    pub(crate) fn has_lost_job(&self) -> bool {
+        self.has_lost_job.load(Ordering::Acquire)
     }
 
     /// Prevents new jobs from starting; returns whether the store was open.

@@ -29,13 +29,14 @@ pub(crate) mod job_state;
 pub(crate) mod store_clock;
 
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidekv_io::{Access, Executor, Lock, Priority, SpreadCounter, Storage};
 
 use crate::batch::WriteBatch;
-use crate::engine::job_state::JobState;
+use crate::engine::job_state::{JobState, panicked};
 use crate::engine::log_set::LogSet;
 use crate::engine::queue::Queue;
 use crate::engine::snapshots::Snapshots;
@@ -213,14 +214,37 @@ impl Engine {
         let engine = Arc::downgrade(self);
         let save = move || {
             let Some(engine) = engine.upgrade() else { return };
-            if let Some(_gate) = engine.jobs.try_enter_gate()
-                && !engine.jobs.is_closed()
-                && let Err(error) = engine.save_clock()
-            {
-                tracing::warn!(%error, "cannot save the time");
-            }
+            engine.run_job(|| {
+                if let Some(_gate) = engine.jobs.try_enter_gate()
+                    && !engine.jobs.is_closed()
+                    && let Err(error) = engine.save_clock()
+                {
+                    tracing::warn!(%error, "cannot save the time");
+                }
+            });
         };
         self.executor.execute(Priority::Low, Box::new(save));
+    }
+
+    /// Schedules a job.
+    pub(crate) fn submit(
+        self: &Arc<Self>,
+        priority: Priority,
+        job: impl FnOnce(&Arc<Self>) + Send + 'static,
+    ) {
+        let engine = Arc::clone(self);
+        let run = move || engine.run_job(|| job(&engine));
+        self.executor.execute(priority, Box::new(run));
+    }
+
+    /// Runs a job. What may fail in it is guarded (`jobs/background.rs`); if its bookkeeping panics, or
+    /// a logger that the program has installed, nobody knows what is left undone. Then the store refuses writes,
+    /// so that nobody waits for the job.
+    pub(crate) fn run_job(&self, job: impl FnOnce()) {
+        if catch_unwind(AssertUnwindSafe(job)).is_err() {
+            self.stats.background_errors.add(1);
+            self.jobs.lose_job(panicked());
+        }
     }
 
     /// Opens a table that the manifest names, and counts its memory.
@@ -252,11 +276,11 @@ impl Engine {
         self.trees.remove_obsolete_files();
     }
 
-    /// Saves the time, so that the store goes on from it when it is opened again. Synced only if the
-    /// machine's clock differs: otherwise it is as good as a record after a power cut.
+    /// Saves the time, so that the store goes on from it when it is opened again.
     pub(crate) fn save_clock(&self) -> Result<()> {
-        let is_synced = self.clock.offset_ms() != 0;
+        self.clock.offset_ms();
         let record = self.clock.record();
+        let is_synced = self.clock.must_sync(record);
         let (temporary, path) = (self.directory.join(CLOCK_TEMPORARY), self.directory.join(CLOCK));
         let saved = (|| {
             self.put_list(CLOCK_TEMPORARY, Some(&record.encode()))?;
@@ -269,7 +293,7 @@ impl Engine {
             }
             Ok(())
         })();
-        self.clock.saved(record);
+        self.clock.saved(record, saved.is_ok());
         saved
     }
 

@@ -11,13 +11,13 @@
 //!
 //! Relies on: the owner saves the record when the store is opened and closed, in checkpoints, when a
 //! step was noticed, and within a second after an entry was seen to have expired
-//! ([`StoreClock::must_save`]). The offset is asked for whenever a deadline is written, so a step is
+//! ([`StoreClock::must_save`]); and syncs it where that matters ([`StoreClock::must_sync`]). The offset is asked for whenever a deadline is written, so a step is
 //! noticed before it matters.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidekv_io::Clock;
+use tidekv_io::{Clock, Moment};
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::warm::list_file::{self, HEAD_BYTES, Magic};
@@ -27,6 +27,11 @@ const MAGIC: Magic = *b"TKCLOCK1";
 
 /// A smaller difference between the clocks is no step.
 const STEP_MS_MIN: i64 = 1000;
+
+/// If the clocks cannot be read closer together than this, they say nothing about a step.
+const APART_NS_MAX: u64 = 100_000_000;
+
+const NS_PER_MS: u64 = 1_000_000;
 
 /// The record is at most this old when an entry is seen to have expired.
 const SAVED_MS_MAX: u64 = 1000;
@@ -46,6 +51,11 @@ pub(crate) struct Record {
 }
 
 impl Record {
+    /// Whether the clocks differ by a step.
+    fn is_apart(self) -> bool {
+        self.store_ms.abs_diff(self.machine_ms) >= STEP_MS_MIN.unsigned_abs()
+    }
+
     pub(crate) fn encode(self) -> Vec<u8> {
         let mut bytes = vec![0; HEAD_BYTES];
         bytes.extend_from_slice(&self.store_ms.to_le_bytes());
@@ -66,13 +76,20 @@ impl Record {
 #[derive(Debug)]
 pub(crate) struct StoreClock {
     machine: Arc<dyn Clock>,
-    /// The time at `base_ns` of the clock that cannot be set.
-    base_ms: u64,
+    /// The time in nanoseconds when the store was opened. It differs from that of the machine by
+    /// whole milliseconds, so that neither rounds where the other does not: many openings would
+    /// add up to seconds.
     base_ns: u64,
+    /// The time of the clock that cannot be set at `base_ns`.
+    base_boot_ns: u64,
     /// How far the machine is ahead, as last noticed: an `i64`.
     offset_ms: AtomicU64,
     /// The time of the last record.
     saved_ms: AtomicU64,
+    /// When a record could not be saved.
+    failed_ms: AtomicU64,
+    /// The clocks differ in the record that is on stable storage, as far as it is known.
+    is_apart_on_disk: AtomicBool,
     /// A record is being saved.
     is_saving: AtomicBool,
     /// A step was noticed, and no record has been saved since.
@@ -82,8 +99,8 @@ pub(crate) struct StoreClock {
 impl StoreClock {
     /// A clock that goes on from `saved`, the record of the last time that the store was open.
     pub(crate) fn new(machine: Arc<dyn Clock>, saved: Option<Record>) -> Self {
-        let machine_ms = machine.unix_ms();
-        let now_ns = machine.boot_ns();
+        let Moment { unix_ns, boot_ns, .. } = machine.moment();
+        let machine_ms = unix_ns / NS_PER_MS;
         let base_ms = match saved {
             None => machine_ms,
             Some(Record { store_ms, machine_ms: then_ms }) => {
@@ -99,11 +116,13 @@ impl StoreClock {
         };
         let clock = Self {
             machine,
-            base_ms,
-            // Milliseconds of both clocks begin at the same moment.
-            base_ns: now_ns - now_ns % 1_000_000,
+            base_ns: base_ms.saturating_mul(NS_PER_MS).saturating_add(unix_ns % NS_PER_MS),
+            base_boot_ns: boot_ns,
             offset_ms: AtomicU64::new(0),
             saved_ms: AtomicU64::new(0),
+            failed_ms: AtomicU64::new(0),
+            // A record that could not be read may be readable the next time.
+            is_apart_on_disk: AtomicBool::new(saved.is_none_or(Record::is_apart)),
             is_saving: AtomicBool::new(false),
             has_news: AtomicBool::new(false),
         };
@@ -113,8 +132,19 @@ impl StoreClock {
 
     /// Milliseconds since 1970.
     pub(crate) fn unix_ms(&self) -> u64 {
-        let elapsed_ns = self.machine.boot_ns().saturating_sub(self.base_ns);
-        self.base_ms.saturating_add(elapsed_ns / 1_000_000)
+        self.at(self.machine.boot_ns()) / NS_PER_MS
+    }
+
+    /// The time in nanoseconds at `boot_ns` of the clock that cannot be set.
+    fn at(&self, boot_ns: u64) -> u64 {
+        self.base_ns.saturating_add(boot_ns.saturating_sub(self.base_boot_ns))
+    }
+
+    /// How far the machine's time of day is ahead of this clock, in whole milliseconds.
+    fn difference_ms(&self, moment: &Moment) -> i64 {
+        let ahead_ns = moment.unix_ns.wrapping_sub(self.at(moment.boot_ns)).cast_signed();
+        let half_ns = NS_PER_MS.cast_signed() / 2;
+        ahead_ns.saturating_add(half_ns).div_euclid(NS_PER_MS.cast_signed())
     }
 
     /// As of the machine's clock.
@@ -130,9 +160,10 @@ impl StoreClock {
     /// How far the machine's time of day is ahead of this clock, in milliseconds. Less than a second
     /// counts as 0; so does a change of less than a second.
     pub(crate) fn offset_ms(&self) -> i64 {
-        let difference = self.machine.unix_ms() as i64 - self.unix_ms() as i64;
+        let moment = self.machine.moment();
+        let difference = self.difference_ms(&moment);
         let noticed = self.offset_ms.load(Ordering::Relaxed).cast_signed();
-        if (difference - noticed).abs() < STEP_MS_MIN {
+        if (difference - noticed).abs() < STEP_MS_MIN || moment.apart_ns > APART_NS_MAX {
             return noticed;
         }
         let offset = if difference.abs() < STEP_MS_MIN { 0 } else { difference };
@@ -149,30 +180,47 @@ impl StoreClock {
 
     /// Both clocks now.
     pub(crate) fn record(&self) -> Record {
-        Record { store_ms: self.unix_ms(), machine_ms: self.machine.unix_ms() }
+        let moment = self.machine.moment();
+        let machine_ms = moment.unix_ns / NS_PER_MS;
+        let store_ms = machine_ms.saturating_add_signed(-self.difference_ms(&moment));
+        Record { store_ms, machine_ms }
     }
 
     /// Called when an entry was seen to have expired, or a deadline is written: whether the caller
     /// must save a record ([`StoreClock::saved`]), because a step was noticed or, if an entry
     /// `has_expired`, the last record is too old; and nobody does yet.
     pub(crate) fn must_save(&self, has_expired: bool) -> bool {
-        let saved_ms = self.saved_ms.load(Ordering::Relaxed);
-        let is_old = || self.unix_ms().saturating_sub(saved_ms) >= SAVED_MS_MAX;
-        let is_due = self.has_news.load(Ordering::Relaxed) || has_expired && is_old();
+        let is_past = |since: &AtomicU64| {
+            self.unix_ms().saturating_sub(since.load(Ordering::Relaxed)) >= SAVED_MS_MAX
+        };
+        let has_news = self.has_news.load(Ordering::Relaxed);
+        let is_due =
+            (has_news || has_expired && is_past(&self.saved_ms)) && is_past(&self.failed_ms);
         is_due && !self.is_saving.swap(true, Ordering::Relaxed)
     }
 
-    /// A record was saved, or could not be.
-    pub(crate) fn saved(&self, record: Record) {
-        self.saved_ms.store(record.store_ms, Ordering::Relaxed);
-        self.has_news.store(false, Ordering::Relaxed);
+    /// Whether `record` must be on stable storage when it is saved. If the clocks agree, in it and
+    /// in the record there, the machine's clock is as good after a power cut as no record.
+    pub(crate) fn must_sync(&self, record: Record) -> bool {
+        record.is_apart() || self.is_apart_on_disk.load(Ordering::Relaxed)
+    }
+
+    /// `record` was saved, or could not be.
+    pub(crate) fn saved(&self, record: Record, is_saved: bool) {
+        if is_saved {
+            self.saved_ms.store(record.store_ms, Ordering::Relaxed);
+            self.is_apart_on_disk.store(record.is_apart(), Ordering::Relaxed);
+            self.has_news.store(false, Ordering::Relaxed);
+        } else {
+            self.failed_ms.store(record.store_ms, Ordering::Relaxed);
+        }
         self.is_saving.store(false, Ordering::Relaxed);
     }
 }
 
 impl Clock for StoreClock {
-    fn unix_ms(&self) -> u64 {
-        Self::unix_ms(self)
+    fn unix_ns(&self) -> u64 {
+        self.at(self.machine.boot_ns())
     }
 
     fn monotonic_ns(&self) -> u64 {
@@ -185,88 +233,4 @@ impl Clock for StoreClock {
 }
 
 #[cfg(test)]
-mod tests {
-    use tidekv_io::ManualClock;
-
-    use super::*;
-
-    fn clock_at(machine: &Arc<ManualClock>, saved: Option<Record>) -> StoreClock {
-        StoreClock::new(Arc::clone(machine) as Arc<dyn Clock>, saved)
-    }
-
-    #[test]
-    fn steps_of_the_machine_do_not_move_it() {
-        let machine = Arc::new(ManualClock::new(10_000_000));
-        machine.advance(Duration::from_micros(1_700));
-        let clock = clock_at(&machine, None);
-        assert_eq!((clock.unix_ms(), clock.offset_ms()), (machine.unix_ms(), 0));
-        machine.advance(Duration::from_millis(10));
-        assert_eq!(clock.unix_ms(), machine.unix_ms());
-        for (back_ms, forward_ms, offset) in [(5000, 0, -5000), (0, 65_000, 60_000), (60_000, 0, 0)]
-        {
-            machine.set_back(back_ms);
-            machine.set_forward(forward_ms);
-            assert_eq!(clock.unix_ms(), 10_000_011);
-            assert_eq!(clock.offset_ms(), offset);
-        }
-        // The clocks of a machine differ a little.
-        machine.set_back(400);
-        assert_eq!(clock.offset_ms(), 0);
-    }
-
-    #[test]
-    fn it_goes_on_from_the_last_record() {
-        let machine = Arc::new(ManualClock::new(10_000_000));
-        let clock = clock_at(&machine, None);
-        machine.advance(Duration::from_secs(10));
-        let saved = clock.record();
-        assert_eq!(saved, Record { store_ms: 10_010_000, machine_ms: 10_010_000 });
-        machine.advance(Duration::from_secs(5));
-        assert_eq!(clock_at(&machine, Some(saved)).unix_ms(), 10_015_000, "time has passed");
-        machine.set_back(3_600_000);
-        let clock = clock_at(&machine, Some(saved));
-        assert_eq!(clock.unix_ms(), 10_010_000, "the machine's clock is behind");
-        assert_eq!(clock.offset_ms(), 10_015_000 - 3_600_000 - 10_010_000);
-        // A step while the store was open does not count as time that has passed.
-        machine.set_forward(7_200_000);
-        let saved = clock.record();
-        machine.advance(Duration::from_secs(1));
-        assert_eq!(clock_at(&machine, Some(saved)).unix_ms(), 10_011_000);
-    }
-
-    #[test]
-    fn a_record_is_wanted_when_the_last_is_old_and_once() {
-        let machine = Arc::new(ManualClock::new(10_000_000));
-        let clock = clock_at(&machine, None);
-        assert!(clock.must_save(true));
-        assert!(!clock.must_save(true), "it is being saved");
-        clock.saved(clock.record());
-        machine.advance(Duration::from_millis(SAVED_MS_MAX - 1));
-        assert!(!clock.must_save(true));
-        machine.advance(Duration::from_millis(1));
-        assert!(!clock.must_save(false), "only when an entry has expired");
-        assert!(clock.must_save(true));
-        clock.saved(clock.record());
-        machine.set_forward(5000);
-        assert!(!clock.must_save(false));
-        assert_eq!(clock.offset_ms(), 5000);
-        assert!(clock.must_save(false), "a step was noticed");
-        clock.saved(clock.record());
-        assert!(!clock.must_save(false));
-    }
-
-    #[test]
-    fn the_record_has_the_documented_bytes_and_damage_is_noticed() {
-        let record = Record { store_ms: 0x0102, machine_ms: 0x0304 };
-        let bytes = record.encode();
-        assert_eq!(&bytes[..8], b"TKCLOCK1");
-        assert_eq!(&bytes[16..], [2, 1, 0, 0, 0, 0, 0, 0, 4, 3, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(Record::decode(&bytes), Some(record));
-        for at in 0..bytes.len() {
-            let mut damaged = bytes.clone();
-            damaged[at] ^= 1;
-            assert_eq!(Record::decode(&damaged), None, "byte {at}");
-            assert_eq!(Record::decode(&bytes[..at]), None, "{at} bytes");
-        }
-    }
-}
+mod tests;

@@ -6,6 +6,7 @@
 //! removed (unless the manifest may name them: then recovery decides), the error is recorded
 //! (`JobState::note_outcome`) and counted, and the next write or job tries again.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +16,8 @@ use crate::compaction::MergeCounts;
 use crate::compaction::output::{OutputOptions, Pacer, SharedFile};
 use crate::compaction::picker;
 use crate::engine::Engine;
-use crate::engine::job_state::JobKind;
-use crate::error::{Error, ErrorKind, Result};
+use crate::engine::job_state::{JobKind, panicked};
+use crate::error::Result;
 use crate::format::LEVELS;
 use crate::options::{FilterKind, KeyspaceOptions};
 use crate::sst::filter::{CUCKOO_BITS_MAX, CUCKOO_BITS_MIN};
@@ -113,7 +114,7 @@ impl Engine {
         let sweep = move || {
             let Some(engine) = engine.upgrade() else { return };
             if let Some(_gate) = engine.jobs.try_enter_gate() {
-                engine.remove_obsolete_tables();
+                engine.run_job(|| engine.remove_obsolete_tables());
             }
         };
         match delay.is_zero() {
@@ -177,7 +178,11 @@ impl Engine {
         // closed.
         drop(self.trees.structure());
         self.logs.wait_for_preparation();
-        let is_busy = || self.jobs.compactions_running() > 0 || self.jobs.flushes_running() > 0;
+        // A lost job is counted for ever.
+        let is_busy = || {
+            let running = self.jobs.compactions_running() + self.jobs.flushes_running();
+            running > 0 && !self.jobs.has_lost_job()
+        };
         while is_busy() {
             let seen = self.jobs.progress();
             self.jobs.wait_for_progress(seen);
@@ -188,10 +193,5 @@ impl Engine {
 /// Turns a panic of background work, which is a bug, into an error: the bookkeeping is the same as
 /// for any failure, so no thread waits for the work forever.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        Err(Error::new(
-            ErrorKind::Storage,
-            "background work panicked, which is a bug: reopen the store",
-        ))
-    })
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(panicked()))
 }

@@ -130,7 +130,7 @@ impl Engine {
         let engine = Arc::downgrade(self);
         let look = move || {
             if let Some(engine) = engine.upgrade() {
-                engine.look_at_seeks();
+                engine.run_job(|| engine.look_at_seeks());
             }
         };
         self.executor.execute(Priority::Low, Box::new(look));
@@ -168,9 +168,8 @@ impl Engine {
 
     /// Schedules a compaction that was picked.
     pub(crate) fn start_compaction(self: &Arc<Self>, tree: &Arc<Tree>, compaction: Compaction) {
-        let (engine, tree) = (Arc::clone(self), Arc::clone(tree));
-        let job = move || engine.begin_compaction(&tree, compaction);
-        self.executor.execute(Priority::Low, Box::new(job));
+        let tree = Arc::clone(tree);
+        self.submit(Priority::Low, move |engine| engine.begin_compaction(&tree, compaction));
     }
 
     /// Records that level 0 has changed, and that `bytes` were added to it: it is compacted when it
@@ -186,7 +185,7 @@ impl Engine {
         let engine = Arc::downgrade(self);
         let look = move || {
             if let Some(engine) = engine.upgrade() {
-                engine.look_for_quiet();
+                engine.run_job(|| engine.look_for_quiet());
             }
         };
         self.executor.execute_later(delay, Box::new(look));
@@ -268,9 +267,8 @@ impl Engine {
             return;
         }
         for part in 1..=parts.borders.len() {
-            let (engine, parts) = (Arc::clone(self), Arc::clone(&parts));
-            let job = move || engine.run_part(parts, part);
-            self.executor.execute(Priority::Low, Box::new(job));
+            let parts = Arc::clone(&parts);
+            self.submit(Priority::Low, move |engine| engine.run_part(parts, part));
         }
         self.run_part(parts, 0);
     }
@@ -600,11 +598,7 @@ impl Engine {
                 let (tree, compaction) = group.compactions().next().expect("it has one");
                 self.start_compaction(&tree, compaction);
             }
-            _ => {
-                let engine = Arc::clone(self);
-                let job = move || engine.run_group(group);
-                self.executor.execute(Priority::Low, Box::new(job));
-            }
+            _ => self.submit(Priority::Low, move |engine| engine.run_group(group)),
         }
     }
 

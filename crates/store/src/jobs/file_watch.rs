@@ -28,7 +28,7 @@ impl Engine {
     pub(crate) fn begin_file_watch(self: &Arc<Self>) {
         self.repeat(INTERVAL, |engine| {
             let began_ns = engine.clock.monotonic_ns();
-            engine.look_for_files();
+            engine.run_job(|| engine.look_for_files());
             let took = engine.clock.monotonic_ns().saturating_sub(began_ns);
             let rest = Duration::from_nanos(took).saturating_mul(EFFORT);
             engine.jobs.write_refusal().is_none().then(|| rest.max(INTERVAL))

@@ -42,7 +42,7 @@ impl Engine {
         let engine = Arc::downgrade(self);
         let work = move || {
             if let Some(engine) = engine.upgrade() {
-                engine.repair_filters();
+                engine.run_job(|| engine.repair_filters());
             }
         };
         self.executor.execute(Priority::Low, Box::new(work));

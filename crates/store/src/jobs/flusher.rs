@@ -75,8 +75,7 @@ impl Engine {
     }
 
     fn execute_flush(self: &Arc<Self>, trees: Vec<Arc<Tree>>) {
-        let engine = Arc::clone(self);
-        self.executor.execute(Priority::High, Box::new(move || engine.run_flushes(&trees)));
+        self.submit(Priority::High, move |engine| engine.run_flushes(&trees));
     }
 
     /// Flushes until no immutable memtable is left: those that are rotated meanwhile are flushed by
@@ -345,7 +344,7 @@ impl Engine {
             if trees.iter().all(|tree| tree.view().immutables.is_empty()) {
                 return Ok(());
             }
-            self.jobs.check_open()?;
+            self.check_writable()?;
             self.schedule_flushes(trees);
             if let Some(error) = self.jobs.flush_error_since(failures_before, trees) {
                 return Err(flush_failed(&error));

@@ -28,7 +28,7 @@ impl Engine {
         self.share.belongs_to(Arc::downgrade(&this));
         if self.share.is_of_several() {
             self.repeat(INTERVAL, |engine| {
-                engine.share.review();
+                engine.run_job(|| engine.share.review());
                 Some(INTERVAL)
             });
         }

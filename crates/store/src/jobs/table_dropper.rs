@@ -53,7 +53,7 @@ impl Engine {
             if let Some(engine) = engine.upgrade()
                 && engine.jobs.reclaim().begin(engine.clock.monotonic_ns())
             {
-                engine.jobs.reclaim().look();
+                engine.run_job(|| engine.jobs.reclaim().look());
             }
         };
         self.executor.execute_later(delay, Box::new(look));
@@ -65,9 +65,8 @@ impl Engine {
             self.expect_dead_data(QUIET);
         }
         for tree in emptied {
-            let (engine, tree) = (Arc::clone(self), Arc::clone(tree));
-            let drop_tables = move || engine.drop_dead_tables(&tree);
-            self.executor.execute(Priority::Low, Box::new(drop_tables));
+            let tree = Arc::clone(tree);
+            self.submit(Priority::Low, move |engine| engine.drop_dead_tables(&tree));
         }
     }
 

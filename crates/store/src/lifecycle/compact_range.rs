@@ -45,7 +45,7 @@ impl Engine {
             (found().map(|table| table.meta().id).collect(), newest)
         };
         loop {
-            self.jobs.check_open()?;
+            self.check_writable()?;
             let seen = self.jobs.progress();
             let is_left = |table: &Arc<TableHandle>| match level {
                 0 => overlapping(&table) && Some(table.newest_sequence()) <= newest,

@@ -27,6 +27,16 @@ impl Engine {
         })
     }
 
+    /// Called instead of a write that has nothing to do: as after any write, what was reported as
+    /// failed before must not be there after the next opening.
+    pub(crate) fn forget_failed_writes(&self) -> Result<()> {
+        let _gate = self.enter()?;
+        match self.logs.with(|logs| logs.current.is_open()) {
+            true => Ok(()),
+            false => self.queue.exclusive(|| self.make_log_durable()),
+        }
+    }
+
     /// Makes the writes so far durable, before a manifest change that is newer than they are. Only
     /// while leading.
     pub(crate) fn make_log_durable(&self) -> Result<()> {

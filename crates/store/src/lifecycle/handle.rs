@@ -55,7 +55,11 @@ impl Handle {
             tracing::warn!(%error, "cannot save the filter repairs");
         }
         engine.remove_obsolete_tables();
-        *engine.lock.lock() = None;
+        // A lost job may go on in a thread of the program's executor: then the directory stays
+        // locked until the last job has released the engine.
+        if engine.options.environment.executor.is_none() || !engine.jobs.has_lost_job() {
+            *engine.lock.lock() = None;
+        }
         finished
     }
 }

@@ -181,12 +181,20 @@ pub fn keyspace_options(dice: &mut Dice, default_ttl_ms: Option<u32>) -> Keyspac
 #[derive(Debug)]
 pub struct ListClock {
     unix_ms: AtomicU64,
+    /// How far the machine's clock was set forward.
+    set_ms: AtomicU64,
     monotonic_ns: AtomicU64,
 }
 
 impl ListClock {
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { unix_ms: AtomicU64::new(START_MS), monotonic_ns: AtomicU64::new(0) })
+        let [set_ms, monotonic_ns] = [const { AtomicU64::new(0) }; 2];
+        Arc::new(Self { unix_ms: AtomicU64::new(START_MS), set_ms, monotonic_ns })
+    }
+
+    /// Sets the machine's clock forward by an hour, or back again.
+    pub fn step(&self) {
+        self.set_ms.fetch_xor(3_600_000, Ordering::Relaxed);
     }
 
     pub fn advance(&self, ms: u32) {
@@ -195,8 +203,9 @@ impl ListClock {
 }
 
 impl Clock for ListClock {
-    fn unix_ms(&self) -> u64 {
-        self.unix_ms.load(Ordering::Relaxed)
+    fn unix_ns(&self) -> u64 {
+        let set_ms = self.set_ms.load(Ordering::Relaxed);
+        (self.unix_ms.load(Ordering::Relaxed) + set_ms) * 1_000_000
     }
 
     fn monotonic_ns(&self) -> u64 {
@@ -204,7 +213,7 @@ impl Clock for ListClock {
     }
 
     fn boot_ns(&self) -> u64 {
-        self.unix_ms().saturating_sub(START_MS) * 1_000_000
+        (self.unix_ms.load(Ordering::Relaxed) - START_MS) * 1_000_000
     }
 
     fn sleep(&self, duration: Duration) {

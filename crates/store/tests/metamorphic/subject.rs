@@ -47,6 +47,7 @@ pub struct Tally {
     pub seek_compactions: u64,
     /// The maximum number of levels with tables.
     pub levels: u64,
+    pub clock_steps: u64,
 }
 
 impl Tally {
@@ -66,6 +67,7 @@ impl Tally {
         self.tier_wrong += other.tier_wrong;
         self.seek_compactions += other.seek_compactions;
         self.levels = self.levels.max(other.levels);
+        self.clock_steps += other.clock_steps;
     }
 }
 
@@ -135,10 +137,8 @@ impl Subject {
 
     fn options(&self) -> Options {
         let settings = &self.settings;
-        let executor: Option<Arc<dyn Executor>> = match settings.threads {
-            0 => Some(Arc::new(InlineExecutor::new())),
-            _ => None,
-        };
+        let inline = || Arc::new(InlineExecutor::new()) as Arc<dyn Executor>;
+        let executor = (settings.threads == 0).then(inline);
         {
             let mut options = Options::default()
                 .memory_bytes(settings.memory_bytes)
@@ -259,7 +259,8 @@ impl Subject {
             return;
         }
         let space = self.dice.below(SPACES as u64) as usize;
-        match self.dice.below(12) {
+        match self.dice.below(13) {
+            12 => self.step_clock(),
             0 | 1 => self.spaces[space].flush().unwrap(),
             2 => self.change_options(space),
             3 => {
@@ -289,12 +290,24 @@ impl Subject {
         }
     }
 
+    /// Sets the machine's clock, which has no effect once the store has saved the time.
+    fn step_clock(&mut self) {
+        if self.settings.ending == Ending::Close || !self.is_held() {
+            self.tally.clock_steps += 1;
+            self.clock.step();
+            self.reopen_cleanly();
+        }
+    }
+
+    fn is_held(&self) -> bool {
+        self.snapshots.iter().any(Option::is_some)
+            || self.watches.iter().any(Option::is_some)
+            || self.walks.iter().any(Option::is_some)
+    }
+
     /// Closes the store cleanly and opens it again, unless open handles would be lost.
     fn reopen_cleanly(&mut self) {
-        let is_held = self.snapshots.iter().any(Option::is_some)
-            || self.watches.iter().any(Option::is_some)
-            || self.walks.iter().any(Option::is_some);
-        if !is_held {
+        if !self.is_held() {
             self.tally.reopenings += 1;
             self.let_go();
             self.db().close().unwrap();

@@ -2221,9 +2221,8 @@ pub const MUTATIONS: &[Mutation] = &[
     deadline(
         "the store's clock follows the machine's when that is set",
         "crates/store/src/engine/store_clock.rs",
-        "        let elapsed_ns = self.machine.boot_ns().saturating_sub(self.base_ns);\n        \
-         self.base_ms.saturating_add(elapsed_ns / 1_000_000)",
-        "        self.machine.unix_ms()",
+        "        self.at(self.machine.boot_ns()) / NS_PER_MS\n",
+        "        self.machine.unix_ms()\n",
         "entries_that_have_expired_do_not_come_back_when_the_clock_is_set_back",
     ),
     deadline(
@@ -2526,6 +2525,96 @@ pub const MUTATIONS: &[Mutation] = &[
             "        if self.tables.load(Ordering::Acquire) == 0 {\n",
             "        if self.number == 0 || self.tables.load(Ordering::Acquire) == 0 {\n",
             "sst::file_handles::tests::a_file_is_obsolete_when_its_last_table_is_retired_and_its_last_user_gone",
+        )
+    },
+    Mutation {
+        target: "edges",
+        ..mutation(
+            "a flush on a full disk does not get the space of the next log",
+            "crates/store/src/jobs/flusher.rs",
+            "error.kind() == ErrorKind::Full && self.logs.give_way()",
+            "false && error.kind() == ErrorKind::Full && self.logs.give_way()",
+            "a_flush_on_a_full_disk_gets_the_space_of_the_next_log",
+        )
+    },
+    Mutation {
+        target: "edges",
+        ..mutation(
+            "a flush on a full disk does not get the space of a log kept for reuse",
+            "crates/store/src/engine/log_set.rs",
+            "let (ready, spare) = (next.ready.take(), next.spare.take());",
+            "let (ready, spare) = (next.ready.take(), None::<u64>);",
+            "a_flush_on_a_full_disk_gets_the_space_of_the_next_log",
+        )
+    },
+    Mutation {
+        target: "panics",
+        ..mutation(
+            "a job that panics after its work is waited for",
+            "crates/store/src/engine/mod.rs",
+            "            self.jobs.lose_job(panicked());\n",
+            "            let _ = panicked();\n",
+            "a_job_that_panics_after_its_work_stops_writes_and_nobody_waits_for_it",
+        )
+    },
+    Mutation {
+        target: "panics",
+        ..mutation(
+            "closing waits for a job that is gone",
+            "crates/store/src/jobs/background.rs",
+            "running > 0 && !self.jobs.has_lost_job()",
+            "running > 0",
+            "a_job_that_panics_after_its_work_stops_writes_and_nobody_waits_for_it",
+        )
+    },
+    Mutation {
+        target: "panics",
+        ..mutation(
+            "a writer that waits for background work does not hear that it is gone",
+            "crates/store/src/write.rs",
+            "            self.jobs.wait_for_progress(seen);\n            self.check_writable()?;\n",
+            "            self.jobs.wait_for_progress(seen);\n            self.jobs.check_open()?;\n",
+            "a_job_that_panics_after_its_work_stops_writes_and_nobody_waits_for_it",
+        )
+    },
+    Mutation {
+        target: "trouble",
+        ..mutation(
+            "clearing what seems empty leaves failed writes in the log",
+            "crates/store/src/api/keyspace.rs",
+            "return self.engine().forget_failed_writes();",
+            "return Ok(());",
+            "a_cleared_keyspace_stays_empty_after_a_write_that_failed",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..mutation(
+            "each opening of the store moves its clock by a part of a millisecond",
+            "crates/store/src/engine/store_clock.rs",
+            ".saturating_add(unix_ns % NS_PER_MS)",
+            ".saturating_add(boot_ns % NS_PER_MS)",
+            "engine::store_clock::tests::openings_do_not_move_it",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..mutation(
+            "a time that was not saved is forgotten",
+            "crates/store/src/engine/store_clock.rs",
+            "            self.failed_ms.store(record.store_ms, Ordering::Relaxed);\n",
+            "            self.has_news.store(false, Ordering::Relaxed);\n            self.failed_ms.store(record.store_ms, Ordering::Relaxed);\n",
+            "engine::store_clock::tests::a_record_is_wanted_when_the_last_is_old_and_once",
+        )
+    },
+    Mutation {
+        target: "power",
+        ..mutation(
+            "a corrected clock is not saved durably",
+            "crates/store/src/engine/store_clock.rs",
+            "record.is_apart() || self.is_apart_on_disk.load(Ordering::Relaxed)",
+            "record.is_apart()",
+            "power_cut_at_any_operation_loses_no_synced_write",
         )
     },
 ];

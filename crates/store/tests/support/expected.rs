@@ -39,6 +39,26 @@ impl Write {
     }
 }
 
+/// When contents were read.
+#[derive(Debug, Clone, Copy)]
+pub struct Times {
+    now_ms: u64,
+    /// Entries may have been dropped that had expired at this time.
+    latest_ms: u64,
+}
+
+impl Times {
+    /// By a clock that has not gone back.
+    pub fn at(now_ms: u64) -> Self {
+        Self { now_ms, latest_ms: now_ms }
+    }
+
+    /// At `now_ms` of the clock of a store that had been open until `ended_ms`.
+    pub fn after(ended_ms: u64, now_ms: u64) -> Self {
+        Self { now_ms, latest_ms: now_ms.max(ended_ms) }
+    }
+}
+
 /// All possible contents.
 #[derive(Debug, Clone, Default)]
 pub struct Expected {
@@ -90,8 +110,8 @@ impl Expected {
         }
     }
 
-    /// The first key at which `found` is not possible at `now_ms`.
-    pub fn contradiction(&self, found: &Found, now_ms: u64) -> Option<String> {
+    /// The first key at which `found` is not possible at `times`.
+    pub fn contradiction(&self, found: &Found, times: Times) -> Option<String> {
         for (s, may_be) in self.keys.iter().enumerate() {
             let there: BTreeMap<&[u8], &Value> =
                 found[s].iter().map(|(key, value)| (&key[..], value)).collect();
@@ -99,12 +119,15 @@ impl Expected {
                 may_be.keys().map(|key| &key[..]).chain(there.keys().copied()).collect();
             for key in keys {
                 let found = there.get(key).copied();
-                let living = |value: &&Value| value.1.is_none_or(|deadline| deadline > now_ms);
+                let fits_at = |value: &Option<Value>, ms: u64| {
+                    let is_living = |value: &&Value| value.1.is_none_or(|deadline| deadline > ms);
+                    value.as_ref().filter(is_living) == found
+                };
                 let fits = match may_be.get(key) {
                     None => found.is_none(),
-                    Some(values) => {
-                        values.iter().any(|value| value.as_ref().filter(living) == found)
-                    }
+                    Some(values) => values.iter().any(|value| {
+                        fits_at(value, times.now_ms) || fits_at(value, times.latest_ms)
+                    }),
                 };
                 if !fits {
                     let short = |value: &Value| {
@@ -126,9 +149,9 @@ impl Expected {
         None
     }
 
-    /// Whether `found` is possible at `now_ms`.
-    pub fn admits(&self, found: &Found, now_ms: u64) -> bool {
-        self.contradiction(found, now_ms).is_none()
+    /// Whether `found` is possible at `times`.
+    pub fn admits(&self, found: &Found, times: Times) -> bool {
+        self.contradiction(found, times).is_none()
     }
 }
 

@@ -2,12 +2,13 @@
 //! model that the store must agree with.
 //!
 //! It has batches over keyspaces, synced and not, transactions, conditional writes, expiry (the
-//! clock advances), range deletes, clearing, bulk ingest, flushes, compactions, checkpoints,
+//! clock advances, and is set back and forward while the store is open or closed), range deletes, clearing, bulk ingest, flushes, compactions, checkpoints,
 //! changes of the budget and reopening with other settings. Everything runs in one thread, so that
 //! a run repeats operation for operation.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::fmt::Debug;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,13 +17,20 @@ use tidekv::{
 };
 use tidekv_io::{Clock, Executor, ManualClock, MemoryStorage};
 
-use crate::expected::{Expected, Found, KEYSPACES, Write, as_live, found_in, shown};
+use crate::expected::{Expected, Found, KEYSPACES, Times, Write, as_live, found_in, shown};
+use crate::store_time::StoreTime;
 use crate::support::split::SplitExecutor;
-use crate::support::{DIRECTORY, Dice, Limits, Model, START_MS, Value, cache_policy, options};
+use crate::support::{DIRECTORY, Dice, Limits, Model, Value, cache_policy, options};
 
 /// The step of the clock, and the time to live of expiring entries.
 const TICK: Duration = Duration::from_millis(400);
 const LIFE_MS: u64 = 1000;
+
+/// The time at the begin of a workload: many steps of the clock after 1970.
+const BEGIN_MS: u64 = 1_700_000_000_000;
+
+/// The machine's clock is set by so much, in either direction.
+const STEP_MS: i64 = 3_600_000;
 
 /// The settings of the `n`th opening of the store.
 pub fn settings(disk: &MemoryStorage, clock: &Arc<ManualClock>, n: u64) -> Options {
@@ -45,6 +53,8 @@ pub struct Checkpoint {
     pub path: String,
     /// The number of writes in it.
     pub writes: usize,
+    /// The number of steps of the machine's clock before it.
+    pub steps: usize,
     pub is_done: bool,
 }
 
@@ -58,6 +68,7 @@ pub struct Progress {
     /// Number of writes that must be on stable storage.
     pub durable: usize,
     pub checkpoints: Vec<Checkpoint>,
+    pub time: StoreTime,
 }
 
 impl Progress {
@@ -67,22 +78,51 @@ impl Progress {
     }
 
     /// Compares the contents with all acknowledged writes, synced or not.
-    pub fn score_all(&self, found: &Found, now_ms: u64) -> Result<(), String> {
-        match self.states[self.begun()].contradiction(found, now_ms) {
+    pub fn score_all(&self, found: &Found, times: Times) -> Result<(), String> {
+        match self.states[self.begun()].contradiction(found, times) {
             None => Ok(()),
             Some(why) => Err(why),
         }
     }
 
+    /// The time of a store that was opened after it had ended at `boot_ns`; the error explains why it
+    /// cannot be. `is_whole`: no unsynced data was lost.
+    pub fn time_of(&self, db: &Db, boot_ns: u64, is_whole: bool) -> Result<u64, String> {
+        let now_ms = self.time_after(db, boot_ns, self.time.saved)?;
+        if is_whole && now_ms < self.time.saved_ms {
+            return Err(format!("its clock has gone back to {now_ms}, after {:?}", self.time));
+        }
+        Ok(now_ms)
+    }
+
+    /// The same of a checkpoint.
+    pub fn time_of_checkpoint(
+        &self,
+        db: &Db,
+        boot_ns: u64,
+        checkpoint: &Checkpoint,
+    ) -> Result<u64, String> {
+        // One that was cut may have no record.
+        self.time_after(db, boot_ns, if checkpoint.is_done { checkpoint.steps } else { 0 })
+    }
+
+    fn time_after(&self, db: &Db, boot_ns: u64, saved: usize) -> Result<u64, String> {
+        let (now_ms, possible) = (db.unix_ms(), self.time.possible_ms(boot_ns, saved));
+        if possible.contains(&now_ms) {
+            return Ok(now_ms);
+        }
+        Err(format!("its clock shows {now_ms}, not {possible:?}, after {:?}", self.time))
+    }
+
     /// Compares the contents after a power loss with the durable writes.
-    pub fn judge(&self, found: &Found, now_ms: u64) -> Result<(), String> {
+    pub fn judge(&self, found: &Found, times: Times) -> Result<(), String> {
         let possible = self.durable..=self.begun();
-        if possible.clone().any(|n| self.states[n].admits(found, now_ms)) {
+        if possible.clone().any(|n| self.states[n].admits(found, times)) {
             return Ok(());
         }
         let fit: Vec<usize> =
-            (0..self.states.len()).filter(|&n| self.states[n].admits(found, now_ms)).collect();
-        let why = self.states[self.begun()].contradiction(found, now_ms);
+            (0..self.states.len()).filter(|&n| self.states[n].admits(found, times)).collect();
+        let why = self.states[self.begun()].contradiction(found, times);
         Err(format!("its contents are those after {fit:?} writes, not {possible:?}: {why:?}"))
     }
 }
@@ -102,6 +142,8 @@ pub struct Workload {
     pub losses: Vec<String>,
     /// Counters of stores that were closed.
     pub counted: Counted,
+    /// The operations of the storage while the store was closed.
+    closings: Vec<Range<u64>>,
     /// The executor of the current store.
     executor: Option<Arc<SplitExecutor>>,
 }
@@ -123,6 +165,7 @@ pub struct Counted {
     pub transactions: u64,
     pub clears: u64,
     pub drops: u64,
+    pub clock_steps: u64,
 }
 
 impl Workload {
@@ -130,25 +173,82 @@ impl Workload {
     pub fn new() -> Self {
         Self {
             disk: MemoryStorage::new(),
-            clock: Arc::new(ManualClock::new(START_MS)),
+            clock: Arc::new(ManualClock::new(BEGIN_MS)),
             db: None,
             progress: Arc::new(Mutex::new(Progress {
                 is_created: false,
                 states: Arc::new(vec![Arc::default()]),
                 durable: 0,
                 checkpoints: Vec::new(),
+                time: StoreTime { ahead_ms: BEGIN_MS, steps: Vec::new(), saved: 0, saved_ms: 0 },
             })),
             live: Default::default(),
             openings: 0,
             buffered_may_go: false,
             losses: Vec::new(),
             counted: Counted::default(),
+            closings: Vec::new(),
             executor: None,
         }
     }
 
+    /// Whether the store was being closed at that operation of the storage.
+    pub fn was_closing(&self, operation: u64) -> bool {
+        self.closings.iter().any(|closing| closing.contains(&operation))
+    }
+
+    /// The time of the store.
     pub fn now_ms(&self) -> u64 {
-        self.clock.unix_ms()
+        self.progress().time.now_ms(self.boot_ns())
+    }
+
+    /// The time of the clock that cannot be set.
+    pub fn boot_ns(&self) -> u64 {
+        self.clock.boot_ns()
+    }
+
+    /// Sets the machine's clock, back or forward.
+    fn step_clock(&mut self, dice: &mut Dice) -> i64 {
+        self.counted.clock_steps += 1;
+        let step_ms = if dice.one_in(2) { STEP_MS } else { -STEP_MS };
+        match step_ms {
+            1.. => self.clock.set_forward(step_ms.unsigned_abs()),
+            _ => self.clock.set_back(step_ms.unsigned_abs()),
+        }
+        self.progress().time.steps.push(step_ms);
+        step_ms
+    }
+
+    /// Storage has failed: the time is perhaps not saved, or cannot be read.
+    fn time_may_go(&self) -> bool {
+        !self.disk.struck().is_empty()
+    }
+
+    /// Nothing that was saved is certain any more, if storage has failed.
+    pub fn note_faults(&self) {
+        if self.time_may_go() {
+            let time = &mut self.progress().time;
+            (time.saved, time.saved_ms) = (0, 0);
+        }
+    }
+
+    /// The store has noticed all steps and saved the time, if storage works.
+    fn time_is_saved(&self) {
+        if !self.time_may_go() {
+            let time = &mut self.progress().time;
+            time.saved = time.steps.len();
+            time.saved_ms = time.now_ms(self.boot_ns());
+        }
+    }
+
+    /// A read has seen whether `key` has expired: then the time was saved within the last second.
+    fn note_read(&self, s: usize, key: &[u8]) {
+        let now_ms = self.now_ms();
+        let deadline = self.live[s].get(key).and_then(|(_, deadline)| *deadline);
+        if deadline.is_some_and(|deadline| deadline <= now_ms) && !self.time_may_go() {
+            let time = &mut self.progress().time;
+            time.saved_ms = time.saved_ms.max(now_ms - 1000);
+        }
     }
 
     fn progress(&self) -> std::sync::MutexGuard<'_, Progress> {
@@ -173,12 +273,22 @@ impl Workload {
             db.keyspace_with(name, keyspace_options(name))?;
         }
         let found = found_in(&db)?;
+        self.note_faults();
         let mut progress = self.progress.lock().unwrap();
         progress.is_created = true;
-        let judged = match self.buffered_may_go {
-            true => progress.judge(&found, self.clock.unix_ms()),
-            false => progress.score_all(&found, self.clock.unix_ms()),
-        };
+        let ended_ms = progress.time.now_ms(self.boot_ns());
+        let judged = progress.time_of(&db, self.boot_ns(), true).and_then(|now_ms| {
+            progress.time.ahead_ms = now_ms - self.boot_ns() / 1_000_000;
+            if self.time_may_go() {
+                // An older record may be found the next time.
+                progress.time.steps.push(ended_ms.cast_signed() - now_ms.cast_signed());
+            }
+            let times = Times::after(ended_ms, now_ms);
+            match self.buffered_may_go {
+                true => progress.judge(&found, times),
+                false => progress.score_all(&found, times),
+            }
+        });
         if let Err(why) = judged {
             self.losses.push(format!("after opening: {why}"));
         }
@@ -187,6 +297,7 @@ impl Workload {
         Arc::make_mut(&mut progress.states).push(settled);
         progress.durable = progress.begun();
         drop(progress);
+        self.time_is_saved();
         self.db = Some(db);
         Ok(())
     }
@@ -197,8 +308,12 @@ impl Workload {
         let db = Db::open(DIRECTORY, options.read_only(true))?;
         let found = found_in(&db)?;
         self.counted.read_failures += db.statistics().counter("io.read_failures");
+        self.note_faults();
         let progress = self.progress.lock().unwrap();
-        if let Err(why) = progress.judge(&found, self.clock.unix_ms()) {
+        let ended_ms = progress.time.now_ms(self.boot_ns());
+        let judged = progress.time_of(&db, self.boot_ns(), true);
+        let times = judged.map(|now_ms| Times::after(ended_ms, now_ms));
+        if let Err(why) = times.and_then(|times| progress.judge(&found, times)) {
             self.losses.push(format!("reading only: {why}"));
         }
         Ok(())
@@ -227,9 +342,12 @@ impl Workload {
         counted.expired += statistics.counter("compaction.entries_expired");
         counted.background_errors += statistics.counter("background.errors");
         counted.read_failures += statistics.counter("io.read_failures");
+        let first = self.disk.operations();
         let closed = db.close();
+        self.closings.push(first..self.disk.operations());
         if closed.is_ok() {
             self.all_durable();
+            self.time_is_saved();
         }
         closed
     }
@@ -239,7 +357,8 @@ impl Workload {
     pub fn verify(&mut self) -> tidekv::Result<()> {
         let (found, expected) = (found_in(self.store())?, shown(&self.live, self.now_ms()));
         if found != expected {
-            let why = Expected::exactly(&self.live).contradiction(&found, self.now_ms());
+            let times = Times::at(self.now_ms());
+            let why = Expected::exactly(&self.live).contradiction(&found, times);
             self.losses.push(why.unwrap_or_else(|| "entries are out of order".into()));
         }
         Ok(())
@@ -255,6 +374,7 @@ impl Workload {
             let keyspace = self.store().existing_keyspace(KEYSPACES[s]);
             match keyspace.map_or(Ok(None), |keyspace| keyspace.get_entry(&key)) {
                 Ok(entry) => {
+                    self.note_read(s, &key);
                     let found = entry.map(|e| (e.value.to_vec(), e.expires_at_ms));
                     if found != expected {
                         self.losses.push(format!("a get in {} shows another value", KEYSPACES[s]));
@@ -352,9 +472,15 @@ impl Workload {
                 }
             }
         }
+        let has_deadline =
+            writes.iter().any(|write| matches!(write, Write::Put(_, _, (_, Some(_)))));
         self.write(writes, durability == Durability::Sync, |this| {
             this.store().write_with(batch, durability)
-        })
+        })?;
+        if has_deadline {
+            self.time_is_saved();
+        }
+        Ok(())
     }
 
     /// The third keyspace gives a default deadline to entries without one.
@@ -392,6 +518,7 @@ impl Workload {
         if found != shown {
             self.losses.push("a transaction reads another value".into());
         }
+        self.note_read(0, &key);
         let moved: Value = (shown.map_or(b"nothing".to_vec(), |(value, _)| value), None);
         transaction.delete(&a, &key);
         transaction.put(&b, &key, &moved.0);
@@ -447,8 +574,8 @@ impl Workload {
             let mut progress = self.progress();
             let path = format!("/checkpoints/{}", progress.checkpoints.len());
             let writes = progress.begun();
-            let is_done = false;
-            progress.checkpoints.push(Checkpoint { path: path.clone(), writes, is_done });
+            let (steps, is_done) = (progress.time.steps.len(), false);
+            progress.checkpoints.push(Checkpoint { path: path.clone(), writes, steps, is_done });
             (path, writes)
         };
         self.counted.checkpoints += 1;
@@ -468,9 +595,25 @@ impl Workload {
         self.open()
     }
 
+    /// The machine's clock is set while the store is closed.
+    fn reopen_at_another_time(&mut self, dice: &mut Dice) -> tidekv::Result<()> {
+        self.counted.reopenings += 1;
+        self.close()?;
+        let closed_ms = self.now_ms();
+        let step_ms = self.step_clock(dice);
+        self.open()?;
+        // Time does not go back, and a step forward is time that has passed.
+        let expected_ms = closed_ms.saturating_add_signed(step_ms.max(0));
+        let opened_ms = self.store().unix_ms();
+        if opened_ms != expected_ms && !self.time_may_go() {
+            self.losses.push(format!("opened at {opened_ms} instead of {expected_ms}"));
+        }
+        Ok(())
+    }
+
     /// One step.
     pub fn step(&mut self, dice: &mut Dice) -> tidekv::Result<()> {
-        match dice.below(48) {
+        match dice.below(51) {
             0 => self.promises(self.store().flush()),
             1 => self.promises(self.store().compact()),
             2 | 3 => self.ingest(dice),
@@ -493,6 +636,11 @@ impl Workload {
             }
             15 => self.look(),
             16 => self.drop_keyspace(),
+            17 | 18 => {
+                self.step_clock(dice);
+                Ok(())
+            }
+            19 => self.reopen_at_another_time(dice),
             14 => self.keyspace(0)?.compact_range("key-05".."key-15"),
             _ => {
                 let durability =

@@ -153,8 +153,8 @@ run -p tidekv-resp --example beside_redis_fuzz`), with these exceptions:
 - `CONFIG SET` accepts the parameters of Redis. `maxmemory` is the memory budget of the store, at
   least 8 MiB (0 changes nothing); `maxclients`, `timeout`, `requirepass`, `appendfsync` (`always`
   or `no`), `slowlog-*`, `latency-monitor-threshold` and `hash-max-listpack-*` (in `OBJECT
-  ENCODING`) have an effect; parameters of listening, TLS, files and processes are fixed; all
-  others are accepted, returned by `CONFIG GET` and have no effect, which the log says.
+  ENCODING`) have an effect; parameters of listening, TLS, files and processes are fixed, and so is
+  `checkpoint-dir`, which Redis does not have: the flag of that name; all others are accepted, returned by `CONFIG GET` and have no effect, which the log says.
 - `FLUSHDB` of a database, while other databases have hashes or long strings, writes a
   note for each of its own: at most an eighth of the memory budget. `FLUSHALL` has no
   limit.
