@@ -1,11 +1,11 @@
 //! A load in the foreground while a store gives the space of dead entries back, and the same load on
 //! the same store without any.
 //!
-//! One thread gets and puts entries of its own, half of each, chosen uniformly. They are not
-//! neighbours of the dead, so that their blocks are the same in both measurements, and a tenth as
-//! many: what differs is that the store is giving space back. The measurement without is the later
-//! state of the same store rather than a store that does not give space back: there is no switch for
-//! that, and its dead entries would cost their own.
+//! One thread gets and puts small entries of its own, four gets to a put, chosen uniformly. They are
+//! not neighbours of the dead, so that their blocks are the same in both measurements: what differs
+//! is that the store is giving space back. The measurement without is of the same store, earlier,
+//! rather than of one that does not give space back: there is no switch for that, and its dead
+//! entries would cost their own.
 //!
 //! 1. Its entries are put, the load warms the caches, and is measured.
 //! 2. The dead are put again and settle; the load warms the caches again; the dead die.
@@ -21,12 +21,16 @@ use tidekv_io::{Clock, SystemClock};
 use crate::failure::{Failure, Result};
 use crate::harness::job::{Death, ForegroundCounts, Job, ReclaimJob};
 use crate::load::dice::Dice;
-use crate::load::keys::{key_of, present};
+use crate::load::keys::{data_bytes, key_of, present};
 use crate::load::values::Values;
 use crate::subject::Subject;
 
-/// Of this many entries one more is of the foreground.
-const ONE_IN: u64 = 10;
+/// Its entries, as a part of all bytes, and the bytes of their values.
+const ONE_IN: u64 = 20;
+const VALUE_BYTES: usize = 100;
+
+/// Of this many operations one is a put. More would write more in a short time than what died.
+const OPERATIONS_PER_PUT: u64 = 5;
 
 /// Space is back when tables take at most this many times the bytes of live entries.
 pub(crate) const SPACE_AMP: f64 = 1.2;
@@ -34,8 +38,10 @@ pub(crate) const SPACE_AMP: f64 = 1.2;
 /// The time in which caches are warmed, as a part of that of the measurement.
 const WARMING: f64 = 0.5;
 
-/// The shortest measurement, as a part of the longest.
-const SHORTEST: f64 = 0.2;
+/// The shortest and the longest measurement while space is given back, as multiples of the one
+/// without: a store may let writers have the disk for some seconds first.
+const SHORTEST: f64 = 0.4;
+const LONGEST: f64 = 6.0;
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
@@ -62,6 +68,8 @@ struct Measured {
     operations: u64,
     seconds: f64,
     table_bytes_max: u64,
+    /// At its end.
+    table_bytes: u64,
     is_back: bool,
 }
 
@@ -83,7 +91,8 @@ pub(crate) fn run(
     bury: impl FnOnce() -> Result<Dead>,
     kill: impl FnOnce() -> Result<()>,
 ) -> Result<ForegroundCounts> {
-    let entries = (reclaim.entries / ONE_IN).max(1);
+    let bytes = data_bytes(reclaim.entries, job.value_bytes as u64);
+    let entries = (bytes / data_bytes(ONE_IN, VALUE_BYTES as u64)).max(1);
     let clock = SystemClock::new();
     let load = Load { job, subject, entries, first: reclaim.entries, clock };
     load.fill()?;
@@ -99,7 +108,7 @@ pub(crate) fn run(
     kill()?;
     let lasts_s = if is_by_itself { dead.lasts_s } else { 0.0 };
     let busy = load.measure(Until {
-        seconds: lasts_s + 2.0 * reclaim.foreground_s,
+        seconds: lasts_s + LONGEST * reclaim.foreground_s,
         seconds_least: lasts_s + SHORTEST * reclaim.foreground_s,
         table_bytes: SPACE_AMP * clean.table_bytes_max as f64,
     })?;
@@ -109,12 +118,15 @@ pub(crate) fn run(
         busy_per_s: per_s(busy),
         busy_s: busy.seconds,
         is_back: busy.is_back,
+        clean_bytes: clean.table_bytes_max,
+        dead_bytes: busy.table_bytes_max,
+        end_bytes: busy.table_bytes,
     })
 }
 
 impl Load<'_> {
     fn fill(&self) -> Result<()> {
-        let values = Values::new(self.job.value_bytes);
+        let values = Values::new(VALUE_BYTES);
         let mut value = Vec::new();
         (0..self.entries).try_for_each(|at| self.put(&values, &mut value, at, 0))
     }
@@ -147,18 +159,19 @@ impl Load<'_> {
             let is_back = seconds >= until.seconds_least && bytes as f64 <= until.table_bytes;
             if seconds >= until.seconds || is_back {
                 let operations = operations.load(Ordering::Relaxed);
-                return Ok(Measured { operations, seconds, table_bytes_max, is_back });
+                let table_bytes = bytes;
+                return Ok(Measured { operations, seconds, table_bytes_max, table_bytes, is_back });
             }
             self.clock.sleep(BETWEEN_LOOKS);
         }
     }
 
     fn work(&self, is_over: &AtomicBool, operations: &AtomicU64) -> Result<()> {
-        let values = Values::new(self.job.value_bytes);
+        let values = Values::new(VALUE_BYTES);
         let (mut value, mut dice) = (Vec::new(), Dice::new(self.job.seed));
         while !is_over.load(Ordering::Relaxed) {
             let at = dice.below(self.entries);
-            if dice.next() & 1 == 0 {
+            if dice.below(OPERATIONS_PER_PUT) == 0 {
                 self.put(&values, &mut value, at, dice.next())?;
             } else if !self.subject.get(&key_of(present(self.first + at)), &mut |_| {})? {
                 return Err(Failure::new("an entry of the foreground is missing"));

@@ -153,6 +153,10 @@ pub(crate) struct ForegroundCounts {
     pub(crate) busy_s: f64,
     /// Whether all of it was given back in that time.
     pub(crate) is_back: bool,
+    /// Bytes of tables: without dead entries and with them, at most, and at the end.
+    pub(crate) clean_bytes: u64,
+    pub(crate) dead_bytes: u64,
+    pub(crate) end_bytes: u64,
 }
 
 /// The part of a replay.

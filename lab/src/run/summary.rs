@@ -185,13 +185,16 @@ fn reclaim_metrics(counts: &ReclaimCounts) -> Metrics {
     found.extend(back.map(|look| ("seconds_to_space", look.seconds)));
     found.insert("scan_s", counts.scan_s);
     found.insert("scan_over_merged", counts.scan_s / counts.merged_scan_s.max(1e-9));
-    let ForegroundCounts { clean_per_s, busy_per_s, busy_s, is_back } = counts.foreground;
+    let ForegroundCounts { clean_per_s, busy_per_s, busy_s, is_back, .. } = counts.foreground;
+    let over_clean = |bytes: u64| bytes as f64 / counts.foreground.clean_bytes.max(1) as f64;
     found.extend([
         ("foreground_ops_per_s", busy_per_s),
         ("foreground_clean_ops_per_s", clean_per_s),
         ("foreground_over_clean", busy_per_s / clean_per_s.max(1e-9)),
         ("foreground_s", busy_s),
         ("foreground_is_back", f64::from(is_back)),
+        ("foreground_space_start", over_clean(counts.foreground.dead_bytes)),
+        ("foreground_space_end", over_clean(counts.foreground.end_bytes)),
     ]);
     found
 }

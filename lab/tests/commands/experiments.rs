@@ -269,7 +269,7 @@ fn an_emptied_server_is_asked() {
     let is_ours =
         |row: &&Value| row["subject"] == "tidekv:server" && row["metrics"]["of"].is_null();
     let ours: Vec<&Value> = rows.iter().filter(is_ours).collect();
-    assert_eq!(ours.len(), 9, "{rows:?}");
+    assert_eq!(ours.len(), 12, "{rows:?}");
     for row in ours {
         for name in ["scan_ms", "dbsize_ms"] {
             assert!(row["metrics"][name].as_f64().unwrap() > 0.0, "{row}");

@@ -1,5 +1,5 @@
 //! The time of `SCAN 0` and `DBSIZE` of a server whose keys were all deleted or have expired: the
-//! first calls after that, after a restart, and after a kill. Redis counts expired keys until it has
+//! first calls after that, after a quiet time, after a restart, and after a kill. Redis counts expired keys until it has
 //! removed them (`keys_left`).
 
 use std::io;
@@ -18,8 +18,10 @@ use crate::scale::{Scale, Shape};
 use crate::subjects::databases::{Client, Database, Home, Product, Said, filler};
 use crate::subjects::served::Directory;
 
-/// The budget of the server, and bytes of a value.
+/// The budget of TideKV, and what Redis may take, which keeps all data in memory.
 const MEMORY_BYTES: u64 = 64 << 20;
+const REDIS_BYTES: u64 = 1 << 30;
+/// Bytes of a value.
 const VALUE_BYTES: usize = 100;
 
 /// Requests that are sent at once.
@@ -39,6 +41,8 @@ struct Emptied {
     keys: u64,
     /// How long keys live that expire.
     life_s: f64,
+    /// How long nothing is done before the second measurement.
+    quiet_s: f64,
 }
 
 fn failed(error: io::Error) -> Failure {
@@ -48,7 +52,11 @@ fn failed(error: io::Error) -> Failure {
 impl Emptied {
     fn of(&self, product: Product, directory: &Directory) -> Result<Vec<Found>> {
         let folder = directory.folder(product.name())?;
-        let home = match Home::new(product, MEMORY_BYTES, &folder, None) {
+        let memory_bytes = match product {
+            Product::TideKv => MEMORY_BYTES,
+            Product::Redis => REDIS_BYTES,
+        };
+        let home = match Home::new(product, memory_bytes, &folder, None) {
             Ok(home) => home,
             Err(failure) => {
                 let mut params = of_step("skipped");
@@ -59,6 +67,8 @@ impl Emptied {
         let database = home.start()?;
         self.empty(&database)?;
         let mut found = vec![measured(product, "emptied", &database)?];
+        SystemClock::new().sleep(Duration::from_secs_f64(self.quiet_s));
+        found.push(measured(product, "after a quiet time", &database)?);
         database.terminate()?;
         let database = home.start()?;
         found.push(measured(product, "restarted", &database)?);
@@ -136,7 +146,8 @@ pub(super) fn points(scale: &Scale) -> Vec<Point> {
     let of = |(way, name): (Way, &str)| {
         let keys = (scale.entries / 25).max(1000);
         // Longer than it takes to write them.
-        let model = Emptied { way, keys, life_s: (keys as f64 / 1e5).max(1.0) };
+        let life_s = (keys as f64 / 1e5).max(1.0);
+        let model = Emptied { way, keys, life_s, quiet_s: scale.seconds * 2.0 };
         let value_bytes = VALUE_BYTES as u64;
         let params: Params = [
             ("emptied", Value::from(name)),
