@@ -84,11 +84,21 @@ pub(crate) struct CorpusCounts {
 pub(crate) struct MemoryJob {
     pub(crate) entries: u64,
     pub(crate) key_bytes: usize,
+    /// The part of keys that differs.
+    pub(crate) different: KeyPart,
     pub(crate) value_bytes: usize,
     /// Each entry is put first.
     pub(crate) puts: bool,
     /// Then this number of random ones is read.
     pub(crate) gets: u64,
+}
+
+/// A part of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum KeyPart {
+    First,
+    Last,
 }
 
 /// Entries of which nine in ten die, for [`crate::harness::reclaim`].

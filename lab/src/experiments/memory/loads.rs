@@ -7,7 +7,8 @@
 //! | `unread-replies` | ask for all keys, entries or fields, and do not read the reply |
 //! | `half-requests` | send half of a value, and wait |
 //! | `append` | make a long string of many parts |
-//! | `long-keys` | write long keys that differ in few bytes, and read them |
+//! | `long-keys` | write long keys that differ in their first bytes, and read them |
+//! | `long-prefixes` | the same, but keys differ in their last bytes |
 //! | `large-reads` | read long strings, and ask for what is not their content |
 //! | `mix` | all of this at the same time |
 
@@ -19,7 +20,7 @@ use tidekv_io::{Clock, SystemClock};
 use crate::experiments::memory::mix;
 use crate::experiments::memory::sizes::{Context, MIB, Sizes};
 use crate::experiments::memory::tally::{Tally, many, one};
-use crate::harness::job::MemoryJob;
+use crate::harness::job::{KeyPart, MemoryJob};
 use crate::harness::memory::{DIFFERENT_BYTES, long_key};
 use crate::load::dice;
 use crate::subjects::databases::{Client, Product, filler};
@@ -60,6 +61,7 @@ pub(super) const LOADS: &[Load] = &[
         engine: Some(|sizes| MemoryJob {
             entries: 1,
             key_bytes: DIFFERENT_BYTES,
+            different: KeyPart::First,
             value_bytes: sizes.value_bytes as usize,
             puts: true,
             gets: 0,
@@ -101,14 +103,19 @@ pub(super) const LOADS: &[Load] = &[
     },
     Load {
         name: "long-keys",
-        steps: &[step("writing", write_long_keys), step("reading", read_long_keys)],
-        engine: Some(|sizes| MemoryJob {
-            entries: long_keys(sizes),
-            key_bytes: LONG_KEY_BYTES,
-            value_bytes: SMALL_VALUE.len(),
-            puts: true,
-            gets: long_keys(sizes),
-        }),
+        steps: &[
+            step("writing", |context| write_long_keys(context, KeyPart::First)),
+            step("reading", |context| read_long_keys(context, KeyPart::First)),
+        ],
+        engine: Some(|sizes| long_keys_of_engine(sizes, KeyPart::First)),
+    },
+    Load {
+        name: "long-prefixes",
+        steps: &[
+            step("writing", |context| write_long_keys(context, KeyPart::Last)),
+            step("reading", |context| read_long_keys(context, KeyPart::Last)),
+        ],
+        engine: Some(|sizes| long_keys_of_engine(sizes, KeyPart::Last)),
     },
     Load {
         name: "large-reads",
@@ -308,16 +315,28 @@ fn long_keys(sizes: &Sizes) -> u64 {
     sizes.key_bytes / LONG_KEY_BYTES as u64
 }
 
-fn write_long_keys(context: &Context<'_>) -> Tally {
+fn long_keys_of_engine(sizes: &Sizes, different: KeyPart) -> MemoryJob {
+    let entries = long_keys(sizes);
+    MemoryJob {
+        entries,
+        key_bytes: LONG_KEY_BYTES,
+        different,
+        value_bytes: SMALL_VALUE.len(),
+        puts: true,
+        gets: entries,
+    }
+}
+
+fn write_long_keys(context: &Context<'_>, different: KeyPart) -> Tally {
     batches(context, long_keys(context.sizes), |client, at| {
-        client.push(&[b"SET", &long_key(at, LONG_KEY_BYTES), SMALL_VALUE]);
+        client.push(&[b"SET", &long_key(at, LONG_KEY_BYTES, different), SMALL_VALUE]);
     })
 }
 
-fn read_long_keys(context: &Context<'_>) -> Tally {
+fn read_long_keys(context: &Context<'_>, different: KeyPart) -> Tally {
     let count = long_keys(context.sizes);
     batches(context, count, |client, at| {
-        let key = long_key(dice::mix(at ^ context.seed) % count, LONG_KEY_BYTES);
-        client.push(&[b"GET", &key]);
+        let at = dice::mix(at ^ context.seed) % count;
+        client.push(&[b"GET", &long_key(at, LONG_KEY_BYTES, different)]);
     })
 }
