@@ -41,7 +41,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 const STEADY: f64 = 5.0;
 
 /// The watch ends when nothing has changed for this number of seconds.
-const UNCHANGED: f64 = 30.0;
+const UNCHANGED: f64 = 20.0;
 
 /// A store whose entries die.
 struct Dying<'a> {
