@@ -8,6 +8,7 @@ use crate::experiments::bigkv;
 use crate::experiments::elcached;
 use crate::experiments::engine;
 use crate::experiments::limit;
+use crate::experiments::memory;
 use crate::experiments::policy;
 use crate::experiments::space;
 use crate::experiments::spotkv;
@@ -22,6 +23,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Experiment> {
         .chain(restart::EXPERIMENTS)
         .chain(limit::EXPERIMENTS)
         .chain(space::EXPERIMENTS)
+        .chain(memory::EXPERIMENTS)
         .chain(policy::EXPERIMENTS)
         .chain(spotkv::EXPERIMENTS)
         .chain(bigkv::EXPERIMENTS)

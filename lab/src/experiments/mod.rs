@@ -6,6 +6,7 @@ pub(crate) mod engine;
 pub(crate) mod ackey;
 pub(crate) mod limit;
 pub(crate) mod space;
+pub(crate) mod memory;
 pub(crate) mod scenario;
 pub(crate) mod policy;
 mod spotkv;

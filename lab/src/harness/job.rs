@@ -32,6 +32,9 @@ pub(crate) struct Job {
     /// Deletions, and the space that comes back, in place of any.
     #[serde(default)]
     pub(crate) reclaim: Option<ReclaimJob>,
+    /// Long keys or large values, in place of any.
+    #[serde(default)]
+    pub(crate) memory: Option<MemoryJob>,
     pub(crate) ending: Ending,
 }
 
@@ -76,6 +79,28 @@ pub(crate) struct CorpusCounts {
     pub(crate) wrong_values: u64,
 }
 
+/// Puts and gets for [`crate::harness::memory`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct MemoryJob {
+    pub(crate) entries: u64,
+    pub(crate) key_bytes: usize,
+    /// The part of keys that differs.
+    pub(crate) different: KeyPart,
+    pub(crate) value_bytes: usize,
+    /// Each entry is put first.
+    pub(crate) puts: bool,
+    /// Then this number of random ones is read.
+    pub(crate) gets: u64,
+}
+
+/// A part of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum KeyPart {
+    First,
+    Last,
+}
+
 /// Entries of which nine in ten die, for [`crate::harness::reclaim`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ReclaimJob {
@@ -83,8 +108,10 @@ pub(crate) struct ReclaimJob {
     pub(crate) death: Death,
     /// How long entries live that expire, in seconds.
     pub(crate) life_s: f64,
-    /// How long the store is watched afterwards, in seconds.
+    /// How long the store is watched afterwards at most, in seconds.
     pub(crate) seconds: f64,
+    /// How long a load in the foreground is measured, in seconds.
+    pub(crate) foreground_s: f64,
 }
 
 /// How entries die.
@@ -121,6 +148,25 @@ pub(crate) struct ReclaimCounts {
     /// The time of a scan at the end, and after a compaction of everything, in seconds.
     pub(crate) scan_s: f64,
     pub(crate) merged_scan_s: f64,
+    #[serde(default)]
+    pub(crate) foreground: ForegroundCounts,
+}
+
+/// A load on a store, without dead entries and while their space is given back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ForegroundCounts {
+    /// Operations per second without dead entries.
+    pub(crate) clean_per_s: f64,
+    /// Operations per second while space was given back.
+    pub(crate) busy_per_s: f64,
+    /// How long it was, or was watched, in seconds.
+    pub(crate) busy_s: f64,
+    /// Whether all of it was given back in that time.
+    pub(crate) is_back: bool,
+    /// Bytes of tables: without dead entries and with them, at most, and at the end.
+    pub(crate) clean_bytes: u64,
+    pub(crate) dead_bytes: u64,
+    pub(crate) end_bytes: u64,
 }
 
 /// The part of a replay.

@@ -5,7 +5,9 @@
 pub(crate) mod job;
 pub(crate) mod replay;
 pub(crate) mod corpus;
+pub(crate) mod foreground;
 pub(crate) mod reclaim;
+pub(crate) mod memory;
 pub(crate) mod lane;
 pub(crate) mod drive;
 pub(crate) mod phases;

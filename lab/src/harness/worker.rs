@@ -16,12 +16,14 @@ use crate::failure::{Failure, Result};
 use crate::harness::corpus;
 use crate::harness::drive;
 use crate::harness::job::{Ending, Job, Measurement};
+use crate::harness::memory;
 use crate::harness::phases;
 use crate::harness::reclaim;
 use crate::harness::replay::Replay;
 use crate::load::keys::{key_of, present};
 use crate::load::values::Values;
 use crate::machine::kernel::{self, Kernel, resident_bytes_max};
+use crate::machine::memory_group;
 use crate::subject::{Counts, Settings, Subject, SubjectRecord};
 
 /// The hidden command's name.
@@ -45,7 +47,7 @@ pub(crate) fn serve(subjects: &[SubjectRecord]) -> Result<()> {
     let record = subjects.iter().find(|record| record.name == job.subject);
     let record =
         record.ok_or_else(|| Failure::usage(format!("unknown subject {}", job.subject)))?;
-    let bounded = job.process_bytes.map_or(Ok(()), kernel::bound_memory);
+    let bounded = job.process_bytes.map_or(Ok(()), memory_group::bound_memory);
     let (subject, measurement) = match bounded.and_then(|()| carry_out(&job, record)) {
         Ok(done) => done,
         Err(failure) => {
@@ -116,6 +118,9 @@ fn carry_out(job: &Job, record: &SubjectRecord) -> Result<(Box<dyn Subject>, Mea
     if let Some(reclaim) = &job.reclaim {
         reclaim::run(reclaim, job, &*subject, &mut measurement)?;
     }
+    if let Some(long) = &job.memory {
+        memory::run(long, job, &*subject, &mut measurement)?;
+    }
     if matches!(job.ending, Ending::Settle | Ending::Merge) {
         let started_ns = clock.monotonic_ns();
         if job.ending == Ending::Merge {
@@ -138,7 +143,7 @@ pub(crate) fn run(job: &Job) -> Result<Measurement> {
     }
     let status = child.wait().map_err(|e| Failure::system("could not await the worker", e))?;
     if job.process_bytes.is_some() {
-        kernel::unbound_memory(child.id());
+        memory_group::unbound_memory(child.id());
     }
     match measurement {
         Ok(measurement) if status.success() || job.ending == Ending::AwaitKill => Ok(measurement),

@@ -1,9 +1,8 @@
 //! The kernel's counters of this process and of the disk of a directory.
 //!
 //! They check the subjects' own counters: bytes against those of this process (`/proc/self/io`),
-//! reads against those of the block device, which other processes use too. The module also limits
-//! the memory of a process ([`bound_memory`]), and reads the counters of other processes that work
-//! for a subject.
+//! reads against those of the block device, which other processes use too. The module also reads the
+//! counters of other processes that work for a subject.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -154,7 +153,7 @@ impl ThreadReads {
 }
 
 /// The number after `label` at the beginning of a line.
-fn labelled(text: &str, label: &str) -> u64 {
+pub(super) fn labelled(text: &str, label: &str) -> u64 {
     let rest = text.lines().find_map(|line| line.strip_prefix(label));
     rest.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
@@ -168,6 +167,18 @@ pub(crate) fn resident_bytes_max() -> u64 {
 pub(crate) fn resident_bytes_max_of(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     labelled(&status, "VmHWM:") * 1024
+}
+
+/// Makes the kernel forget the maximum resident memory of a process: it counts from now on. Whether
+/// it did.
+pub(crate) fn reset_resident_bytes_max_of(process: u32) -> bool {
+    fs::write(format!("/proc/{process}/clear_refs"), "5").is_ok()
+}
+
+/// Bytes that a process has read from storage.
+pub(crate) fn storage_read_bytes_of(process: u32) -> u64 {
+    let io = fs::read_to_string(format!("/proc/{process}/io")).unwrap_or_default();
+    labelled(&io, "read_bytes:")
 }
 
 /// Processor time of a process, in ticks of the kernel's clock (usually 10 ms).
@@ -194,57 +205,15 @@ pub(crate) fn end_with_parent() {
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
 }
 
-/// A hierarchy of control groups that limits memory, with the names of its files.
-struct MemoryGroups {
-    root: &'static str,
-    /// Exists if the kernel has this hierarchy.
-    mark: &'static str,
-    limit: &'static str,
-}
-
-/// cgroup v1, then v2.
-const MEMORY_GROUPS: [MemoryGroups; 2] = [
-    MemoryGroups {
-        root: "/sys/fs/cgroup/memory",
-        mark: "memory.limit_in_bytes",
-        limit: "memory.limit_in_bytes",
-    },
-    MemoryGroups { root: "/sys/fs/cgroup", mark: "cgroup.subtree_control", limit: "memory.max" },
-];
-
-impl MemoryGroups {
-    fn of_this_kernel() -> Option<Self> {
-        MEMORY_GROUPS.into_iter().find(|groups| Path::new(groups.root).join(groups.mark).exists())
-    }
-
-    fn of_process(&self, process: u32) -> PathBuf {
-        Path::new(self.root).join(format!("tidekv-lab-{process}"))
-    }
-}
-
-/// Limits the memory of this process, including the kernel's page cache for its files.
-/// [`unbound_memory`] cleans up afterwards. Swap is not limited, and earlier allocations do not
-/// count.
-///
-/// # Errors
-/// If the kernel has no such control groups, or this process may not create one: that needs root.
-pub(crate) fn bound_memory(bytes: u64) -> Result<()> {
-    let process = std::process::id();
-    let failed = |e: std::io::Error| Failure::system("could not bound the process's memory", e);
-    let groups = MemoryGroups::of_this_kernel();
-    let groups = groups.ok_or_else(|| failed(std::io::ErrorKind::Unsupported.into()))?;
-    let group = groups.of_process(process);
-    fs::create_dir(&group).map_err(failed)?;
-    fs::write(group.join(groups.limit), bytes.to_string()).map_err(failed)?;
-    fs::write(group.join("cgroup.procs"), process.to_string()).map_err(failed)
-}
-
-/// Removes the control group of a process that has ended.
-pub(crate) fn unbound_memory(process: u32) {
-    if let Some(groups) = MemoryGroups::of_this_kernel() {
-        // A remaining group has no effect.
-        let _ = fs::remove_dir(groups.of_process(process));
-    }
+/// The lengths of all files in a directory and below it; files that disappear meanwhile count 0.
+pub(crate) fn bytes_below(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let bytes = entries.map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => bytes_below(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    });
+    bytes.sum()
 }
 
 /// Syncs all writes and drops the kernel's page cache, so that reads come from storage. Whether it
@@ -291,6 +260,7 @@ mod tests {
         if kernel.has_device() {
             assert!(spent.written_bytes >= 1 << 20, "{spent:?}");
         }
+        assert_eq!(bytes_below(directory.path()), 1 << 20);
         assert!(resident_bytes_max() > 1 << 20);
     }
 }

@@ -8,7 +8,7 @@ use crate::groups::text_of;
 use crate::quantity::{Shown, bytes_with, number_with, show_bytes, show_count, show_number};
 
 /// Metrics in display order; the first existing one is the main metric of a row.
-const SHOWN: [&str; 86] = [
+const SHOWN: [&str; 97] = [
     "mean_absolute_error",
     "mean_absolute_error_sampled",
     "mean_absolute_error_bytes",
@@ -52,6 +52,11 @@ const SHOWN: [&str; 86] = [
     "example_latency_error",
     "example_flash_us",
     "example_backend_us",
+    "space_amp_end",
+    "scan_over_merged",
+    "foreground_over_clean",
+    "scan_ms",
+    "dbsize_ms",
     "share_of_cold_start",
     "ops_until_hot",
     "until_hot_s",
@@ -95,6 +100,12 @@ const SHOWN: [&str; 86] = [
     "cache_bytes_taken",
     "cache_bytes_budget",
     "rss_bytes_max",
+    "disk_bytes",
+    "accepted",
+    "refused",
+    "closed",
+    "waiting",
+    "reply_bytes",
 ];
 
 /// From here on times are shown in milliseconds.
@@ -136,12 +147,15 @@ fn value_with(metric: &str, value: f64, more: usize) -> Shown {
         "rss_bytes_max" | "cache_bytes_taken" | "cache_bytes_budget" => bytes_with(value, more),
         "plan_dram_bytes" | "plan_flash_bytes" | "profile_bytes" => bytes_with(value, more),
         "read_bytes_per_op" | "kernel_read_bytes_per_op" => bytes_with(value, more),
-        "object_bytes" => bytes_with(value, more),
+        "object_bytes" | "reply_bytes" | "disk_bytes" => bytes_with(value, more),
         // Each of these matters.
-        "objects" | "sets" | "hits" | "misses" if value.fract() == 0.0 && value >= 0.0 => {
+        "objects" | "sets" | "hits" | "misses" | "accepted" | "refused" | "closed" | "waiting"
+            if value.fract() == 0.0 && value >= 0.0 =>
+        {
             Shown { text: show_count(value as u64), read: value }
         }
         "open_s" | "until_hot_s" | "seconds" => number_with(value, more).of(1.0, "s"),
+        "scan_ms" | "dbsize_ms" => number_with(value, more).of(1.0, "ms"),
         _ if metric.ends_with("_us") || metric == "cpu_us_per_op" => {
             match value >= MILLISECONDS_FROM_US {
                 true => number_with(value / 1e3, more).of(1e3, "ms"),
@@ -210,6 +224,24 @@ pub(crate) fn label(metric: &str) -> &str {
         "cache_bytes_taken" => "cache",
         "cache_bytes_budget" => "of",
         "rss_bytes_max" => "RSS",
+        other => label_of_server(other),
+    }
+}
+
+/// The metrics of servers and of space.
+fn label_of_server(metric: &str) -> &str {
+    match metric {
+        "space_amp_end" => "space amp at the end",
+        "scan_over_merged" => "of the time of a scan when merged",
+        "foreground_over_clean" => "of the load without dead data",
+        "scan_ms" => "SCAN 0",
+        "dbsize_ms" => "DBSIZE",
+        "disk_bytes" => "on disk",
+        "reply_bytes" => "of replies",
+        "keys_left" => "keys left",
+        "lost_keys" => "lost keys",
+        "server_ended" => "servers that ended",
+        "oom_kills" => "killed by the kernel",
         other => label_of_plan(other),
     }
 }

@@ -498,6 +498,7 @@ impl Runner<'_> {
             replay: point.replay.as_ref().map(|plan| plan.job(ReplayPart::Requests)),
             corpus: point.corpus.clone(),
             reclaim: point.reclaim,
+            memory: None,
             ending: point.ending,
         };
         let of = format!("{}/{}", alternation + 1, point.alternations);
@@ -605,6 +606,7 @@ impl Runner<'_> {
             replay,
             corpus: None,
             reclaim: None,
+            memory: None,
             ending: match plan.end {
                 StoreEnd::Settled => Ending::Settle,
                 StoreEnd::Merged => Ending::Merge,

@@ -7,7 +7,10 @@ use tidekv_testkit::evidence::{Row, Value};
 
 use crate::experiment::{Experiment, Found, Params, Point, Rule, Target};
 use crate::experiments::ackey::restart;
-use crate::harness::job::{CorpusCounts, Ending, Length, Measurement, ReclaimCounts, ReclaimLook};
+use crate::harness::foreground::SPACE_AMP;
+use crate::harness::job::{
+    CorpusCounts, Ending, ForegroundCounts, Length, Measurement, ReclaimCounts, ReclaimLook,
+};
 use crate::harness::phases;
 use crate::load::keys::data_bytes;
 use crate::machine::latency::Quantiles;
@@ -16,7 +19,7 @@ use crate::subjects::own::AS_IT_COMES;
 
 /// Whether a metric depends on speed.
 pub(crate) fn is_of_time(metric: &str) -> bool {
-    ["_s", "_us", "_us_per_op", "seconds"].iter().any(|unit| metric.ends_with(unit))
+    ["_s", "_ms", "_us", "_us_per_op", "seconds"].iter().any(|unit| metric.ends_with(unit))
 }
 
 /// Metrics by their fixed names.
@@ -31,9 +34,6 @@ const SECTOR_BYTES_PER_READ_MAX: u64 = 2 * 511;
 
 /// A subject above this multiple of its budget is not a fair baseline.
 const OVER_BUDGET_FROM: f64 = 1.02;
-
-/// Space is back when tables take at most this many times the live bytes.
-const SPACE_AMP: f64 = 1.2;
 
 /// Below this number of reads per operation ratios are meaningless.
 const READS_PER_OPERATION_MIN: f64 = 0.01;
@@ -158,7 +158,8 @@ fn corpus_metrics(counts: &CorpusCounts) -> Metrics {
 }
 
 /// Bytes over live bytes when entries have just died, after some seconds, and at the end; the time
-/// until tables took at most [`SPACE_AMP`] times the live bytes (if they did); and scans.
+/// until tables took at most [`SPACE_AMP`] times the live bytes (if they did); scans; and a load
+/// meanwhile.
 fn reclaim_metrics(counts: &ReclaimCounts) -> Metrics {
     let live = counts.live_bytes.max(1) as f64;
     let amp = |look: &ReclaimLook| look.table_bytes as f64 / live;
@@ -184,6 +185,17 @@ fn reclaim_metrics(counts: &ReclaimCounts) -> Metrics {
     found.extend(back.map(|look| ("seconds_to_space", look.seconds)));
     found.insert("scan_s", counts.scan_s);
     found.insert("scan_over_merged", counts.scan_s / counts.merged_scan_s.max(1e-9));
+    let ForegroundCounts { clean_per_s, busy_per_s, busy_s, is_back, .. } = counts.foreground;
+    let over_clean = |bytes: u64| bytes as f64 / counts.foreground.clean_bytes.max(1) as f64;
+    found.extend([
+        ("foreground_ops_per_s", busy_per_s),
+        ("foreground_clean_ops_per_s", clean_per_s),
+        ("foreground_over_clean", busy_per_s / clean_per_s.max(1e-9)),
+        ("foreground_s", busy_s),
+        ("foreground_is_back", f64::from(is_back)),
+        ("foreground_space_start", over_clean(counts.foreground.dead_bytes)),
+        ("foreground_space_end", over_clean(counts.foreground.end_bytes)),
+    ]);
     found
 }
 

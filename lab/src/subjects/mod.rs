@@ -9,5 +9,6 @@ pub mod tidekv;
 pub mod tiered;
 pub mod indexes;
 pub mod served;
+pub(crate) mod databases;
 pub(crate) mod nothing;
 pub mod own;

@@ -196,3 +196,84 @@ fn files_of_a_corpus_are_read_back_unchanged() {
         rows.iter().filter_map(|row| row["metrics"].get("is_met")).collect();
     assert_eq!(verdicts, [&Value::Bool(true); 2]);
 }
+
+#[test]
+fn space_and_a_load_meanwhile_are_measured() {
+    for death in ["death=delete", "death=expire"] {
+        let patterns = ["space-back", "--where", death, "--where", "value_bytes=100"];
+        let (_place, out) = measure(&patterns, "foreground_ops_per_s", "1");
+        let rows = rows(&out);
+        let number = |name: &str| rows[0]["metrics"][name].as_f64();
+        // One in ten is left, with an overhead.
+        assert!(number("space_amp_full").unwrap() > 8.0, "{rows:?}");
+        assert!(number("foreground_clean_ops_per_s").unwrap() > 0.0, "{rows:?}");
+        let verdicts: BTreeSet<&str> =
+            rows.iter().filter_map(|row| row["metrics"]["of"].as_str()).collect();
+        let judged = ["space_amp_end", "scan_over_merged", "foreground_over_clean"];
+        assert!(judged.iter().all(|name| verdicts.contains(name)), "{verdicts:?}");
+    }
+}
+
+/// Whether the server that the lab starts is there: `cargo build` makes it, not the lab's tests.
+fn has_server() -> bool {
+    let lab = Path::new(env!("CARGO_BIN_EXE_tidekv-lab"));
+    let is_there = lab.with_file_name("tidekv").exists();
+    if !is_there {
+        println!("skipped: no binary `tidekv` beside the lab");
+    }
+    is_there
+}
+
+#[test]
+fn a_server_keeps_to_its_memory() {
+    if !has_server() {
+        return;
+    }
+    let place = TestDirectory::new();
+    let out = place.file("results");
+    let arguments = ["memory-promise", "--quick", "--where", "load=large-value"];
+    let done = lab(&out, &[&arguments[..], &["--where", "process_bytes=0"]].concat());
+    assert_eq!(done.code, 0, "{done:?}");
+    let rows = rows(&out);
+    let of_step = |step: &str| {
+        let is_it = |row: &&Value| {
+            row["subject"] == "tidekv:server"
+                && row["params"]["step"] == step
+                && row["metrics"].get("target").is_none()
+        };
+        let row = rows.iter().find(is_it).unwrap_or_else(|| panic!("no {step}"));
+        move |name: &str| row["metrics"][name].as_f64().unwrap_or_else(|| panic!("{row}"))
+    };
+    let large = of_step("set of 255 MiB");
+    assert!(large("rss_bytes_max") > 1e6 && large("refused") == 1.0);
+    let several = of_step("sets of 1 to 128 MiB");
+    assert!(several("accepted") > 8.0 && several("refused") > 0.0);
+    assert_eq!(of_step("opening after a kill")("lost_keys"), 0.0);
+    let verdicts: Vec<&Value> =
+        rows.iter().filter_map(|row| row["metrics"].get("is_met")).collect();
+    assert!(verdicts.len() >= 8 && verdicts.iter().all(|it| **it == true), "{rows:?}");
+}
+
+#[test]
+fn an_emptied_server_is_asked() {
+    if !has_server() {
+        return;
+    }
+    let place = TestDirectory::new();
+    let out = place.file("results");
+    for way in ["emptied=delete", "emptied=expire", "emptied=flushall"] {
+        let done = lab(&out, &["space-back", "--quick", "--where", way]);
+        assert_eq!(done.code, 0, "{done:?}");
+    }
+    let rows = rows(&out);
+    let is_ours =
+        |row: &&Value| row["subject"] == "tidekv:server" && row["metrics"]["of"].is_null();
+    let ours: Vec<&Value> = rows.iter().filter(is_ours).collect();
+    assert_eq!(ours.len(), 12, "{rows:?}");
+    for row in ours {
+        for name in ["scan_ms", "dbsize_ms"] {
+            assert!(row["metrics"][name].as_f64().unwrap() > 0.0, "{row}");
+        }
+        assert_eq!(row["metrics"]["keys_left"], 0.0, "{row}");
+    }
+}

@@ -114,6 +114,7 @@ fn counts_of(corpus: &CorpusJob, subject: &Keeper) -> (CorpusCounts, Measurement
         replay: None,
         corpus: Some(corpus.clone()),
         reclaim: None,
+        memory: None,
         ending: Ending::Close,
     };
     let mut measurement = Measurement::default();

@@ -87,6 +87,7 @@ fn measure(warm_up: WarmUp, operations: u64, fails_from: u64) -> Result<Measurem
         replay: None,
         corpus: None,
         reclaim: None,
+        memory: None,
         ending: Ending::Close,
     };
     let subject = Reading { values: Values::new(VALUE_BYTES), gets: AtomicU64::new(0), fails_from };

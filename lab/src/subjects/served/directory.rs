@@ -18,6 +18,16 @@ impl Directory {
         Ok(Self(path))
     }
 
+    /// An empty directory in it.
+    #[expect(clippy::disallowed_methods, reason = "nothing in it outlives this process")]
+    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf> {
+        let path = self.0.join(name);
+        std::fs::create_dir(&path).map_err(|error| {
+            Failure::system(format!("could not create {}", path.display()), error)
+        })?;
+        Ok(path)
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }

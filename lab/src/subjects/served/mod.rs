@@ -27,7 +27,6 @@ use crate::subject::{Counts, Hold, Settings, Subject, SubjectRecord};
 use crate::subjects::served::cache_server::Control;
 use crate::subjects::served::client::Connection;
 use crate::subjects::served::memcached::Behind;
-use crate::subjects::served::process::ServerProcess;
 use crate::subjects::tiered::{TIDEKV_CACHE, cannot};
 
 pub(crate) use crate::subjects::served::cache_server::{COMMAND, serve};
@@ -35,6 +34,7 @@ pub(crate) use crate::subjects::served::directory::Directory;
 pub(crate) use crate::subjects::served::driven::{Drivers, Turn, Turns};
 pub(crate) use crate::subjects::served::flat::{Asked, Kind, OfAPrediction};
 pub(crate) use crate::subjects::served::own::Target;
+pub(crate) use crate::subjects::served::process::ServerProcess;
 pub(crate) use crate::subjects::served::resized::{Clients, Course, Stage, Stretch};
 
 /// TideKV's cache behind its own server.

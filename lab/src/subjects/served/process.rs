@@ -1,4 +1,4 @@
-//! A cache server in a separate process, which listens on a Unix socket in its directory.
+//! A server in a separate process; that of a cache listens on a Unix socket in its directory.
 //!
 //! It guarantees:
 //! 1. The end of the server's output on standard error is kept and reported with a failure; the
@@ -45,7 +45,7 @@ const WORDS_MAX: usize = 4096;
 
 /// A running server.
 #[derive(Debug)]
-pub(super) struct ServerProcess {
+pub(crate) struct ServerProcess {
     /// Its name in failures.
     name: &'static str,
     child: Child,
@@ -57,7 +57,7 @@ pub(super) struct ServerProcess {
 
 impl ServerProcess {
     /// Starts `command` in `directory`.
-    pub(super) fn start(
+    pub(crate) fn start(
         name: &'static str,
         mut command: Command,
         directory: &Path,
@@ -87,11 +87,20 @@ impl ServerProcess {
 
     /// Waits until it accepts a connection.
     pub(super) fn when_listening(&mut self) -> Result<Connection<UnixStream>> {
+        self.when_served(START_MAX, Self::connect)
+    }
+
+    /// Waits, no longer than `patience`, until `attempt` succeeds.
+    pub(crate) fn when_served<T>(
+        &mut self,
+        patience: Duration,
+        attempt: impl Fn(&Self) -> std::io::Result<T>,
+    ) -> Result<T> {
         let clock = SystemClock::new();
-        let until_ns = clock.monotonic_ns() + START_MAX.as_nanos() as u64;
+        let until_ns = clock.monotonic_ns() + patience.as_nanos() as u64;
         loop {
-            let error = match self.connect() {
-                Ok(connection) => return Ok(connection),
+            let error = match attempt(self) {
+                Ok(found) => return Ok(found),
                 Err(error) => error,
             };
             if let Some(status) = self.ended()? {
@@ -101,11 +110,16 @@ impl ServerProcess {
                 return Err(self.with_words(Failure::new(what)));
             }
             if clock.monotonic_ns() > until_ns {
-                let what = format!("{} does not listen after {START_MAX:?}", self.name);
+                let what = format!("{} does not listen after {patience:?}", self.name);
                 return Err(self.with_words(Failure::system(what, error)));
             }
             clock.sleep(BETWEEN_LOOKS);
         }
+    }
+
+    /// The number of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Another connection to it.
@@ -152,7 +166,7 @@ impl ServerProcess {
     }
 
     /// Shuts it down, and waits for its end.
-    pub(super) fn terminate(self) -> Result<()> {
+    pub(crate) fn terminate(self) -> Result<()> {
         let process = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         if let Some(process) = process {
             // It has not been waited for, so the process id is still its own.
@@ -177,7 +191,8 @@ impl ServerProcess {
         Err(self.with_words(Failure::new(what)))
     }
 
-    fn ended(&mut self) -> Result<Option<ExitStatus>> {
+    /// Its exit status, if it has ended.
+    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>> {
         let failed = |error| Failure::system(format!("could not await {}", self.name), error);
         self.child.try_wait().map_err(failed)
     }
