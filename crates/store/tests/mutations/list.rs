@@ -2532,8 +2532,8 @@ pub const MUTATIONS: &[Mutation] = &[
         ..mutation(
             "a flush on a full disk does not get the space of the next log",
             "crates/store/src/jobs/flusher.rs",
-            "error.kind() == ErrorKind::Full && self.logs.give_way()",
-            "false && error.kind() == ErrorKind::Full && self.logs.give_way()",
+            "(self.logs.give_way() || rotated() != before)",
+            "(rotated() != before)",
             "a_flush_on_a_full_disk_gets_the_space_of_the_next_log",
         )
     },
