@@ -167,7 +167,11 @@ impl State {
             Value::Hash(_) => None,
         };
         self.0.retain(|_, value| deadline(value).is_none_or(|d| d > from_ms));
-        self.0.extract_if(.., |_, value| deadline(value).is_some_and(|d| d <= to_ms)).collect()
+        let all = std::mem::take(&mut self.0);
+        let (passing, rest) =
+            all.into_iter().partition(|(_, value)| deadline(value).is_some_and(|d| d <= to_ms));
+        self.0 = rest;
+        passing
     }
 }
 
