@@ -160,19 +160,17 @@ impl State {
     }
 
     /// Removes the entries that have expired at `from_ms` or expire until
-    /// `to_ms`; returns the keys of the latter.
-    fn expire(&mut self, from_ms: u64, to_ms: u64) -> Vec<String> {
+    /// `to_ms`; returns the latter.
+    fn expire(&mut self, from_ms: u64, to_ms: u64) -> BTreeMap<String, Value> {
         let deadline = |value: &Value| match value {
             Value::Text(_, deadline) => *deadline,
             Value::Hash(_) => None,
         };
         self.0.retain(|_, value| deadline(value).is_none_or(|d| d > from_ms));
-        let passing =
-            self.0.iter().filter(|(_, value)| deadline(value).is_some_and(|d| d <= to_ms));
-        let passing: Vec<String> = passing.map(|(key, _)| key.clone()).collect();
-        passing.iter().for_each(|key| {
-            self.0.remove(key);
-        });
+        let all = std::mem::take(&mut self.0);
+        let (passing, rest) =
+            all.into_iter().partition(|(_, value)| deadline(value).is_some_and(|d| d <= to_ms));
+        self.0 = rest;
         passing
     }
 }
@@ -273,18 +271,22 @@ impl Ledger {
         if let Some((key, value)) = found.expired(from_ms) {
             return Err(format!("{key} is alive at {from_ms}, after its time: {value:?}"));
         }
-        found.expire(from_ms, to_ms);
+        let still_alive = found.expire(from_ms, to_ms);
         self.checked += found.0.len() as u64;
         let first = self.state.clone();
         loop {
             let (mut possible, mut shown) = (self.state.clone(), found.clone());
-            for key in possible.expire(from_ms, to_ms) {
+            let mut passing = possible.expire(from_ms, to_ms);
+            for key in passing.keys() {
                 // Both are correct.
-                shown.0.remove(&key);
+                shown.0.remove(key);
             }
             if possible == shown {
                 self.under_way.clear();
+                // What lives on may do so for longer, if the clock is set back.
+                passing.retain(|key, value| still_alive.get(key) == Some(value));
                 self.state = possible;
+                self.state.0.extend(passing);
                 return Ok(());
             }
             match self.under_way.pop_front() {

@@ -565,7 +565,7 @@ impl Keyspace {
     /// ```
     pub fn clear(&self) -> Result<()> {
         let Some((last, _)) = self.iter().keys_only().next_back().transpose()? else {
-            return self.engine().forget_failed_writes();
+            return self.engine().check_log();
         };
         // Up to the end of the last table, so that all tables are covered and dropped: behind the
         // last entry there may be deleted ones.

@@ -27,14 +27,11 @@ impl Engine {
         })
     }
 
-    /// Called instead of a write that has nothing to do: as after any write, what was reported as
-    /// failed before must not be there after the next opening.
-    pub(crate) fn forget_failed_writes(&self) -> Result<()> {
+    /// Called instead of a write that has nothing to do: fails as a write would if the log was lost,
+    /// which may hold writes that were reported as failed.
+    pub(crate) fn check_log(&self) -> Result<()> {
         let _gate = self.enter()?;
-        match self.logs.with(|logs| logs.current.is_open()) {
-            true => Ok(()),
-            false => self.queue.exclusive(|| self.make_log_durable()),
-        }
+        self.logs.with(|logs| logs.current.lost()).map_or(Ok(()), Err)
     }
 
     /// Makes the writes so far durable, before a manifest change that is newer than they are. Only
