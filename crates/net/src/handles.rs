@@ -55,6 +55,19 @@ pub fn lowered(connections_max: usize, limit: usize) -> usize {
     connections_max.min(limit)
 }
 
+/// `wanted` table files, or three quarters of the handles that there are if that is less, with a line in
+/// the log.
+pub fn table_files_at_most(wanted: usize, page_connections: usize) -> usize {
+    let most = table_files(0, page_connections) / 4 * 3;
+    if most < wanted {
+        tracing::warn!(
+            "there are file handles for {most} table files, not for {wanted}: the limit is {most} \
+             (to raise it: `ulimit -Hn`, `LimitNOFILE=`)"
+        );
+    }
+    wanted.min(most).max(1)
+}
+
 /// The number of connections for a limit of handles, of which `open` are in use.
 fn connections(limit: u64, open: u64, page_connections: usize) -> usize {
     let free = free(limit, open, page_connections);

@@ -142,6 +142,11 @@ impl Engine {
         if bytes <= STEP_BYTES_MAX {
             return Ok(());
         }
+        if bytes > self.memory.batch_bytes_max() {
+            // Of a budget that is shared, it may get more.
+            self.memory.note_full_memtables();
+            self.share.review();
+        }
         let (budget, bytes_max) = (self.memory.total_bytes(), self.memory.batch_bytes_max());
         if bytes <= bytes_max {
             return Ok(());
@@ -494,7 +499,12 @@ impl Engine {
     }
 
     fn pace(&self) -> Pace {
-        throttle::decide(self.memory.backlog(&self.trees))
+        let backlog = self.memory.backlog(&self.trees);
+        throttle::decide(match self.jobs.compactions_running() {
+            // Nobody would end the wait.
+            0 => backlog.without_stop_for_merges(),
+            _ => backlog,
+        })
     }
 
     /// Retries failed work and starts work that is due.

@@ -14,7 +14,7 @@ static ALLOCATOR: allocation::Counting = allocation::Counting;
 const MIB: u64 = 1 << 20;
 
 /// How long a change of the shares may take: they are reviewed every two seconds.
-const PATIENCE_NS: u64 = 120_000_000_000;
+const PATIENCE_NS: u64 = 60_000_000_000;
 
 fn on(disk: &MemoryStorage) -> Options {
     let environment = Environment::default().storage(Arc::new(disk.clone()));
@@ -86,6 +86,31 @@ fn store_that_fills_its_share_gets_what_others_leave() {
     assert_eq!(another.memory_bytes(), 16 * MIB);
     another.set_memory_bytes(10 * MIB);
     assert_eq!(another.memory_bytes(), 10 * MIB, "the most of the budget that it may have");
+}
+
+/// A store that only writes does not fill its caches: it lost its part to one that reads.
+#[test]
+fn store_that_writes_keeps_its_share_beside_one_that_reads() {
+    let budget = MemoryBudget::new(64 * MIB);
+    let of = |disk: &MemoryStorage| open(on(disk).memory_budget(budget.clone()));
+    let (reader, writer) = (of(&MemoryStorage::new()), of(&MemoryStorage::new()));
+    let keyspace = reader.keyspace("k").unwrap();
+    (0..15_000u32).for_each(|n| keyspace.put(n.to_be_bytes(), [7; 4000]).unwrap());
+    keyspace.flush().unwrap();
+    let written = writer.keyspace("k").unwrap();
+    let clock = SystemClock::new();
+    let begin_ns = clock.monotonic_ns();
+    let mut round = 0u32;
+    // Three reviews and more.
+    while clock.monotonic_ns() - begin_ns < 8_000_000_000 {
+        for n in 0..1000u32 {
+            keyspace.get((15 * n).to_be_bytes()).unwrap();
+            written.put(format!("{round} {n}"), [7; 4000]).unwrap();
+        }
+        round += 1;
+    }
+    assert!(writer.memory_bytes() > 28 * MIB, "{}", writer.memory_bytes());
+    written.put("large", vec![0; 6 << 20]).unwrap();
 }
 
 /// A batch of 1 GiB was accepted with any budget, and the store needed several times as much to open

@@ -156,7 +156,7 @@ impl Serve {
         let page_connections = if self.http.is_some() { http::CONNECTIONS_MAX } else { 0 };
         let max_open_files = self.max_open_files.map_or_else(
             || handles::table_files(self.connections_max, page_connections),
-            |files| files as usize,
+            |files| handles::table_files_at_most(files as usize, page_connections),
         );
         let options = Options::default()
             .cache_policy(self.cache_policy)

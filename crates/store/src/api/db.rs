@@ -412,6 +412,7 @@ impl Db {
     /// ```
     pub fn set_memory_bytes(&self, bytes: u64) {
         self.engine().share.set_bytes(bytes);
+        self.engine().after_install();
     }
 
     /// The most table files that are open at a time ([`Options::max_open_files`]).

@@ -306,7 +306,6 @@ pub(crate) fn merge_down(
 fn pick_within_level0(version: &Version) -> Option<Compaction> {
     // An ingested table is newer than the memtables' entries of other keys; merged with older
     // tables it would wrongly count as newer for those keys as well.
-    let is_ingested = |table: &Arc<TableHandle>| table.meta().sequence_override > 0;
     let tables = version.level(0);
     let may = tables.len() > 1 && !tables.iter().any(is_ingested);
     may.then(|| Compaction::new(version, 0, 0, tables.to_vec())).flatten()
@@ -343,12 +342,19 @@ fn is_level0_small(version: &Version, base_bytes: u64) -> bool {
     version.level_bytes(0) < base_bytes / SMALL_LEVEL0_PART
 }
 
-/// The memory of open tables that merges of a small level 0 would free.
+fn is_ingested(table: &Arc<TableHandle>) -> bool {
+    table.meta().sequence_override > 0
+}
+
+/// The memory of open tables that merges of a small level 0 would free. Those of ingests may have to
+/// stay (`pick_within_level0`), and are not counted.
 pub(crate) fn mergeable_bytes(version: &Version, base_bytes: u64) -> u64 {
-    match is_level0_small(version, base_bytes) {
-        true => version.level(0).iter().skip(1).map(|table| table.charge() as u64).sum(),
-        false => 0,
+    let tables = version.level(0);
+    let may_merge = is_level0_small(version, base_bytes);
+    if !may_merge || tables.iter().any(is_ingested) {
+        return 0;
     }
+    tables.iter().skip(1).map(|table| table.charge() as u64).sum()
 }
 
 fn level0_score(version: &Version, options: PickerOptions) -> f64 {

@@ -14,7 +14,7 @@ use crate::engine::tree_set::TreeSet;
 use crate::options::Options;
 use crate::options::memory_budget::STORE_BYTES_MIN;
 use crate::sst::block::BlockRef;
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{ArcSwap, Guard, Mutex};
 use crate::warm::borrowed_budget::BorrowedBudget;
 
@@ -42,6 +42,10 @@ pub(crate) struct StoreMemory {
     /// Of open tables, and of filter repairs.
     tables_bytes: AtomicUsize,
     keyspaces_bytes: AtomicUsize,
+    /// Memtables were more than half full since the last review of a shared budget, or between the one
+    /// before and that.
+    has_filled_memtables: AtomicBool,
+    filled_memtables_before: AtomicBool,
     /// The memory of the rest of the hot list.
     hot_list_bytes: AtomicUsize,
     /// The memory that the program uses itself.
@@ -79,6 +83,8 @@ impl StoreMemory {
             balance: Mutex::new(()),
             tables_bytes: AtomicUsize::new(0),
             keyspaces_bytes: AtomicUsize::new(0),
+            has_filled_memtables: AtomicBool::new(false),
+            filled_memtables_before: AtomicBool::new(false),
             hot_list_bytes: AtomicUsize::new(0),
             reserved_bytes: AtomicU64::new(0),
             borrowed: Arc::new(BorrowedBudget::new(&caches)),
@@ -94,11 +100,6 @@ impl StoreMemory {
 
     pub(crate) fn total_bytes(&self) -> u64 {
         self.total_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Takes effect with the next division.
-    pub(crate) fn set_total_bytes(&self, bytes: u64) {
-        self.total_bytes.store(bytes.max(STORE_BYTES_MIN), Ordering::Relaxed);
     }
 
     /// Takes effect with the next division.
@@ -171,17 +172,43 @@ impl StoreMemory {
     pub(crate) fn follow_memtables(&self, trees: &TreeSet, more: u64) {
         let shares = self.shares();
         let taken = trees.memtables_bytes().saturating_add(more);
+        if taken > shares.memtables_bytes_max / 2 {
+            self.note_full_memtables();
+        }
         let kept = budget::kept(shares.memtables_bytes_max, taken);
         if kept != shares.memtables_bytes_kept {
             self.share_out_with(trees, more);
         }
     }
 
+    /// Writers could use more memory than memtables may take.
+    pub(crate) fn note_full_memtables(&self) {
+        if !self.has_filled_memtables.load(Ordering::Relaxed) {
+            self.has_filled_memtables.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Called regularly: what writers wanted before the last call is forgotten.
+    pub(crate) fn begin_review(&self) {
+        let lately = self.has_filled_memtables.swap(false, Ordering::Relaxed);
+        self.filled_memtables_before.store(lately, Ordering::Relaxed);
+    }
+
+    /// Takes `bytes` as the new total, and divides them.
+    pub(crate) fn follow_total(&self, trees: &TreeSet, bytes: u64) {
+        self.total_bytes.store(bytes.max(STORE_BYTES_MIN), Ordering::Relaxed);
+        self.share_out(trees);
+    }
+
     /// The bytes that the store would use if it had them: what it has in use, and a quarter more; all
-    /// that it can get if its caches are full.
+    /// that it can get if its caches are full, or its memtables were more than half full lately.
     pub(crate) fn wanted_bytes(&self, trees: &TreeSet) -> u64 {
         let shares = self.shares();
         let cached = self.caches.charged_bytes() as u64;
+        let writes = [&self.has_filled_memtables, &self.filled_memtables_before];
+        if writes.iter().any(|it| it.load(Ordering::Relaxed)) {
+            return u64::MAX;
+        }
         if cached > shares.cache_bytes / CACHE_FULL.1 * CACHE_FULL.0 {
             return u64::MAX;
         }

@@ -60,6 +60,14 @@ pub(crate) struct Backlog {
     pub(crate) mergeable_bytes_slow: u64,
 }
 
+impl Backlog {
+    /// The same, but writers are only slowed for merges that would free memory.
+    pub(crate) fn without_stop_for_merges(self) -> Self {
+        let most = (2 * self.mergeable_bytes_slow).saturating_sub(1);
+        Self { mergeable_bytes: self.mergeable_bytes.min(most), ..self }
+    }
+}
+
 /// What writers must do.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Pace {
@@ -157,7 +165,9 @@ mod tests {
         let base = Backlog { mergeable_bytes_slow: 100, ..base };
         assert_eq!(decide(Backlog { mergeable_bytes: 100, ..base }), Pace::Free);
         assert!(matches!(decide(Backlog { mergeable_bytes: 150, ..base }), Pace::Slow(_)));
-        assert_eq!(decide(Backlog { mergeable_bytes: 200, ..base }), Pace::Stop);
+        let stopped = Backlog { mergeable_bytes: 200, ..base };
+        assert_eq!(decide(stopped), Pace::Stop);
+        assert!(matches!(decide(stopped.without_stop_for_merges()), Pace::Slow(_)));
     }
 
     #[test]

@@ -16,8 +16,8 @@ impl Member for Engine {
     }
 
     fn set_share(self: Arc<Self>, bytes: u64) {
-        self.memory.set_total_bytes(bytes);
-        self.after_install();
+        // Waits for no lock that is held while storage is written: other stores wait for this one.
+        self.memory.follow_total(&self.trees, bytes);
     }
 }
 
@@ -28,6 +28,7 @@ impl Engine {
         self.share.belongs_to(Arc::downgrade(&this));
         if self.share.is_of_several() {
             self.repeat(INTERVAL, |engine| {
+                engine.memory.begin_review();
                 engine.run_job(|| engine.share.review());
                 Some(INTERVAL)
             });

@@ -191,6 +191,7 @@ fn open_once(directory: &Path, options: Options) -> Result<Arc<Engine>> {
         if engine.options.read_only { engine.load_read_only() } else { engine.load(is_new) };
     let hot_list = opened.inspect_err(|_| engine.stop_background())?;
     engine.take_memory();
+    engine.after_install();
     if !engine.options.read_only {
         if let Err(error) = engine.save_clock() {
             tracing::warn!(%error, "cannot save the time");
@@ -511,7 +512,7 @@ impl Engine {
     }
 
     /// Fails if the replayed writes, which a read-only open keeps in memory, take more than half of the
-    /// budget. Those of a writer with the same budget never do.
+    /// budget. Those of a writer that had as much never do.
     fn check_replayed_memory(&self) -> Result<()> {
         let budget = self.memory.total_bytes();
         if self.trees.memtables_bytes() <= budget / 2 {

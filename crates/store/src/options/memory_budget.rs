@@ -279,13 +279,14 @@ impl Share {
     /// Changes the budget of the store: one of its own, into which a store moves that takes part in that
     /// of the process; or the most that it may have of one that was chosen.
     pub(crate) fn set_bytes(&self, bytes: u64) {
-        let Membership { budget, id, kind } = self.membership();
+        // Of two callers the second one sees what the first one chose.
+        let mut membership = self.membership.lock();
+        let Membership { budget, id, kind } = membership.clone();
         match kind {
             Kind::Private => budget.set_bytes(bytes),
             Kind::Default => {
                 let member = budget.leave(id);
-                let membership = MemoryBudget::new(bytes).join(u64::MAX, Kind::Private, member);
-                *self.membership.lock() = membership;
+                *membership = MemoryBudget::new(bytes).join(u64::MAX, Kind::Private, member);
             }
             Kind::Shared => {
                 let limit = |state: &mut State| {

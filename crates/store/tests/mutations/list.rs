@@ -240,6 +240,12 @@ pub const MUTATIONS: &[Mutation] = &[
         ("tidekv", "memory_budget", "store_that_fills_its_share_gets_what_others_leave"),
     ),
     operated(
+        "a store that only writes loses its part of a budget",
+        "crates/store/src/engine/store_memory.rs",
+        ("if taken > shares.memtables_bytes_max / 2 {", "if taken == u64::MAX {"),
+        ("tidekv", "memory_budget", "store_that_writes_keeps_its_share_beside_one_that_reads"),
+    ),
+    operated(
         "a busy store gets no more of a budget than idle ones",
         "crates/store/src/engine/store_memory.rs",
         ("        used.saturating_add(used / 4)", "        used.max(u64::MAX)"),
@@ -257,7 +263,7 @@ pub const MUTATIONS: &[Mutation] = &[
     operated(
         "writers do not wait for merges that free memory",
         "crates/store/src/compaction/picker.rs",
-        ("version.level(0).iter().skip(1)", "version.level(0).iter().skip(usize::MAX)"),
+        ("tables.iter().skip(1)", "tables.iter().skip(usize::MAX)"),
         ("tidekv", "lib", "api::db::tests::memory::tables_that_merges_would_close_are_a_backlog"),
     ),
     operated(
