@@ -104,7 +104,8 @@ fn store_that_writes_keeps_its_share_beside_one_that_reads() {
     // Three reviews and more.
     while clock.monotonic_ns() - begin_ns < 8_000_000_000 {
         for n in 0..1000u32 {
-            keyspace.get((15 * n).to_be_bytes()).unwrap();
+            // Another thousand keys each round, so that its caches are full.
+            keyspace.get(((1000 * round + n) % 15_000).to_be_bytes()).unwrap();
             written.put(format!("{round} {n}"), [7; 4000]).unwrap();
         }
         round += 1;
