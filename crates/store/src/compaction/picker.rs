@@ -304,8 +304,6 @@ pub(crate) fn merge_down(
 
 /// Merges all of level 0 into one of its tables.
 fn pick_within_level0(version: &Version) -> Option<Compaction> {
-    // An ingested table is newer than the memtables' entries of other keys; merged with older
-    // tables it would wrongly count as newer for those keys as well.
     let tables = version.level(0);
     let may = tables.len() > 1 && !tables.iter().any(is_ingested);
     may.then(|| Compaction::new(version, 0, 0, tables.to_vec())).flatten()
@@ -342,6 +340,8 @@ fn is_level0_small(version: &Version, base_bytes: u64) -> bool {
     version.level_bytes(0) < base_bytes / SMALL_LEVEL0_PART
 }
 
+/// An ingested table is newer than the memtables' entries of other keys; merged with older tables it
+/// would wrongly count as newer for those keys as well.
 fn is_ingested(table: &Arc<TableHandle>) -> bool {
     table.meta().sequence_override > 0
 }
@@ -350,8 +350,7 @@ fn is_ingested(table: &Arc<TableHandle>) -> bool {
 /// stay (`pick_within_level0`), and are not counted.
 pub(crate) fn mergeable_bytes(version: &Version, base_bytes: u64) -> u64 {
     let tables = version.level(0);
-    let may_merge = is_level0_small(version, base_bytes);
-    if !may_merge || tables.iter().any(is_ingested) {
+    if !is_level0_small(version, base_bytes) || tables.iter().any(is_ingested) {
         return 0;
     }
     tables.iter().skip(1).map(|table| table.charge() as u64).sum()

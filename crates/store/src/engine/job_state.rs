@@ -62,8 +62,8 @@ struct BackgroundErrors {
 #[derive(Debug)]
 pub(crate) struct JobState {
     is_closed: AtomicBool,
-    /// A job has panicked where nobody knows what it left undone.
-    has_lost_job: AtomicBool,
+    /// A job has panicked and left its state unknown.
+    has_panicked: AtomicBool,
     /// Why the store accepts no writes although it is open.
     write_refusal: std::sync::OnceLock<Error>,
     /// Held for reading by user threads that change files, for writing by the thread that closes
@@ -96,7 +96,7 @@ impl JobState {
     pub(crate) fn new(seek_work: Arc<SeekWork>) -> Self {
         Self {
             is_closed: AtomicBool::new(false),
-            has_lost_job: AtomicBool::new(false),
+            has_panicked: AtomicBool::new(false),
             write_refusal: std::sync::OnceLock::new(),
             gate: RwLock::new(()),
             errors: Mutex::default(),
@@ -138,16 +138,16 @@ impl JobState {
         self.write_refusal.get()
     }
 
-    /// A job has panicked: lets no write begin any more, and wakes those that wait for it.
-    pub(crate) fn lose_job(&self, reason: Error) {
+    /// Refuses writes after a job has panicked, and wakes the threads that wait for it.
+    pub(crate) fn note_panic(&self, reason: Error) {
         self.refuse_writes(reason);
-        self.has_lost_job.store(true, Ordering::Release);
+        self.has_panicked.store(true, Ordering::Release);
         self.signal_progress();
     }
 
-    /// Whether a job has panicked: it may be counted as running for ever.
-    pub(crate) fn has_lost_job(&self) -> bool {
-        self.has_lost_job.load(Ordering::Acquire)
+    /// Whether a job has panicked: it may stay counted as running.
+    pub(crate) fn has_panicked(&self) -> bool {
+        self.has_panicked.load(Ordering::Acquire)
     }
 
     /// Prevents new jobs from starting; returns whether the store was open.

@@ -237,13 +237,13 @@ impl Engine {
         self.executor.execute(priority, Box::new(run));
     }
 
-    /// Runs a job. What may fail in it is guarded (`jobs/background.rs`); if its bookkeeping panics, or
-    /// a logger that the program has installed, nobody knows what is left undone. Then the store refuses writes,
-    /// so that nobody waits for the job.
+    /// Runs a job. Its fallible work catches panics itself (`guarded` in `jobs/background.rs`). A panic
+    /// elsewhere, in bookkeeping or in the program's logger, leaves the job's state unknown: the store
+    /// refuses writes from then on, and no thread waits for the job.
     pub(crate) fn run_job(&self, job: impl FnOnce()) {
         if catch_unwind(AssertUnwindSafe(job)).is_err() {
             self.stats.background_errors.add(1);
-            self.jobs.lose_job(panicked());
+            self.jobs.note_panic(panicked());
         }
     }
 

@@ -181,7 +181,7 @@ impl Engine {
         // A lost job is counted for ever.
         let is_busy = || {
             let running = self.jobs.compactions_running() + self.jobs.flushes_running();
-            running > 0 && !self.jobs.has_lost_job()
+            running > 0 && !self.jobs.has_panicked()
         };
         while is_busy() {
             let seen = self.jobs.progress();

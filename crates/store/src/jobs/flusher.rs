@@ -115,8 +115,8 @@ impl Engine {
         flushed.is_ok()
     }
 
-    /// Flushes, and again when the disk is full: after prepared logs have given their space, or with
-    /// memtables that were rotated meanwhile, whose range deletions may hide what did not fit.
+    /// Flushes, and retries on a full disk if prepared logs could be removed, or if newer memtables were
+    /// rotated: their range deletions may cover entries that then need not be written.
     fn flush_despite_full_disk(self: &Arc<Self>, trees: &[Arc<Tree>]) -> Result<()> {
         let rotated = || trees.iter().map(|tree| tree.view().immutables.len()).sum::<usize>();
         loop {

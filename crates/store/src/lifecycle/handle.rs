@@ -55,9 +55,9 @@ impl Handle {
             tracing::warn!(%error, "cannot save the filter repairs");
         }
         engine.remove_obsolete_tables();
-        // A lost job may go on in a thread of the program's executor: then the directory stays
-        // locked until the last job has released the engine.
-        if engine.options.environment.executor.is_none() || !engine.jobs.has_lost_job() {
+        // A job that panicked may have parts that still run in the program's executor: then the
+        // directory stays locked until the last of them has released the engine.
+        if engine.options.environment.executor.is_none() || !engine.jobs.has_panicked() {
             *engine.lock.lock() = None;
         }
         finished

@@ -27,8 +27,8 @@ use crate::version::tree::Tree;
 /// No keyspace is created when keyspaces and tables take more than this share of the memory budget.
 const METADATA_SHARE_MAX: (u64, u64) = (3, 4);
 
-/// The memory is divided again once for this many new keyspaces, which take about 100 KiB: that takes
-/// time for each keyspace.
+/// The memory is divided again after this many new keyspaces, which take about 100 KiB: a division visits
+/// every keyspace.
 const KEYSPACES_PER_DIVISION: u32 = 64;
 
 /// Delay of the second sweep after a drop: point reads in progress have ended by then.
@@ -82,7 +82,7 @@ impl Engine {
         Ok(tree)
     }
 
-    /// Fails if keyspaces and tables take so much of the memory budget that little is left for data.
+    /// Fails if the metadata of keyspaces and tables exceeds its share of the memory budget.
     fn check_room_for_keyspace(&self) -> Result<()> {
         let (metadata, budget) = (self.memory.metadata_bytes() as u64, self.memory.total_bytes());
         if metadata <= budget / METADATA_SHARE_MAX.1 * METADATA_SHARE_MAX.0 {

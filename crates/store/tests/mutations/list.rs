@@ -2558,7 +2558,7 @@ pub const MUTATIONS: &[Mutation] = &[
         ..mutation(
             "a job that panics after its work is waited for",
             "crates/store/src/engine/mod.rs",
-            "            self.jobs.lose_job(panicked());\n",
+            "            self.jobs.note_panic(panicked());\n",
             "            let _ = panicked();\n",
             "a_job_that_panics_after_its_work_stops_writes_and_nobody_waits_for_it",
         )
@@ -2568,7 +2568,7 @@ pub const MUTATIONS: &[Mutation] = &[
         ..mutation(
             "closing waits for a job that is gone",
             "crates/store/src/jobs/background.rs",
-            "running > 0 && !self.jobs.has_lost_job()",
+            "running > 0 && !self.jobs.has_panicked()",
             "running > 0",
             "a_job_that_panics_after_its_work_stops_writes_and_nobody_waits_for_it",
         )

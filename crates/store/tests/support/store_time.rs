@@ -11,7 +11,7 @@ pub struct StoreTime {
     pub ahead_ms: u64,
     /// By how much the machine's clock was set, each time.
     pub steps: Vec<i64>,
-    /// So many steps were noticed, and the time was saved after them.
+    /// The number of steps that the store had noticed when it last saved its time.
     pub saved: usize,
     /// At least this time was saved, perhaps not durably.
     pub saved_ms: u64,
