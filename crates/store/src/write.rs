@@ -15,6 +15,7 @@
 //! that must not block.
 
 mod deletions;
+mod full_disk;
 
 use std::sync::Arc;
 
@@ -58,6 +59,8 @@ pub(crate) enum LogEnds {
     /// For an explicit flush: the next open has nothing to replay.
     Now,
     WhenLong,
+    /// For the space of the log, on a full disk: if there is space for another.
+    IfThereIsSpace,
 }
 
 impl Engine {
@@ -188,26 +191,6 @@ impl Engine {
         }
     }
 
-    /// Commits those writes of a group that only delete, if the others failed with `error` because
-    /// the disk is full.
-    fn lead_deletions(self: &Arc<Self>, group: &[Request], error: &Error) -> Vec<Result<Written>> {
-        let lead = |request: &Request| match self.admits_deletion(&request.batch, error) {
-            true => self.lead_validated(request),
-            false => Err(error.clone()),
-        };
-        group.iter().map(lead).collect()
-    }
-
-    /// Whether `batch`, which only deletes, may be written although `error` stops other writes: the
-    /// disk is full, and deletions can empty it. They may exceed the memory for memtables a little,
-    /// because flushes need space.
-    fn admits_deletion(&self, batch: &WriteBatch, error: &Error) -> bool {
-        let memory_max = self.memory.shares().memtables_bytes_max;
-        error.kind() == ErrorKind::Full
-            && all_delete(&[batch])
-            && self.trees.memtables_bytes() <= memory_max + memory_max / 8
-    }
-
     fn lead_one(self: &Arc<Self>, request: &Request) -> Result<Written> {
         self.jobs.check_open()?;
         match self.make_room(request.batch.bytes_len()) {
@@ -246,35 +229,10 @@ impl Engine {
         if self.validate_one(request)? == Written::Conflict {
             return Ok(Attempt::Conflict);
         }
-        self.commit(&[&request.batch], false)?;
-        Ok(Attempt::Done)
-    }
-
-    /// Commits, and again if the disk was full while a flush ran: its logs are removed then.
-    fn commit_when_there_is_space(
-        self: &Arc<Self>,
-        batches: &[&WriteBatch],
-        sync: bool,
-    ) -> Result<()> {
-        match self.commit(batches, sync) {
-            Err(error) if error.kind() == ErrorKind::Full && self.wait_for_running_flushes() => {
-                self.commit(batches, sync)
-            }
-            committed => committed,
-        }
-    }
-
-    /// Whether there were any. Only while leading.
-    fn wait_for_running_flushes(&self) -> bool {
-        let mut has_waited = false;
-        loop {
-            let seen = self.jobs.progress();
-            let is_lost = self.check_writable().is_err();
-            if self.jobs.flushes_running() == 0 || self.executor.is_inline() || is_lost {
-                return has_waited;
-            }
-            self.jobs.wait_for_progress(seen);
-            has_waited = true;
+        match self.commit(&[&request.batch], false) {
+            // To free space may take long.
+            Err(error) if error.kind() == ErrorKind::Full => Ok(Attempt::WouldBlock),
+            committed => committed.map(|()| Attempt::Done),
         }
     }
 
@@ -310,6 +268,9 @@ impl Engine {
             self.stats.write_groups.add(1);
             if deletions.has_any {
                 self.note_deletions(&deletions.emptied);
+                if deletions.has_ranges {
+                    self.rotate_deletions();
+                }
             }
         }
         Ok(())
@@ -598,24 +559,6 @@ impl Engine {
         self.rotate(&full, LogEnds::WhenLong)
     }
 
-    /// Rotates memtables with range deletions that empty those whose flush has failed, for want of
-    /// space: a flush that takes both writes nothing of what they hide. Only while leading.
-    fn rotate_deletions(self: &Arc<Self>) {
-        let is_emptied = |tree: &&Arc<Tree>| {
-            if !self.jobs.has_flush_failed(tree) {
-                return false;
-            }
-            let view = tree.view();
-            let ranges = view.memtable.listed_tombstones();
-            view.immutables.iter().any(|memtable| memtable.is_emptied_by(&ranges))
-        };
-        let emptied: Vec<_> = self.trees.load().values().filter(is_emptied).cloned().collect();
-        if !emptied.is_empty() && self.rotate(&emptied, LogEnds::WhenLong).is_ok() {
-            // The caller waits for what the next flush finds.
-            emptied.iter().for_each(|tree| self.jobs.forget_flush_failure(tree.id));
-        }
-    }
-
     /// Rotates the memtables of `trees` and schedules their flushes, and switches the log if it is
     /// time to. Only while leading.
     pub(crate) fn rotate(self: &Arc<Self>, trees: &[Arc<Tree>], log_ends: LogEnds) -> Result<()> {
@@ -629,12 +572,12 @@ impl Engine {
             let is_long = logs.current.offset() >= self.logs.bytes_max(&self.memory);
             // Also after a torn tail: a write that was reported as failed may be complete there,
             // and flushed memtables would claim a part of it.
-            if log_ends == LogEnds::Now || is_long || !logs.current.is_open() {
+            if log_ends != LogEnds::WhenLong || is_long || !logs.current.is_open() {
                 match self.logs.switch_log(logs, &self.trees, &self.memory) {
                     // The log gets longer than it should: without a flush the disk stays full.
                     Err(error)
                         if error.kind() == ErrorKind::Full
-                            && log_ends == LogEnds::WhenLong
+                            && log_ends != LogEnds::Now
                             && logs.current.is_open() => {}
                     switched => switched?,
                 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use support::{DIRECTORY, START_MS, TINY, contents, options};
+use support::{DIRECTORY, Limits, START_MS, TINY, contents, options};
 use tidekv::{Db, Durability, Environment, Error, ErrorKind, Options, WriteBatch};
 use tidekv_io::{Fault, FaultRule, ManualClock, MemoryStorage, Operation, Storage, Tear};
 
@@ -72,6 +72,47 @@ fn a_store_that_was_killed_on_a_full_disk_opens_for_reads() {
     let db = open(&killed).unwrap();
     assert_eq!(contents(&db, "k"), expected);
     db.keyspace("k").unwrap().put("x", "y").unwrap();
+}
+
+/// A flush that had failed was tried again without the deletion that came after it, and failed again:
+/// the store refused writes although everything in it was deleted. A compaction that had failed was an
+/// error for good, although nothing was left to compact.
+#[test]
+fn a_full_disk_is_emptied_by_a_range_deletion() {
+    let spaces = [(64, 64, 20), (16, 64, 20), (8, 4, 20)].into_iter().flat_map(
+        |(memtable_kib, table_kib, step_kib)| {
+            let limits =
+                Limits { memtable_bytes: memtable_kib << 10, table_bytes: table_kib << 10 };
+            (10..65_u64).map(move |n| (limits, n * (step_kib << 10)))
+        },
+    );
+    let mut failures = 0;
+    for (limits, space) in spaces {
+        let (disk, clock) = (MemoryStorage::new(), Arc::new(ManualClock::new(START_MS)));
+        let db = Db::open(DIRECTORY, options(&disk, &clock, limits)).unwrap();
+        let keyspace = db.keyspace("k").unwrap();
+        let files = disk.paths();
+        let used: usize = files.iter().map(|path| disk.read_file(path).unwrap().len()).sum();
+        disk.set_capacity(Some(used as u64 + space));
+        let refused =
+            (0..10_000_u32).find_map(|i| keyspace.put(i.to_be_bytes(), vec![b'v'; 3000]).err());
+        let error = refused.expect("the disk is bounded");
+        assert_eq!(error.kind(), ErrorKind::Full);
+        if let Err(failed) = db.health() {
+            assert!(failed.to_string().contains(".table"), "{failed}");
+            failures += 1;
+        }
+        keyspace.clear().unwrap();
+        let again = (space / 4 / 3000) as u32;
+        for i in 0..again {
+            let put = keyspace.put(i.to_be_bytes(), vec![b'n'; 3000]);
+            put.unwrap_or_else(|after| panic!("{space}, {i}: {after}, first {error}"));
+        }
+        assert_eq!(keyspace.iter().count(), again as usize);
+        db.resume().unwrap();
+        db.health().unwrap();
+    }
+    assert!(failures > 20, "{failures}");
 }
 
 /// A flush needs space before it frees its logs, and the next log had taken the last of it: the store

@@ -206,6 +206,11 @@ impl JobState {
         self.errors.lock().flush.remove(&tree);
     }
 
+    /// Forgets that a compaction of the keyspace has failed: none is needed any more.
+    pub(crate) fn forget_compaction_failure(&self, tree: u32) {
+        self.errors.lock().compaction.remove(&tree);
+    }
+
     /// The number of flushes that have failed since the store was opened.
     pub(crate) fn flush_failures(&self) -> u64 {
         self.errors.lock().flush_failures

@@ -4,8 +4,8 @@
 //! - The end record of a log names its successor, whose file name is durable by then, so a log that
 //!   is missing in the middle is noticed.
 //! - The last part of the space of a log ([`LogSet::reserve_bytes`]) is for deletions: a full disk
-//!   that refuses other writes still accepts them. A flush that finds the disk full gets the space of
-//!   the next log ([`LogSet::give_way`]), which is that of a memtable.
+//!   that refuses other writes still accepts them. A flush or compaction that finds the disk full
+//!   gets the space of the next log ([`LogSet::give_way`]), which is that of a memtable.
 //! - A switch of logs does not wait for the disk: the next log is prepared in the background while
 //!   the current one fills ([`NextLog`]). The end of the current log is synced together with the
 //!   first sync of the next one, by a flush or for a write that requests it
@@ -21,18 +21,18 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidekv_io::{Access, Storage};
+use tidekv_io::{Access, File, Storage};
 
 use crate::engine::store_memory::StoreMemory;
 use crate::engine::throttle::Pauses;
 use crate::engine::tree_set::TreeSet;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::format::files::log_path;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 use crate::version::manifest::{Change, Edit};
 use crate::wal::names::Names;
-use crate::wal::{LogPosition, LogWriter};
+use crate::wal::{FRAMES_BYTES, LogPosition, LogWriter};
 
 /// A log holds the writes of `MEMTABLES_PER_LOG` memtables, up to `LOG_BYTES`, but always of one
 /// memtable: opening a store reads its logs to their ends.
@@ -92,6 +92,8 @@ struct NextLog {
     ready: Option<LogWriter>,
     /// An obsolete log whose file the next log will reuse.
     spare: Option<u64>,
+    /// The disk was full: no obsolete log is kept until there is space for a whole log again.
+    is_disk_full: bool,
 }
 
 impl NextLog {
@@ -206,6 +208,7 @@ impl LogSet {
         if next.ready.is_none() {
             let number = next.number_of(trees);
             next.ready = Some(self.begin_log(number, &mut next.spare, memory.memtable_bytes())?);
+            next.is_disk_full = false;
         }
         Ok(())
     }
@@ -222,7 +225,18 @@ impl LogSet {
             return Err(error);
         }
         let mut next = self.next_log.lock();
-        self.make_ready(&mut next, trees, memory)?;
+        match self.make_ready(&mut next, trees, memory) {
+            Err(error) if error.kind() == ErrorKind::Full => {
+                // Half of what this log has left becomes the space of the next one; a flush of what
+                // was deleted needs the other half.
+                let reserve = self.reserve_bytes(logs, memory);
+                logs.current.trim_before_end()?;
+                let number = next.number_of(trees);
+                let bytes = FRAMES_BYTES + reserve / 2;
+                next.ready = Some(self.begin_log(number, &mut next.spare, bytes)?);
+            }
+            made => made?,
+        }
         let NextLog { number: Some(number), ready, .. } = &mut *next else {
             unreachable!("what is ready has a number");
         };
@@ -237,11 +251,12 @@ impl LogSet {
         Ok(())
     }
 
-    /// Gives back the space of logs that are prepared or kept for reuse, so that a flush has it on a
-    /// full disk: afterwards its own logs are removed. Whether there was any.
+    /// Gives back the space of logs that are prepared or kept for reuse: on a full disk, a flush or a
+    /// compaction needs it, and frees more. Whether there was any.
     pub(crate) fn give_way(&self) -> bool {
         let mut next = self.next_log.lock();
         let (ready, spare) = (next.ready.take(), next.spare.take());
+        next.is_disk_full = true;
         let prepared = ready.map(|log| log.number());
         let mut is_any = false;
         for number in prepared.into_iter().chain(spare) {
@@ -315,17 +330,16 @@ impl LogSet {
         }
         let log = if self.storage.exists(&path)? {
             let file = self.storage.open(&path, Access::Buffered)?;
-            let allocated = file.len()?;
+            let allocated = match file.len()? {
+                // An earlier attempt found no space.
+                0 => allocate(&*file, bytes)?,
+                allocated => allocated,
+            };
             LogWriter::recycling(file, number).with_allocated(allocated)
         } else {
             let file = self.storage.create(&path, Access::Buffered)?;
-            match file.allocate(bytes) {
-                Err(error) if error.kind() != tidekv_io::ErrorKind::Unsupported => {
-                    return Err(error.into());
-                }
-                Err(_) => LogWriter::new(file, number),
-                Ok(()) => LogWriter::new(file, number).with_allocated(bytes),
-            }
+            let allocated = allocate(&*file, bytes)?;
+            LogWriter::new(file, number).with_allocated(allocated)
         };
         self.names.sync()?;
         Ok(log)
@@ -342,13 +356,22 @@ impl LogSet {
             return;
         }
         {
-            let spare = &mut self.next_log.lock().spare;
-            if spare.is_none() {
-                *spare = removable.pop();
+            let next = &mut self.next_log.lock();
+            if next.spare.is_none() && !next.is_disk_full {
+                next.spare = removable.pop();
             }
         }
         for number in removable {
             let _ = self.storage.remove(&log_path(&self.directory, number));
         }
+    }
+}
+
+/// Allocates `bytes` of space, and returns how many are allocated: none where the file system
+/// cannot.
+fn allocate(file: &dyn File, bytes: u64) -> Result<u64> {
+    match file.allocate(bytes) {
+        Err(error) if error.kind() == tidekv_io::ErrorKind::Unsupported => Ok(0),
+        allocated => Ok(allocated.map(|()| bytes)?),
     }
 }

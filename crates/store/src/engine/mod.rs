@@ -267,13 +267,15 @@ impl Engine {
         self.memory.rebalance(&self.trees, self.reads.repairs.charge());
     }
 
-    /// Removes the files of tables that no reader uses any more.
-    pub(crate) fn remove_obsolete_tables(&self) {
+    /// Removes the files of tables that no reader uses any more. Whether there were such tables.
+    pub(crate) fn remove_obsolete_tables(&self) -> bool {
+        let has_any = self.trees.has_obsolete();
         let tables: HashSet<u64> = self.trees.take_obsolete().into_iter().collect();
         if !tables.is_empty() {
             self.reads.blocks.evict_tables(&|table| tables.contains(&table));
         }
         self.trees.remove_obsolete_files();
+        has_any
     }
 
     /// Saves the time, so that the store goes on from it when it is opened again.

@@ -114,7 +114,12 @@ impl Engine {
         let sweep = move || {
             let Some(engine) = engine.upgrade() else { return };
             if let Some(_gate) = engine.jobs.try_enter_gate() {
-                engine.run_job(|| engine.remove_obsolete_tables());
+                engine.run_job(|| {
+                    engine.remove_obsolete_tables();
+                    if engine.jobs.background_failure().is_err() {
+                        engine.trees.all().iter().for_each(|tree| engine.retry_failed_jobs(tree));
+                    }
+                });
             }
         };
         match delay.is_zero() {

@@ -64,10 +64,19 @@ impl Engine {
             while !group.is_empty() || is_free() {
                 let options = self.picker_options(&tree);
                 // While a group gathers, all threads may be taken: then only what joins it.
+                let mut is_needed = false;
                 let pick = |version: &Version| {
-                    picker::pick(version, options).filter(|picked| is_small(picked) || is_free())
+                    let picked = picker::pick(version, options);
+                    is_needed = picked.is_some();
+                    picked.filter(|picked| is_small(picked) || is_free())
                 };
-                let Some(compaction) = self.pick_for(&tree, &group, pick) else { break };
+                let Some(compaction) = self.pick_for(&tree, &group, pick) else {
+                    if !is_needed {
+                        // One that had failed has nothing left to do.
+                        self.jobs.forget_compaction_failure(tree.id);
+                    }
+                    break;
+                };
                 let is_small = is_small(&compaction);
                 match is_small {
                     true => group.add(&tree, compaction),
@@ -575,6 +584,11 @@ impl Engine {
         drop(group);
         self.remove_obsolete_tables();
         self.jobs.signal_progress();
+        let is_full = outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Full);
+        if is_full && self.logs.give_way() {
+            // Once more, with that space.
+            self.schedule_compactions();
+        }
         if outcome.is_ok() {
             self.schedule_compactions();
             // A check made meanwhile has found the tables busy.

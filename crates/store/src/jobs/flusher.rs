@@ -115,8 +115,9 @@ impl Engine {
         flushed.is_ok()
     }
 
-    /// Flushes, and retries on a full disk if prepared logs could be removed, or if newer memtables were
-    /// rotated: their range deletions may cover entries that then need not be written.
+    /// Flushes, and retries on a full disk if prepared logs or tables without readers could be removed,
+    /// or if newer memtables were rotated: their range deletions may cover entries that then need not
+    /// be written.
     fn flush_despite_full_disk(self: &Arc<Self>, trees: &[Arc<Tree>]) -> Result<()> {
         let rotated = || trees.iter().map(|tree| tree.view().immutables.len()).sum::<usize>();
         loop {
@@ -124,7 +125,9 @@ impl Engine {
             match self.flush_immutables(trees) {
                 Err(error)
                     if error.kind() == ErrorKind::Full
-                        && (self.logs.give_way() || rotated() != before) => {}
+                        && (self.logs.give_way()
+                            || self.remove_obsolete_tables()
+                            || rotated() != before) => {}
                 flushed => return flushed,
             }
         }

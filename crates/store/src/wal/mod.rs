@@ -15,4 +15,4 @@ mod tests;
 
 pub(crate) use format::LogPosition;
 pub(crate) use reader::{Ending, LogReader, begins_with_a_frame, damage_of_torn};
-pub(crate) use writer::LogWriter;
+pub(crate) use writer::{FRAMES_BYTES, LogWriter};

@@ -186,7 +186,7 @@ const ALLOCATED_BYTES: u64 = 4 << 10;
 
 /// More than a frame adds to its payload, together with a mark, an end record, and the rest of the
 /// page in a recycled file.
-const FRAMES_BYTES: u64 = PAGE_BYTES + 256;
+pub(crate) const FRAMES_BYTES: u64 = PAGE_BYTES + 256;
 
 /// Page size of the system's page cache.
 const PAGE_BYTES: u64 = 4096;
@@ -408,6 +408,16 @@ impl LogWriter {
         }
         self.end(successor)?;
         self.syncer.sync_up_to(self.offset)
+    }
+
+    /// Gives back the space behind the last record, except what the end record takes.
+    pub(crate) fn trim_before_end(&mut self) -> Result<()> {
+        let needed = self.offset + FRAMES_BYTES;
+        if needed < self.allocated {
+            self.file.truncate(needed)?;
+            self.allocated = needed;
+        }
+        Ok(())
     }
 
     /// Gives back the space behind the end of a finished log.

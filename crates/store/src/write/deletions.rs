@@ -10,6 +10,7 @@ use crate::version::tree::Tree;
 #[derive(Default)]
 pub(super) struct Deletions {
     pub(super) has_any: bool,
+    pub(super) has_ranges: bool,
     /// The keyspaces in which a range with whole tables was deleted.
     pub(super) emptied: Vec<Arc<Tree>>,
 }
@@ -21,6 +22,7 @@ impl Deletions {
             return;
         }
         self.has_any = true;
+        self.has_ranges |= kind == Kind::RangeDelete;
         let is_new = || !self.emptied.iter().any(|other| other.id == tree.id);
         let holds_tables = || tree.view().version.has_table_between(key, payload);
         if kind == Kind::RangeDelete && is_new() && holds_tables() {
