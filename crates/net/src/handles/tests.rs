@@ -38,6 +38,16 @@ fn table_files_take_what_connections_leave() {
 }
 
 #[test]
+fn connections_leave_the_handles_of_files() {
+    let limit = raise_limit();
+    let files = limit.min(100_000) / 2;
+    let without = connections_limit_beside(0, (0, 0));
+    let beside = connections_limit_beside(0, (files as usize, 0));
+    // Other tests open and close a few meanwhile.
+    assert!(beside as u64 + files <= without as u64 + 50, "{beside} of {without}, {limit}");
+}
+
+#[test]
 fn the_soft_limit_is_raised_to_the_hard_one() {
     raise_limit();
     let limit = getrlimit(Resource::Nofile);

@@ -282,7 +282,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "a compaction that failed is an error although none is needed any more",
         "crates/store/src/jobs/compactor.rs",
         ("                    if !is_needed {", "                    if false {"),
-        ("tidekv", "edges", "a_full_disk_is_emptied_by_a_range_deletion"),
+        ("tidekv", "edges", "a_compaction_that_failed_is_forgotten_when_none_is_needed"),
     ),
     operated(
         "keyspaces are not charged to the budget",
@@ -306,11 +306,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "left(free(raise_limit(), open, page_connections), files)",
             "left(free(raise_limit(), open, page_connections), files.min(0))",
         ),
-        (
-            "tidekv-cli",
-            "handles",
-            "a_writer_is_served_and_the_store_works_beside_a_thousand_strangers",
-        ),
+        ("tidekv-net", "lib", "handles::tests::connections_leave_the_handles_of_files"),
     ),
     mutation(
         "the log is not synced before the acknowledgement",
