@@ -154,7 +154,7 @@ mod api;
 mod tools;
 
 pub use api::db::Db;
-pub use api::iter::{Entry, EntryRef, Iter};
+pub use api::iter::{Entry, EntryRef, Iter, NextWithin};
 pub use api::keyspace::{Cached, Keyspace};
 pub use api::sampling::Draw;
 pub use api::snapshot::Snapshot;

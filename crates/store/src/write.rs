@@ -15,6 +15,7 @@
 //! that must not block.
 
 mod deletions;
+pub(crate) mod rotation;
 mod full_disk;
 
 use std::sync::Arc;
@@ -31,18 +32,14 @@ use crate::engine::{Attempt, Condition, Engine, Request, Written};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::key::{Kind, Sequence, Trailer};
 use crate::format::range_tombstones::RangeTombstone;
-use crate::jobs::flusher::SHARED_FLUSH_BYTES;
 use crate::memtable::Memtable;
 use crate::options::Durability;
 use crate::version::tree::Tree;
-use crate::wal::LogPosition;
 use crate::write::deletions::{Deletions, all_delete};
+use crate::write::full_disk::SpaceMeans;
 
 /// A group is closed at this size: larger ones would only add latency.
 pub(crate) const GROUP_BYTES_MAX: usize = 1 << 20;
-
-/// More logs than this are not kept for an idle keyspace: its memtable is flushed instead.
-const LOGS_MAX: usize = 8;
 
 /// Writers check for room in memory once per this many bytes of log, because a check costs as much
 /// as a small write; and once per this share of a memtable, so that small memtables do not grow far
@@ -52,16 +49,6 @@ const ROOM_SHARE: u64 = 64;
 
 /// One write in this many is timed.
 const WRITES_PER_SAMPLE: u64 = 8;
-
-/// Whether a rotation ends the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LogEnds {
-    /// For an explicit flush: the next open has nothing to replay.
-    Now,
-    WhenLong,
-    /// For the space of the log, on a full disk: if there is space for another.
-    IfThereIsSpace,
-}
 
 impl Engine {
     /// Writes `batch` if the conditions hold, and waits for its `durability`.
@@ -191,6 +178,16 @@ impl Engine {
         }
     }
 
+    /// Commits those writes of a group that only delete, if the others failed with `error` because
+    /// the disk is full.
+    fn lead_deletions(self: &Arc<Self>, group: &[Request], error: &Error) -> Vec<Result<Written>> {
+        let lead = |request: &Request| match self.admits_deletion(&request.batch, error) {
+            true => self.lead_validated(request),
+            false => Err(error.clone()),
+        };
+        group.iter().map(lead).collect()
+    }
+
     fn lead_one(self: &Arc<Self>, request: &Request) -> Result<Written> {
         self.jobs.check_open()?;
         match self.make_room(request.batch.bytes_len()) {
@@ -208,10 +205,14 @@ impl Engine {
         Ok(Written::Done)
     }
 
+    fn is_log_open(&self) -> bool {
+        self.logs.with(|logs| logs.current.is_open())
+    }
+
     fn try_lead(self: &Arc<Self>, request: &Request) -> Result<Attempt> {
         self.jobs.check_open()?;
         // After a torn log a new one is created, with a sync of the directory.
-        if !self.logs.with(|logs| logs.current.is_open()) {
+        if !self.is_log_open() {
             return Ok(Attempt::WouldBlock);
         }
         let bytes = request.batch.bytes_len() as u64;
@@ -230,10 +231,31 @@ impl Engine {
             return Ok(Attempt::Conflict);
         }
         match self.commit(&[&request.batch], false) {
-            // To free space may take long.
-            Err(error) if error.kind() == ErrorKind::Full => Ok(Attempt::WouldBlock),
+            // Nothing was written, and to free space may take long.
+            Err(error) if error.kind() == ErrorKind::Full && self.is_log_open() => {
+                Ok(Attempt::WouldBlock)
+            }
             committed => committed.map(|()| Attempt::Done),
         }
+    }
+
+    /// Commits; if the disk is full, again once space was freed.
+    fn commit_when_there_is_space(
+        self: &Arc<Self>,
+        batches: &[&WriteBatch],
+        sync: bool,
+    ) -> Result<()> {
+        let mut committed = self.commit(batches, sync);
+        for means in SpaceMeans::ALL {
+            match &committed {
+                Err(error) if error.kind() == ErrorKind::Full => {}
+                _ => break,
+            }
+            if self.free_space_for_log(means) {
+                committed = self.commit(batches, sync);
+            }
+        }
+        committed
     }
 
     fn commit(self: &Arc<Self>, batches: &[&WriteBatch], sync: bool) -> Result<()> {
@@ -469,7 +491,7 @@ impl Engine {
     }
 
     /// Retries failed work and starts work that is due.
-    fn push_background_work(self: &Arc<Self>) {
+    pub(crate) fn push_background_work(self: &Arc<Self>) {
         let trees: Vec<Arc<Tree>> = self.trees.all();
         self.schedule_flushes(&trees);
         self.schedule_compactions();
@@ -504,94 +526,6 @@ impl Engine {
             self.push_background_work();
         }
         kept
-    }
-
-    /// The keyspaces whose memtables must be rotated: those that are full; or, if all of them together
-    /// take too much memory, the largest one. If that is small, the next ones as well, until half of
-    /// the memory is free: one flush takes them all. Rotated one at a time, every few kilobytes of
-    /// writes would cost a flush.
-    fn full_trees(&self) -> Vec<Arc<Tree>> {
-        let shares = self.memory.shares();
-        let trees = self.trees.load();
-        let is_full = |tree: &&Arc<Tree>| tree.view().memtable.is_full(shares.memtable_bytes);
-        let charge = |tree: &Arc<Tree>| tree.view().memtable.charge() as u64;
-        let mut full: Vec<Arc<Tree>> = trees.values().filter(is_full).cloned().collect();
-        let active: u64 = trees.values().map(charge).sum();
-        let active_max = shares.memtables_bytes_max / 2;
-        if full.is_empty() && active > active_max {
-            let mut by_size: Vec<_> = trees.values().map(|tree| (charge(tree), tree)).collect();
-            by_size.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
-            let mut left = active;
-            for (bytes, tree) in by_size {
-                if bytes == 0 || (left <= active_max / 2 && !full.is_empty()) {
-                    break;
-                }
-                full.push(Arc::clone(tree));
-                left -= bytes;
-                if bytes >= SHARED_FLUSH_BYTES {
-                    break;
-                }
-            }
-        }
-        full
-    }
-
-    /// Rotates memtables that are full, and those that keep too many logs or too much memory.
-    fn rotate_full(self: &Arc<Self>) -> Result<()> {
-        let mut full = self.full_trees();
-        if full.is_empty() {
-            return Ok(());
-        }
-        let oldest = self.logs.lock().as_ref().and_then(|logs| logs.oldest_of(LOGS_MAX));
-        if let Some(oldest) = oldest {
-            let holds = |tree: &&Arc<Tree>| {
-                tree.view().memtable.first_log().is_some_and(|log| log <= oldest)
-            };
-            let trees = self.trees.load();
-            let holders: Vec<_> = trees
-                .values()
-                .filter(holds)
-                .filter(|t| !full.iter().any(|f| f.id == t.id))
-                .cloned()
-                .collect();
-            full.extend(holders);
-        }
-        self.rotate(&full, LogEnds::WhenLong)
-    }
-
-    /// Rotates the memtables of `trees` and schedules their flushes, and switches the log if it is
-    /// time to. Only while leading.
-    pub(crate) fn rotate(self: &Arc<Self>, trees: &[Arc<Tree>], log_ends: LogEnds) -> Result<()> {
-        let filled: Vec<_> = trees.iter().filter(|tree| !tree.view().memtable.is_empty()).collect();
-        if filled.is_empty() {
-            return Ok(());
-        }
-        let log_end = {
-            let mut logs = self.logs.lock();
-            let logs = logs.as_mut().expect("a writable store has a log");
-            let is_long = logs.current.offset() >= self.logs.bytes_max(&self.memory);
-            // Also after a torn tail: a write that was reported as failed may be complete there,
-            // and flushed memtables would claim a part of it.
-            if log_ends != LogEnds::WhenLong || is_long || !logs.current.is_open() {
-                match self.logs.switch_log(logs, &self.trees, &self.memory) {
-                    // The log gets longer than it should: without a flush the disk stays full.
-                    Err(error)
-                        if error.kind() == ErrorKind::Full
-                            && log_ends != LogEnds::Now
-                            && logs.current.is_open() => {}
-                    switched => switched?,
-                }
-            }
-            LogPosition { log: logs.current.number(), offset: logs.current.offset() }
-        };
-        let last = self.snapshots.last_sequence();
-        let target = self.memory.memtable_bytes() as usize;
-        for tree in &filled {
-            tree.rotate(target, last, log_end);
-        }
-        let filled: Vec<_> = filled.into_iter().cloned().collect();
-        self.schedule_flushes(&filled);
-        Ok(())
     }
 }
 

@@ -4,8 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tidekv::{
-    CachePolicy, Compression, Db, Entry, EntryRef, Environment, Keyspace, KeyspaceOptions, Options,
+    CachePolicy, Compression, Db, Entry, EntryRef, Environment, Keyspace, KeyspaceOptions,
+    NextWithin, Options,
 };
 use tidekv_io::{InlineExecutor, MemoryStorage};
 
@@ -119,6 +121,67 @@ fn borrowed_entries_equal_those_of_the_iteration() {
     let mut keys_only = keyspace.iter().keys_only();
     assert_eq!(keys_only.next_ref().unwrap().map(|lent| lent.value), Some(&b""[..]));
     assert_eq!(keyspace.range([9]..[3]).next_ref().unwrap(), None);
+}
+
+#[test]
+fn bounded_steps_skip_no_entry() {
+    let (db, keyspace) = store(100, Compression::None);
+    for i in 0..3000_u32 {
+        keyspace.put(i.to_be_bytes(), b"old").unwrap();
+        if i % 1000 == 0 {
+            db.flush().unwrap();
+        }
+    }
+    let left = |i: u32| i.is_multiple_of(97) && !(500..900).contains(&i) || i == 2999;
+    keyspace.delete_range(500_u32.to_be_bytes(), 900_u32.to_be_bytes()).unwrap();
+    for i in (0..3000).filter(|&i| !left(i)) {
+        keyspace.delete(i.to_be_bytes()).unwrap();
+    }
+    let range = || keyspace.range(0_u32.to_be_bytes()..3000_u32.to_be_bytes());
+    let all: Vec<Bytes> = range().map(|item| item.unwrap().0).collect();
+    assert_eq!(all.len(), (0..3000).filter(|&i| left(i)).count());
+    for skips_max in [0, 1, 7, 50, u64::MAX] {
+        let (mut found, mut reached, mut calls) = (Vec::new(), Bytes::new(), 0);
+        let mut iter = range();
+        loop {
+            let mut skips = skips_max;
+            calls += 1;
+            let (key, entry) = match iter.next_within(&mut skips).unwrap() {
+                NextWithin::Entry(key, entry) => (key, Some(entry)),
+                NextWithin::Skipped(key) => {
+                    assert_eq!(skips, 0);
+                    (key, None)
+                }
+                NextWithin::End => break,
+            };
+            assert!(reached < key, "{reached:?} {key:?}");
+            reached = key;
+            if let Some(entry) = entry {
+                assert_eq!(entry.value, "old");
+                found.push(reached.clone());
+            }
+        }
+        assert_eq!(found, all, "{skips_max}");
+        let calls_min = match skips_max {
+            0 | 1 => 2500,
+            7 => 300,
+            50 => 50,
+            _ => all.len() + 1,
+        };
+        assert!(calls >= calls_min, "{skips_max}: {calls}");
+        assert_eq!(iter.next_within(&mut 9).unwrap(), NextWithin::End);
+    }
+    // It goes on from there, and meets the other end.
+    let mut iter = range();
+    assert!(matches!(iter.next_within(&mut 0).unwrap(), NextWithin::Entry(..)));
+    assert_eq!(
+        iter.next_within(&mut 50).unwrap(),
+        NextWithin::Skipped(50_u32.to_be_bytes()[..].to_vec().into())
+    );
+    assert_eq!(iter.next().unwrap().unwrap().0, all[1]);
+    assert!(matches!(iter.next_within(&mut 5).unwrap(), NextWithin::Skipped(_)));
+    let back: Vec<Bytes> = iter.rev().map(|item| item.unwrap().0).collect();
+    assert!(back.iter().rev().eq(&all[2..]));
 }
 
 #[test]

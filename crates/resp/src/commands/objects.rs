@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::commands::errors::{SYNTAX, integer, is_word};
 use crate::commands::redis_parameters;
 use crate::data::execution::Execution;
-use crate::data::hash::Hash;
+use crate::data::hash::{Hash, PageLimits};
 use crate::data::values::{self, Value};
 use crate::protocol::number::parse_i64;
 use crate::protocol::reply::{CommandError, CommandResult, Reply};
@@ -36,14 +36,18 @@ fn parameter(execution: &Execution<'_>, name: &str) -> u64 {
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
+/// The first `fields` fields, unless they are large.
+fn first(fields: usize) -> PageLimits {
+    PageLimits { fields, bytes: FIELDS_BYTES_MAX, skips: u64::MAX }
+}
+
 fn encoding_of(execution: &mut Execution<'_>, hash: &Hash) -> Result<&'static str, CommandError> {
     let entries_max = parameter(execution, "hash-max-listpack-entries");
     let bytes_max = parameter(execution, "hash-max-listpack-value") as usize;
     if hash.len > entries_max {
         return Ok("hashtable");
     }
-    let (fields, _) =
-        hash.fields_behind(execution, None, (entries_max as usize, FIELDS_BYTES_MAX))?;
+    let (fields, _) = hash.fields_behind(execution, None, first(entries_max as usize))?;
     let is_small = |part: &Bytes| part.len() <= bytes_max;
     let are_small = fields.iter().all(|(field, value)| is_small(field) && is_small(value));
     Ok(if are_small { "listpack" } else { "hashtable" })
@@ -99,8 +103,7 @@ pub(crate) fn memory_usage(execution: &mut Execution<'_>, arguments: &[Bytes]) -
         None => return Ok(Reply::Null),
         Some(Value::String(string)) => key.len() + string.len() + ENTRY_BYTES,
         Some(Value::Hash(hash)) => {
-            let (fields, _) =
-                hash.fields_behind(execution, None, (samples as usize, FIELDS_BYTES_MAX))?;
+            let (fields, _) = hash.fields_behind(execution, None, first(samples as usize))?;
             let of_field = |(field, value): &(Bytes, Bytes)| {
                 size_of_val(&hash.identity) + field.len() + value.len() + ENTRY_BYTES
             };

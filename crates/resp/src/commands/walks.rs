@@ -6,11 +6,12 @@
 use std::ops::Bound;
 
 use bytes::Bytes;
-use tidekv::{Keyspace, Snapshot};
+use tidekv::{Entry, Keyspace, NextWithin, Snapshot};
 use tidekv_io::Random;
 
 use crate::commands::errors::{SYNTAX, integer, is_word, operand};
 use crate::data::execution::{Execution, KeyBounds, prefix_end};
+use crate::data::hash::PageLimits;
 use crate::data::head::Head;
 use crate::data::long_replies::{self, Source};
 use crate::data::samples::{self, RandomKey};
@@ -35,14 +36,21 @@ const ELEMENT_BYTES: usize = size_of::<Reply>();
 const SCAN_BYTES_MAX: usize = 256 << 10;
 /// A step of `SCAN` visits at most this many keys, whatever its `COUNT`.
 const SCAN_KEYS_MAX: usize = 100_000;
+/// A step of `SCAN` or `HSCAN` that has passed this many deleted or expired keys ends, also without
+/// a key: some milliseconds.
+pub(crate) const SCAN_SKIPPED_MAX: u64 = 10_000;
 
 const EVERYTHING: KeyBounds = (Bound::Unbounded, Bound::Unbounded);
+
+/// A key with its entry, or without one: there is no entry up to that key, and as many deleted ones
+/// as allowed were skipped.
+type Found = Result<(Bytes, Option<Entry>), CommandError>;
 
 /// A walk in either direction whose next entry can be looked at.
 struct Peekable {
     walk: Walk,
     is_reverse: bool,
-    peeked: Option<Option<<Walk as Iterator>::Item>>,
+    peeked: Option<Option<Found>>,
 }
 
 impl Peekable {
@@ -50,19 +58,30 @@ impl Peekable {
         Self { walk, is_reverse, peeked: None }
     }
 
-    fn step(&mut self) -> Option<<Walk as Iterator>::Item> {
-        if self.is_reverse { self.walk.next_back() } else { self.walk.next() }
+    fn step(&mut self, skips: &mut u64) -> Option<Found> {
+        let with_entry =
+            |item: <Walk as Iterator>::Item| item.map(|(key, entry)| (key, Some(entry)));
+        if self.is_reverse {
+            return self.walk.next_back().map(with_entry);
+        }
+        match self.walk.next_within(skips) {
+            Ok(NextWithin::Entry(key, entry)) => Some(Ok((key, Some(entry)))),
+            Ok(NextWithin::Skipped(key)) => Some(Ok((key, None))),
+            Ok(NextWithin::End) => None,
+            Err(error) => Some(Err(error)),
+        }
     }
 
-    fn peek(&mut self) -> Option<&<Walk as Iterator>::Item> {
+    fn peek(&mut self, skips: &mut u64) -> Option<&Found> {
         if self.peeked.is_none() {
-            self.peeked = Some(self.step());
+            self.peeked = Some(self.step(skips));
         }
         self.peeked.as_ref().and_then(Option::as_ref)
     }
 
-    fn next(&mut self) -> Option<<Walk as Iterator>::Item> {
-        self.peeked.take().unwrap_or_else(|| self.step())
+    /// What was peeked at.
+    fn take(&mut self) -> Option<Found> {
+        self.peeked.take().flatten()
     }
 
     fn rewind(&mut self) {
@@ -77,6 +96,9 @@ struct KeyWalk {
     heads: Peekable,
     is_reverse: bool,
 }
+
+/// A key with its value, or without: see [`Found`].
+type FoundKey = Result<(Bytes, Option<Value>), CommandError>;
 
 impl KeyWalk {
     /// All keys in ascending order; short strings without their bytes.
@@ -98,6 +120,31 @@ impl KeyWalk {
         Ok(Self { strings: walk(strings), heads: walk(heads), is_reverse })
     }
 
+    /// The next key in ascending order, if it is within `skips` deleted or expired ones.
+    fn next_within(&mut self, skips: &mut u64) -> Option<FoundKey> {
+        let is_head = match (self.strings.peek(skips), self.heads.peek(skips)) {
+            (Some(Ok((string, entry))), Some(Ok((head, head_entry)))) if string == head => {
+                // Two entries: the command line has added a string to a key with a head.
+                let is_both = entry.is_some() && head_entry.is_some();
+                let is_head = !is_both && head_entry.is_some();
+                if is_both {
+                    self.heads.take();
+                }
+                is_head
+            }
+            (Some(Ok((string, _))), Some(Ok((head, _)))) => (head < string) != self.is_reverse,
+            (Some(_), _) => false,
+            (None, _) => true,
+        };
+        if is_head {
+            let decode = |entry: Entry| Head::decode(&entry).map(Value::from);
+            let item = self.heads.take()?;
+            return Some(item.and_then(|(key, entry)| Ok((key, entry.map(decode).transpose()?))));
+        }
+        let value = |entry| Value::String(StringValue::Short(entry));
+        Some(self.strings.take()?.map(|(key, entry)| (key, entry.map(value))))
+    }
+
     fn rewind(&mut self) {
         self.strings.rewind();
         self.heads.rewind();
@@ -108,25 +155,13 @@ impl Iterator for KeyWalk {
     type Item = Result<(Bytes, Value), CommandError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let is_head = match (self.strings.peek(), self.heads.peek()) {
-            (Some(Ok((string, _))), Some(Ok((head, _)))) => {
-                if string == head {
-                    // The command line has added a string to a key with a head.
-                    self.heads.next();
-                    false
-                } else {
-                    (head < string) != self.is_reverse
-                }
+        loop {
+            match self.next_within(&mut { u64::MAX })? {
+                Ok((key, Some(value))) => return Some(Ok((key, value))),
+                Ok((_, None)) => {}
+                Err(error) => return Some(Err(error)),
             }
-            (Some(_), _) => false,
-            (None, _) => true,
-        };
-        if is_head {
-            let item = self.heads.next()?;
-            return Some(item.and_then(|(key, entry)| Ok((key, Head::decode(&entry)?.into()))));
         }
-        let item = self.strings.next()?;
-        Some(item.map(|(key, entry)| (key, Value::String(StringValue::Short(entry)))))
     }
 }
 
@@ -320,20 +355,22 @@ pub(crate) fn scan(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comman
     let mut replies = Vec::new();
     let mut bytes = 0;
     let mut last = Bytes::new();
+    let mut skips = SCAN_SKIPPED_MAX;
     for _ in 0..options.count.min(SCAN_KEYS_MAX) {
-        if bytes > SCAN_BYTES_MAX {
+        if bytes > SCAN_BYTES_MAX || skips == 0 {
             break;
         }
-        let Some(item) = walk.next() else { break };
+        let Some(item) = walk.next_within(&mut skips) else { break };
         let (key, value) = item?;
         last = key.clone();
+        let Some(value) = value else { break };
         let kind = value.type_name();
         if options.kind.is_none_or(|wanted| is_word(wanted, kind)) && options.matches(&key) {
             bytes += key.len() + ELEMENT_BYTES;
             replies.push(Reply::Bulk(key));
         }
     }
-    let cursor = match walk.next() {
+    let cursor = match walk.next_within(&mut skips) {
         None => 0,
         Some(more) => {
             more?;
@@ -352,12 +389,10 @@ pub(crate) fn hscan(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comma
     let options = ScanOptions::parse(&arguments[1..], false)?;
     let scope = xxhash_rust::xxh3::xxh3_64(&hash.identity);
     let last = execution.state.cursors.position(scope, options.cursor);
-    let (fields, more) =
-        hash.fields_behind(execution, last.as_deref(), (options.count, SCAN_BYTES_MAX))?;
-    let cursor = match fields.last() {
-        Some((last, _)) if more => execution.state.cursors.remember(scope, last),
-        _ => 0,
-    };
+    let limits =
+        PageLimits { fields: options.count, bytes: SCAN_BYTES_MAX, skips: SCAN_SKIPPED_MAX };
+    let (fields, reached) = hash.fields_behind(execution, last.as_deref(), limits)?;
+    let cursor = reached.map_or(0, |last| execution.state.cursors.remember(scope, &last));
     let matching = fields.into_iter().filter(|(field, _)| options.matches(field));
     let replies = matching.flat_map(|(field, value)| [Reply::Bulk(field), Reply::Bulk(value)]);
     Ok(scan_reply(cursor, replies.collect()))

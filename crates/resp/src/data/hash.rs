@@ -7,13 +7,27 @@ use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 
 use bytes::Bytes;
-use tidekv::KEY_BYTES_MAX;
+use tidekv::{KEY_BYTES_MAX, NextWithin};
 
 use crate::data::execution::{Execution, prefix_end};
 use crate::data::head::{Head, HeadKind, IDENTITY_BYTES};
 use crate::data::walk::Walk;
 use crate::protocol::reply::CommandError;
 use crate::state::keyspaces::Space;
+
+/// Fields with their values, and the field up to which these are all, if more may follow.
+type Page = (Vec<(Bytes, Bytes)>, Option<Bytes>);
+
+/// How much one page of fields holds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PageLimits {
+    /// The number of fields, at least 1.
+    pub(crate) fields: usize,
+    /// Bytes of fields and values; the last field may exceed it.
+    pub(crate) bytes: usize,
+    /// Deleted fields that may be passed.
+    pub(crate) skips: u64,
+}
 
 /// Maximum length of a field's name.
 pub(crate) const FIELD_BYTES_MAX: usize = KEY_BYTES_MAX - IDENTITY_BYTES;
@@ -73,31 +87,36 @@ impl Hash {
         execution.prefix(Space::Fields, &self.identity)
     }
 
-    /// Fields after `last` (or from the first), at most `count` and about `bytes_max` bytes, and
-    /// whether more follow.
+    /// The page of fields after `last` (or from the first) within `limits`.
     pub(crate) fn fields_behind(
         &self,
         execution: &mut Execution<'_>,
         last: Option<&[u8]>,
-        (count, bytes_max): (usize, usize),
-    ) -> Result<(Vec<(Bytes, Bytes)>, bool), CommandError> {
+        mut limits: PageLimits,
+    ) -> Result<Page, CommandError> {
         use std::ops::Bound;
 
         let start = last.map_or(Bound::Included(self.part_key(b"")), |last| {
             Bound::Excluded(self.part_key(last))
         });
         let bounds = (start, prefix_end(&self.identity));
-        let mut fields = Vec::new();
+        let mut fields: Vec<(Bytes, Bytes)> = Vec::new();
         let mut bytes = 0;
-        for item in execution.range(Space::Fields, bounds, false)? {
-            let (key, entry) = item?;
-            if fields.len() == count || bytes > bytes_max {
-                return Ok((fields, true));
+        let mut walk = execution.range(Space::Fields, bounds, false)?;
+        loop {
+            match walk.next_within(&mut limits.skips)? {
+                NextWithin::Entry(..) if fields.len() == limits.fields || bytes > limits.bytes => {
+                    let last = fields.last().map(|(field, _)| field.clone());
+                    return Ok((fields, last));
+                }
+                NextWithin::Entry(key, entry) => {
+                    bytes += key.len() + entry.value.len();
+                    fields.push((field_of(&key), entry.value));
+                }
+                NextWithin::Skipped(key) => return Ok((fields, Some(field_of(&key)))),
+                NextWithin::End => return Ok((fields, None)),
             }
-            bytes += key.len() + entry.value.len();
-            fields.push((field_of(&key), entry.value));
         }
-        Ok((fields, false))
     }
 
     /// The fields at these positions, in the order of their names; walks to the last of them.

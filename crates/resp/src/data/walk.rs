@@ -1,7 +1,7 @@
 //! A walk over entries, in both directions, that can start again.
 
 use bytes::Bytes;
-use tidekv::{Entry, Iter};
+use tidekv::{Entry, Iter, NextWithin};
 
 use crate::protocol::reply::CommandError;
 
@@ -31,6 +31,19 @@ impl Walk {
             Self::Store(iter) => iter.rewind(),
             Self::List { entries, front, back } => (*front, *back) = (0, entries.len()),
         }
+    }
+}
+
+impl Walk {
+    /// The next entry in ascending order, if it is within `skips` deleted or expired ones.
+    pub(crate) fn next_within(&mut self, skips: &mut u64) -> Result<NextWithin, CommandError> {
+        if let Self::Store(iter) = self {
+            return Ok(iter.next_within(skips)?);
+        }
+        Ok(match self.next().transpose()? {
+            Some((key, entry)) => NextWithin::Entry(key, entry),
+            None => NextWithin::End,
+        })
     }
 }
 

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use crate::error::{Error, Result};
 use crate::format::key::Sequence;
 use crate::lifecycle::handle::Handle;
-use crate::read::visible::{KeyRange, VisibleCursor};
+use crate::read::visible::{KeyRange, Moved, VisibleCursor};
 use crate::version::tree::Tree;
 use crate::version::view::View;
 
@@ -52,6 +52,17 @@ pub struct EntryRef<'a> {
     pub value: &'a [u8],
     /// Milliseconds since 1970 at which the entry expires; `None`: never.
     pub expires_at_ms: Option<u64>,
+}
+
+/// What [`Iter::next_within`] has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NextWithin {
+    /// The next key with its entry.
+    Entry(Bytes, Entry),
+    /// As many keys as allowed were skipped, and there is no entry up to this key.
+    Skipped(Bytes),
+    /// There are no more entries.
+    End,
 }
 
 /// An iterator over a range of keys in ascending order, and from its back in descending order. It
@@ -252,7 +263,7 @@ impl Iter {
     /// # Ok::<(), tidekv::Error>(())
     /// ```
     pub fn next_ref(&mut self) -> Result<Option<EntryRef<'_>>> {
-        if self.is_done || !self.step_front()? {
+        if self.is_done || self.step_front(&mut { u64::MAX })? != Moved::ToEntry {
             return Ok(None);
         }
         let cursor = self.front.as_ref().expect("it was moved just now");
@@ -261,26 +272,73 @@ impl Iter {
         Ok(Some(EntryRef { key: cursor.key(), value, expires_at_ms }))
     }
 
+    /// Returns the next entry in ascending order, but skips at most `skips` keys that were deleted or
+    /// have expired, and subtracts their number. If none are left, it returns how far it came; with
+    /// more skips, the next call goes on from there. One is skipped also if `skips` is 0.
+    ///
+    /// Where much was deleted lately, the next entry may be far away: an iterator passes the deleted
+    /// keys one by one until compactions have removed them. This bounds the time of a call, as
+    /// `max_skippable_internal_keys` does in RocksDB.
+    ///
+    /// # Errors
+    ///
+    /// As for the items of the iterator; an error ends it.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// use tidekv::NextWithin;
+    ///
+    /// for key in ["a", "b", "c"] {
+    ///     keyspace.put(key, "value")?;
+    ///     keyspace.delete(key)?;
+    /// }
+    /// let mut iter = keyspace.iter();
+    /// let mut skips = 2;
+    /// assert_eq!(iter.next_within(&mut skips)?, NextWithin::Skipped("b".into()));
+    /// skips = 2;
+    /// assert_eq!(iter.next_within(&mut skips)?, NextWithin::End);
+    /// assert_eq!(skips, 1);
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
+    pub fn next_within(&mut self, skips: &mut u64) -> Result<NextWithin> {
+        if self.is_done {
+            return Ok(NextWithin::End);
+        }
+        let moved = self.step_front(skips)?;
+        let front = self.front.as_ref().expect("it was moved just now");
+        Ok(match moved {
+            Moved::ToEntry => {
+                let (key, entry) = self.item(front);
+                NextWithin::Entry(key, entry)
+            }
+            Moved::Behind => NextWithin::Skipped(Bytes::copy_from_slice(front.key())),
+            Moved::ToEnd => NextWithin::End,
+        })
+    }
+
     fn item(&self, cursor: &VisibleCursor) -> (Bytes, Entry) {
         let (value, expires_at_ms) =
             if self.keys_only { (Bytes::new(), cursor.value().1) } else { cursor.value_bytes() };
         (Bytes::copy_from_slice(cursor.key()), Entry { value, expires_at_ms })
     }
 
-    /// Moves the front; false when there is nothing before the back.
-    fn step_front(&mut self) -> Result<bool> {
+    /// Moves the front; it is at the end when there is nothing before the back.
+    fn step_front(&mut self, skips: &mut u64) -> Result<Moved> {
         self.check_refused()?;
         if self.front.is_none() {
             self.front = Some(self.cursor());
         }
         let front = self.front.as_mut().expect("it was made just now");
-        let moved = front.next();
+        let moved = front.next_within(skips);
         if front.has_seen_expired() {
             self.handle.0.engine().note_expired();
         }
         let is_before_back = || self.back.as_ref().is_none_or(|back| front.key() < back.key());
-        self.is_done = !(matches!(moved, Ok(true)) && is_before_back());
-        moved.map(|_| !self.is_done)
+        self.is_done = !(matches!(moved, Ok(Moved::ToEntry | Moved::Behind)) && is_before_back());
+        moved.map(|moved| if self.is_done { Moved::ToEnd } else { moved })
     }
 
     /// Moves the back; false when there is nothing behind the front.
@@ -307,9 +365,9 @@ impl Iterator for Iter {
         if self.is_done {
             return None;
         }
-        match self.step_front() {
-            Ok(true) => self.front.as_ref().map(|front| Ok(self.item(front))),
-            Ok(false) => None,
+        match self.step_front(&mut { u64::MAX }) {
+            Ok(Moved::ToEntry) => self.front.as_ref().map(|front| Ok(self.item(front))),
+            Ok(_) => None,
             Err(error) => Some(Err(error)),
         }
     }

@@ -116,9 +116,6 @@ impl Engine {
             if let Some(_gate) = engine.jobs.try_enter_gate() {
                 engine.run_job(|| {
                     engine.remove_obsolete_tables();
-                    if engine.jobs.background_failure().is_err() {
-                        engine.trees.all().iter().for_each(|tree| engine.retry_failed_jobs(tree));
-                    }
                 });
             }
         };

@@ -104,24 +104,17 @@ impl Engine {
             drop(dead);
             self.remove_obsolete_tables();
             self.jobs.signal_progress();
-            if outcome.is_ok() {
-                self.retry_failed_jobs(tree);
-            }
             match outcome {
-                Ok(true) => self.remove_obsolete_tables_later(SECOND_SWEEP_DELAY),
+                Ok(true) => {
+                    self.remove_obsolete_tables_later(SECOND_SWEEP_DELAY);
+                    if self.jobs.background_failure().is_err() {
+                        // What had failed may have space now, or nothing left to do.
+                        self.expect_dead_data(SECOND_SWEEP_DELAY);
+                    }
+                }
                 Ok(false) => return,
                 Err(_) => return self.expect_dead_data(RETRY_AFTER_FAILURE),
             }
-        }
-    }
-
-    /// Jobs that had failed for want of space may have it now, or nothing left to do.
-    pub(crate) fn retry_failed_jobs(self: &Arc<Self>, tree: &Arc<Tree>) {
-        if self.jobs.has_flush_failed(tree) {
-            self.schedule_flush(tree);
-        }
-        if self.jobs.has_compaction_failed() {
-            self.schedule_compactions();
         }
     }
 

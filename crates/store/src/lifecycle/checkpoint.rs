@@ -11,7 +11,7 @@ use crate::format::files::{CLOCK, table_path};
 use crate::lifecycle::recovery::create_directory;
 use crate::version::manifest::file::write_new;
 use crate::wal::LogPosition;
-use crate::write::LogEnds;
+use crate::write::rotation::LogEnds;
 
 /// Bytes that are copied at a time.
 const COPY_BYTES: usize = 1 << 20;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::version::tree::Tree;
-use crate::write::LogEnds;
+use crate::write::rotation::LogEnds;
 
 impl Engine {
     /// Writes the memtables of `trees` to tables.

@@ -17,7 +17,7 @@ use crate::sync::Mutex;
 use crate::version::levels::{KeySpan, Version};
 use crate::version::manifest::{Change, Edit};
 use crate::version::tree::Tree;
-use crate::write::LogEnds;
+use crate::write::rotation::LogEnds;
 
 const LAST: usize = LEVELS - 1;
 

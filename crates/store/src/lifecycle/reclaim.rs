@@ -22,7 +22,7 @@ use crate::engine::Engine;
 use crate::jobs::background::guarded;
 use crate::jobs::table_dropper::{RETRY_AFTER_FAILURE, ranges_of};
 use crate::version::tree::Tree;
-use crate::write::LogEnds;
+use crate::write::rotation::LogEnds;
 
 /// A look that has to wait for another job comes again after this time.
 const RETRY: Duration = Duration::from_secs(1);
@@ -62,6 +62,11 @@ impl Engine {
             return;
         }
         self.trees.all().iter().for_each(|tree| self.drop_dead_tables(tree));
+        if self.jobs.background_failure().is_err() {
+            // There may be space now.
+            self.remove_obsolete_tables();
+            self.push_background_work();
+        }
         match guarded(|| Ok(self.find_dead_data())) {
             Ok(Finding::Compaction(tree, compaction)) => {
                 self.stats.space_compactions.add(1);

@@ -72,8 +72,19 @@ enum Position {
     OnEntry,
     /// The merge is before the entry that was yielded (backward).
     BeforeEntry,
+    /// All versions of `key` were passed, and none was yielded (forward).
+    Behind,
     /// No more entries in this direction.
     Done,
+}
+
+/// Where a bounded move has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moved {
+    ToEntry,
+    /// The bound was reached: there is no entry up to the cursor's key.
+    Behind,
+    ToEnd,
 }
 
 /// A cursor over visible entries.
@@ -196,16 +207,24 @@ impl VisibleCursor {
 
     /// Moves to the next entry; false at the end. A cursor moves either forward or backward.
     pub(crate) fn next(&mut self) -> Result<bool> {
-        let moved = self.try_next();
-        if !matches!(moved, Ok(true)) {
-            self.position = Position::Done;
-        }
+        Ok(self.next_within(&mut { u64::MAX })? == Moved::ToEntry)
+    }
+
+    /// The same, but passes at most `skips` keys that have no visible entry, and subtracts them.
+    pub(crate) fn next_within(&mut self, skips: &mut u64) -> Result<Moved> {
+        let moved = self.try_next(skips);
+        self.position = match moved {
+            Ok(Moved::ToEntry) => Position::OnEntry,
+            Ok(Moved::Behind) => Position::Behind,
+            _ => Position::Done,
+        };
         moved
     }
 
-    fn try_next(&mut self) -> Result<bool> {
+    fn try_next(&mut self, skips: &mut u64) -> Result<Moved> {
         match self.position {
-            Position::Done => return Ok(false),
+            Position::Done => return Ok(Moved::ToEnd),
+            Position::Behind => {}
             Position::Start => match self.range.start.clone() {
                 Some(start) => self.seek(Target::AtOrAfter(&start, Trailer(u64::MAX)))?,
                 None => self.seek(Target::First)?,
@@ -214,7 +233,7 @@ impl VisibleCursor {
         }
         while self.merge.valid() {
             if self.range.is_past(self.merge.user_key()) {
-                return Ok(false);
+                return Ok(Moved::ToEnd);
             }
             let trailer = self.merge.trailer();
             if trailer.sequence() > self.sequence {
@@ -225,12 +244,15 @@ impl VisibleCursor {
             self.key.extend_from_slice(self.merge.user_key());
             if self.is_live(trailer, self.merge.value()) {
                 self.kind = trailer.kind();
-                self.position = Position::OnEntry;
-                return Ok(true);
+                return Ok(Moved::ToEntry);
             }
             self.skip_versions()?;
+            *skips = skips.saturating_sub(1);
+            if *skips == 0 {
+                return Ok(Moved::Behind);
+            }
         }
-        Ok(false)
+        Ok(Moved::ToEnd)
     }
 
     /// Moves past all versions of `key`.

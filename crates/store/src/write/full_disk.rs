@@ -4,31 +4,31 @@
 use std::sync::Arc;
 
 use crate::batch::WriteBatch;
-use crate::engine::{Engine, Request, Written};
-use crate::error::{Error, ErrorKind, Result};
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind};
 use crate::jobs::table_dropper::ranges_of;
 use crate::version::tree::Tree;
-use crate::write::LogEnds;
 use crate::write::deletions::all_delete;
+use crate::write::rotation::LogEnds;
 
 /// A log with fewer bytes than this is not ended for its space.
 const SHORT_LOG_BYTES: u64 = 64 << 10;
 
-impl Engine {
-    /// Commits those writes of a group that only delete, if the others failed with `error` because
-    /// the disk is full.
-    pub(super) fn lead_deletions(
-        self: &Arc<Self>,
-        group: &[Request],
-        error: &Error,
-    ) -> Vec<Result<Written>> {
-        let lead = |request: &Request| match self.admits_deletion(&request.batch, error) {
-            true => self.lead_validated(request),
-            false => Err(error.clone()),
-        };
-        group.iter().map(lead).collect()
-    }
+/// A means to free space for the log.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum SpaceMeans {
+    RunningFlushes,
+    ObsoleteTables,
+    ShorterLogs,
+}
 
+impl SpaceMeans {
+    /// The cheapest first.
+    pub(super) const ALL: [Self; 3] =
+        [Self::RunningFlushes, Self::ObsoleteTables, Self::ShorterLogs];
+}
+
+impl Engine {
     /// Whether `batch`, which only deletes, may be written although `error` stops other writes: the
     /// disk is full, and deletions can empty it. They may exceed the memory for memtables a little,
     /// because flushes need space.
@@ -39,29 +39,14 @@ impl Engine {
             && self.trees.memtables_bytes() <= memory_max + memory_max / 8
     }
 
-    /// Commits; if the disk is full, again once running flushes or new ones have removed logs, or
-    /// tables without readers were removed.
-    pub(super) fn commit_when_there_is_space(
-        self: &Arc<Self>,
-        batches: &[&WriteBatch],
-        sync: bool,
-    ) -> Result<()> {
-        let mut committed = self.commit(batches, sync);
-        let means = [
-            Self::wait_for_running_flushes,
-            |engine: &Arc<Self>| engine.remove_obsolete_tables(),
-            Self::flush_to_shorten_logs,
-        ];
-        for free_space in means {
-            match &committed {
-                Err(error) if error.kind() == ErrorKind::Full => {}
-                _ => break,
-            }
-            if free_space(self) {
-                committed = self.commit(batches, sync);
-            }
+    /// Frees space for the log by one of several means, the cheapest first: running flushes and new ones
+    /// remove logs, and tables without readers can be removed. Whether it may have. Only while leading.
+    pub(super) fn free_space_for_log(self: &Arc<Self>, means: SpaceMeans) -> bool {
+        match means {
+            SpaceMeans::RunningFlushes => self.wait_for_running_flushes(),
+            SpaceMeans::ObsoleteTables => self.remove_obsolete_tables(),
+            SpaceMeans::ShorterLogs => self.flush_to_shorten_logs(),
         }
-        committed
     }
 
     /// Ends the log, which finds no space, and flushes the memtables, so that it is removed: if they

@@ -273,9 +273,24 @@ pub const MUTATIONS: &[Mutation] = &[
         ("tidekv", "edges", "a_full_disk_is_emptied_by_a_range_deletion"),
     ),
     operated(
+        "a step of SCAN passes any number of deleted keys",
+        "crates/store/src/read/visible.rs",
+        ("            if *skips == 0 {", "            if false {"),
+        ("tidekv-resp", "commands", "scans_pass_a_bounded_number_of_deleted_elements"),
+    ),
+    operated(
+        "an iterator that goes on after a bounded step skips an entry",
+        "crates/store/src/read/visible.rs",
+        (
+            "            Position::Behind => {}\n",
+            "            Position::Behind => self.skip_versions()?,\n",
+        ),
+        ("tidekv", "values", "bounded_steps_skip_no_entry"),
+    ),
+    operated(
         "logs of deleted data fill the disk",
         "crates/store/src/write/full_disk.rs",
-        ("            Self::flush_to_shorten_logs,\n", ""),
+        ("self.flush_to_shorten_logs(),", "false,"),
         ("tidekv", "edges", "a_full_disk_is_emptied_by_a_range_deletion"),
     ),
     operated(
@@ -2506,7 +2521,7 @@ pub const MUTATIONS: &[Mutation] = &[
         target: "many_keyspaces",
         ..mutation(
             "only the largest of many small memtables is flushed",
-            "crates/store/src/write.rs",
+            "crates/store/src/write/rotation.rs",
             "                if bytes >= SHARED_FLUSH_BYTES {\n",
             "                if bytes > 0 {\n",
             "small_memtables_are_flushed_together_when_memory_is_short",
