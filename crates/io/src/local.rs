@@ -502,10 +502,18 @@ impl File for LocalFile {
         if bytes == 0 {
             return Ok(());
         }
+        let before = self.len()?;
         loop {
             let answer = rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, bytes);
             return match answer {
                 Err(Errno::INTR) => continue,
+                Err(Errno::NOSPC | Errno::DQUOT) => {
+                    // ext4 keeps what it has found so far.
+                    if !self.is_block_device() && self.len()? > before {
+                        self.system(Operation::Allocate, self.file.set_len(before))?;
+                    }
+                    self.system(Operation::Allocate, answer)
+                }
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) if self.len()? < bytes => {
                     self.system(Operation::Allocate, self.file.set_len(bytes))
                 }

@@ -155,7 +155,8 @@ pub trait File: Send + Sync + std::fmt::Debug {
     }
 
     /// Reserves space so that the file is at least `bytes` long; new bytes
-    /// read as zero. A system that cannot reserve only sets the length.
+    /// read as zero. A system that cannot reserve only sets the length. If the disk is full, the
+    /// length does not change.
     fn allocate(&self, bytes: u64) -> Result<()>;
 
     /// Releases the space of `bytes` bytes from `offset` on to the file system. The file keeps its

@@ -36,7 +36,7 @@ use crate::memtable::Memtable;
 use crate::options::Durability;
 use crate::version::tree::Tree;
 use crate::write::deletions::{Deletions, all_delete};
-use crate::write::full_disk::SpaceMeans;
+use crate::write::full_disk::SpaceSource;
 
 /// A group is closed at this size: larger ones would only add latency.
 pub(crate) const GROUP_BYTES_MAX: usize = 1 << 20;
@@ -235,7 +235,7 @@ impl Engine {
             Err(error) if error.kind() == ErrorKind::Full && self.is_log_open() => {
                 Ok(Attempt::WouldBlock)
             }
-            committed => committed.map(|()| Attempt::Done),
+            committed => committed.map(|_| Attempt::Done),
         }
     }
 
@@ -246,19 +246,23 @@ impl Engine {
         sync: bool,
     ) -> Result<()> {
         let mut committed = self.commit(batches, sync);
-        for means in SpaceMeans::ALL {
+        for source in SpaceSource::ALL {
             match &committed {
                 Err(error) if error.kind() == ErrorKind::Full => {}
                 _ => break,
             }
-            if self.free_space_for_log(means) {
+            if self.free_space_for_log(source) {
                 committed = self.commit(batches, sync);
             }
         }
-        committed
+        if committed? {
+            self.rotate_deletions();
+        }
+        Ok(())
     }
 
-    fn commit(self: &Arc<Self>, batches: &[&WriteBatch], sync: bool) -> Result<()> {
+    /// Returns whether it has deleted a range.
+    fn commit(self: &Arc<Self>, batches: &[&WriteBatch], sync: bool) -> Result<bool> {
         let first = self.snapshots.last_sequence() + 1;
         let count: usize = batches.iter().map(|batch| batch.len()).sum();
         let last = first + count as u64 - 1;
@@ -278,24 +282,22 @@ impl Engine {
             }
             logs.current.number()
         };
+        let mut deletions = Deletions::default();
         if count > 0 {
             let bytes: usize = batches.iter().map(|batch| batch.bytes_len()).sum();
             if bytes as u64 >= ROOM_BYTES {
                 self.memory.follow_memtables(&self.trees, bytes as u64);
             }
-            let deletions = self.insert(first, batches, log);
+            deletions = self.insert(first, batches, log);
             self.snapshots.use_up_to(last);
             self.snapshots.publish(last);
             self.stats.writes.add(count as u64);
             self.stats.write_groups.add(1);
             if deletions.has_any {
                 self.note_deletions(&deletions.emptied);
-                if deletions.has_ranges {
-                    self.rotate_deletions();
-                }
             }
         }
-        Ok(())
+        Ok(deletions.has_ranges)
     }
 
     fn append(
@@ -424,10 +426,12 @@ impl Engine {
             return Ok(());
         }
         let started = self.clock.monotonic_ns();
+        if pace == Pace::Stop {
+            self.rotate_deletions();
+        }
         while pace == Pace::Stop {
             let seen = self.jobs.progress();
             self.rotate_full()?;
-            self.rotate_deletions();
             self.push_background_work();
             self.jobs.background_failure()?;
             self.after_install();

@@ -115,6 +115,60 @@ fn a_full_disk_is_emptied_by_a_range_deletion() {
     assert!(failures > 20, "{failures}");
 }
 
+/// Opens a store with threads of its own.
+fn open_with_threads(disk: &MemoryStorage) -> Db {
+    let environment = Environment::default().storage(Arc::new(disk.clone()));
+    let options = Options::new().memory_bytes(8 << 20).environment(environment);
+    Db::open(DIRECTORY, options).unwrap()
+}
+
+/// Each retry of the flush forgot that it had failed, and writers waited for the next one for ever:
+/// the range deletion is older than what is flushed.
+#[test]
+fn writers_do_not_wait_for_a_flush_that_cannot_succeed() {
+    let disk = MemoryStorage::new();
+    let db = open_with_threads(&disk);
+    let keyspace = db.keyspace("k").unwrap();
+    keyspace.put("a", "1").unwrap();
+    keyspace.clear().unwrap();
+    let full = Fault::Fail(tidekv_io::ErrorKind::Full);
+    disk.add_fault(FaultRule::always(Operation::Write, full).on_path(".table"));
+    let put = |i: u32| keyspace.put(i.to_be_bytes(), vec![b'v'; 4000]);
+    let refused = (0..100_000).find_map(|i| put(i).err()).expect("memory is bounded");
+    assert_eq!(refused.kind(), ErrorKind::Full);
+    assert_eq!(keyspace.get(0_u32.to_be_bytes()).unwrap().unwrap().len(), 4000);
+    assert!(db.health().is_err());
+    // A newer deletion is worth a flush, and that fails as well.
+    keyspace.clear().unwrap();
+    assert!((0..100_000).any(|i| put(i).is_err()));
+    disk.clear_faults();
+    keyspace.clear().unwrap();
+    (0..5000).for_each(|i| put(i).unwrap());
+    assert_eq!(keyspace.iter().count(), 5000);
+}
+
+/// A log of which nothing was needed any more was kept, because there was nothing to flush: an empty
+/// store had no space for a write.
+#[test]
+fn a_full_disk_that_was_emptied_a_while_ago_accepts_writes() {
+    for space in [300_000, 600_000, 900_000] {
+        let disk = MemoryStorage::new();
+        let db = open_with_threads(&disk);
+        let keyspace = db.keyspace("k").unwrap();
+        let files = disk.paths();
+        let used: u64 = files.iter().map(|path| disk.read_file(path).unwrap().len() as u64).sum();
+        disk.set_capacity(Some(used + space));
+        let put = |i: u32| keyspace.put(i.to_be_bytes(), vec![b'v'; 1000]);
+        assert!((0..10_000).any(|i| put(i).is_err()));
+        keyspace.clear().unwrap();
+        // Something flushes the deletion.
+        std::thread::sleep(Duration::from_millis(1500));
+        let refused = (0..space as u32 / 4000).find_map(|i| put(i).err());
+        assert_eq!(refused.map(|error| error.to_string()), None, "{space}");
+        db.health().unwrap();
+    }
+}
+
 /// It was an error for good, although its tables had been dropped.
 #[test]
 fn a_compaction_that_failed_is_forgotten_when_none_is_needed() {

@@ -314,7 +314,7 @@ impl Iter {
                 let (key, entry) = self.item(front);
                 NextWithin::Entry(key, entry)
             }
-            Moved::Behind => NextWithin::Skipped(Bytes::copy_from_slice(front.key())),
+            Moved::SkipLimit => NextWithin::Skipped(Bytes::copy_from_slice(front.key())),
             Moved::ToEnd => NextWithin::End,
         })
     }
@@ -337,7 +337,8 @@ impl Iter {
             self.handle.0.engine().note_expired();
         }
         let is_before_back = || self.back.as_ref().is_none_or(|back| front.key() < back.key());
-        self.is_done = !(matches!(moved, Ok(Moved::ToEntry | Moved::Behind)) && is_before_back());
+        self.is_done =
+            !(matches!(moved, Ok(Moved::ToEntry | Moved::SkipLimit)) && is_before_back());
         moved.map(|moved| if self.is_done { Moved::ToEnd } else { moved })
     }
 

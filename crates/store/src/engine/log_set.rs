@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidekv_io::{Access, File, Storage};
+use tidekv_io::{Access, Storage};
 
 use crate::engine::store_memory::StoreMemory;
 use crate::engine::throttle::Pauses;
@@ -64,6 +64,8 @@ pub(crate) struct Logs {
     pub(crate) has_room_until: u64,
     /// The pauses of slowed writers.
     pub(crate) pauses: Pauses,
+    /// When a writer last tried a flush again to get space for the log.
+    pub(crate) retried_at_ns: Option<u64>,
 }
 
 impl Logs {
@@ -74,6 +76,7 @@ impl Logs {
             older: VecDeque::new(),
             has_room_until: 0,
             pauses: Pauses::default(),
+            retried_at_ns: None,
         }
     }
 
@@ -227,13 +230,20 @@ impl LogSet {
         let mut next = self.next_log.lock();
         match self.make_ready(&mut next, trees, memory) {
             Err(error) if error.kind() == ErrorKind::Full => {
-                // Half of what this log has left becomes the space of the next one; a flush of what
-                // was deleted needs the other half.
-                let reserve = self.reserve_bytes(logs, memory);
-                logs.current.trim_before_end()?;
+                // Only deletions could use what this log has left. Half of it becomes the space of
+                // the next log; flushes need the other half.
+                let unused = logs.current.unused_bytes();
+                let bytes = FRAMES_BYTES + self.reserve_bytes(logs, memory).min(unused) / 2;
+                if bytes > unused {
+                    return Err(error);
+                }
+                logs.current.release_unused()?;
                 let number = next.number_of(trees);
-                let bytes = FRAMES_BYTES + reserve / 2;
-                next.ready = Some(self.begin_log(number, &mut next.spare, bytes)?);
+                let begun = self.begin_log(number, &mut next.spare, bytes).inspect_err(|_| {
+                    // For deletions: see `reserve_bytes`.
+                    let _ = logs.current.make_space(0, unused);
+                })?;
+                next.ready = Some(begun);
             }
             made => made?,
         }
@@ -262,10 +272,8 @@ impl LogSet {
         for number in prepared.into_iter().chain(spare) {
             is_any |= self.storage.remove(&log_path(&self.directory, number)).is_ok();
         }
-        drop(next);
-        if let Some(logs) = self.logs.lock().as_mut() {
-            logs.next_is_asked_for = false;
-        }
+        // The next log is not prepared again: a job that fails for want of space would be tried
+        // again and again. It is created when it is needed.
         is_any
     }
 
@@ -330,15 +338,19 @@ impl LogSet {
         }
         let log = if self.storage.exists(&path)? {
             let file = self.storage.open(&path, Access::Buffered)?;
-            let allocated = match file.len()? {
-                // An earlier attempt found no space.
-                0 => allocate(&*file, bytes)?,
-                allocated => allocated,
-            };
+            let allocated = file.len()?;
             LogWriter::recycling(file, number).with_allocated(allocated)
         } else {
             let file = self.storage.create(&path, Access::Buffered)?;
-            let allocated = allocate(&*file, bytes)?;
+            let allocated = match file.allocate(bytes) {
+                Ok(()) => bytes,
+                Err(error) if error.kind() == tidekv_io::ErrorKind::Unsupported => 0,
+                Err(error) => {
+                    // The file could have taken all the space that was left.
+                    let _ = self.storage.remove(&path);
+                    return Err(error.into());
+                }
+            };
             LogWriter::new(file, number).with_allocated(allocated)
         };
         self.names.sync()?;
@@ -364,14 +376,5 @@ impl LogSet {
         for number in removable {
             let _ = self.storage.remove(&log_path(&self.directory, number));
         }
-    }
-}
-
-/// Allocates `bytes` of space, and returns how many are allocated: none where the file system
-/// cannot.
-fn allocate(file: &dyn File, bytes: u64) -> Result<u64> {
-    match file.allocate(bytes) {
-        Err(error) if error.kind() == tidekv_io::ErrorKind::Unsupported => Ok(0),
-        allocated => Ok(allocated.map(|()| bytes)?),
     }
 }

@@ -585,8 +585,8 @@ impl Engine {
         self.remove_obsolete_tables();
         self.jobs.signal_progress();
         let is_full = outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Full);
-        if is_full && self.logs.give_way() {
-            // Once more, with that space.
+        if is_full && trigger == Trigger::Size && self.logs.give_way() {
+            // Once more, with the space of the next log.
             self.schedule_compactions();
         }
         if outcome.is_ok() {

@@ -84,6 +84,8 @@ pub(crate) struct Memtable {
     entries: AtomicUsize,
     /// How many of them are deletions.
     deletions: AtomicU64,
+    /// The sequence of the newest entry.
+    newest: AtomicU64,
     /// The log that holds its first write; 0 while it is empty.
     first_log: AtomicU64,
     /// Start of its writes in the logs.
@@ -117,6 +119,7 @@ impl Memtable {
             tombstones: Tombstones::default(),
             entries: AtomicUsize::new(0),
             deletions: AtomicU64::new(0),
+            newest: AtomicU64::new(0),
             first_log: AtomicU64::new(0),
             begins_at: LogPosition::default(),
             created_at,
@@ -149,6 +152,8 @@ impl Memtable {
             None => {}
         }
         self.entries.fetch_add(1, Ordering::Relaxed);
+        // Writes come in their order.
+        self.newest.store(trailer.sequence(), Ordering::Relaxed);
         if trailer.kind() == Kind::Delete {
             self.deletions.fetch_add(1, Ordering::Relaxed);
         }
@@ -335,10 +340,13 @@ impl Memtable {
         unsafe { Some((first.key(), last.key())) }
     }
 
-    /// Whether one of `ranges` covers all its keys.
+    /// Whether one of `ranges` deletes all its entries.
     pub(crate) fn is_emptied_by(&self, ranges: &[RangeTombstone]) -> bool {
+        let newest = self.newest.load(Ordering::Relaxed);
         let covers = |(smallest, largest): (&[u8], &[u8])| {
-            ranges.iter().any(|range| *range.start <= *smallest && *largest <= *range.end)
+            ranges.iter().any(|range| {
+                range.sequence > newest && *range.start <= *smallest && *largest < *range.end
+            })
         };
         self.key_range().is_some_and(covers)
     }

@@ -73,7 +73,7 @@ enum Position {
     /// The merge is before the entry that was yielded (backward).
     BeforeEntry,
     /// All versions of `key` were passed, and none was yielded (forward).
-    Behind,
+    PastKey,
     /// No more entries in this direction.
     Done,
 }
@@ -82,8 +82,8 @@ enum Position {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moved {
     ToEntry,
-    /// The bound was reached: there is no entry up to the cursor's key.
-    Behind,
+    /// There is no entry up to the cursor's key.
+    SkipLimit,
     ToEnd,
 }
 
@@ -215,7 +215,7 @@ impl VisibleCursor {
         let moved = self.try_next(skips);
         self.position = match moved {
             Ok(Moved::ToEntry) => Position::OnEntry,
-            Ok(Moved::Behind) => Position::Behind,
+            Ok(Moved::SkipLimit) => Position::PastKey,
             _ => Position::Done,
         };
         moved
@@ -224,7 +224,7 @@ impl VisibleCursor {
     fn try_next(&mut self, skips: &mut u64) -> Result<Moved> {
         match self.position {
             Position::Done => return Ok(Moved::ToEnd),
-            Position::Behind => {}
+            Position::PastKey => {}
             Position::Start => match self.range.start.clone() {
                 Some(start) => self.seek(Target::AtOrAfter(&start, Trailer(u64::MAX)))?,
                 None => self.seek(Target::First)?,
@@ -249,7 +249,7 @@ impl VisibleCursor {
             self.skip_versions()?;
             *skips = skips.saturating_sub(1);
             if *skips == 0 {
-                return Ok(Moved::Behind);
+                return Ok(Moved::SkipLimit);
             }
         }
         Ok(Moved::ToEnd)

@@ -410,10 +410,15 @@ impl LogWriter {
         self.syncer.sync_up_to(self.offset)
     }
 
-    /// Gives back the space behind the last record, except what the end record takes.
-    pub(crate) fn trim_before_end(&mut self) -> Result<()> {
-        let needed = self.offset + FRAMES_BYTES;
-        if needed < self.allocated {
+    /// The allocated bytes that nothing was written to, except what the end record takes.
+    pub(crate) fn unused_bytes(&self) -> u64 {
+        self.allocated.saturating_sub(self.offset + FRAMES_BYTES)
+    }
+
+    /// Gives back [`Self::unused_bytes`].
+    pub(crate) fn release_unused(&mut self) -> Result<()> {
+        if self.unused_bytes() > 0 {
+            let needed = self.offset + FRAMES_BYTES;
             self.file.truncate(needed)?;
             self.allocated = needed;
         }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use crate::batch::WriteBatch;
 use crate::engine::Engine;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::jobs::table_dropper::ranges_of;
+use crate::version::manifest::{Change, Edit};
 use crate::version::tree::Tree;
 use crate::write::deletions::all_delete;
 use crate::write::rotation::LogEnds;
@@ -14,18 +15,21 @@ use crate::write::rotation::LogEnds;
 /// A log with fewer bytes than this is not ended for its space.
 const SHORT_LOG_BYTES: u64 = 64 << 10;
 
-/// A means to free space for the log.
+/// A flush that has failed is tried again for the log not more often than this.
+const RETRY_NS: u64 = 1_000_000_000;
+
+/// Where space for the log may come from.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum SpaceMeans {
+pub(super) enum SpaceSource {
     RunningFlushes,
     ObsoleteTables,
-    ShorterLogs,
+    /// The log is ended, and what it holds is flushed.
+    OldLogs,
 }
 
-impl SpaceMeans {
+impl SpaceSource {
     /// The cheapest first.
-    pub(super) const ALL: [Self; 3] =
-        [Self::RunningFlushes, Self::ObsoleteTables, Self::ShorterLogs];
+    pub(super) const ALL: [Self; 3] = [Self::RunningFlushes, Self::ObsoleteTables, Self::OldLogs];
 }
 
 impl Engine {
@@ -39,46 +43,69 @@ impl Engine {
             && self.trees.memtables_bytes() <= memory_max + memory_max / 8
     }
 
-    /// Frees space for the log by one of several means, the cheapest first: running flushes and new ones
-    /// remove logs, and tables without readers can be removed. Whether it may have. Only while leading.
-    pub(super) fn free_space_for_log(self: &Arc<Self>, means: SpaceMeans) -> bool {
-        match means {
-            SpaceMeans::RunningFlushes => self.wait_for_running_flushes(),
-            SpaceMeans::ObsoleteTables => self.remove_obsolete_tables(),
-            SpaceMeans::ShorterLogs => self.flush_to_shorten_logs(),
+    /// Frees space for the log; whether it may have succeeded. Only while leading.
+    pub(super) fn free_space_for_log(self: &Arc<Self>, source: SpaceSource) -> bool {
+        match source {
+            SpaceSource::RunningFlushes => self.wait_for_running_flushes(),
+            SpaceSource::ObsoleteTables => self.remove_obsolete_tables(),
+            SpaceSource::OldLogs => self.end_log_and_flush(),
         }
     }
 
-    /// Ends the log, which finds no space, and flushes the memtables, so that it is removed: if they
-    /// hold deletions, or less than half of what the log does. Whether it has. Only while leading.
+    /// Ends the log and flushes all memtables, so that older logs are removed. Does nothing if that
+    /// would free little: memtables must hold deletions, or less than half as many bytes as the log.
+    /// Returns whether it was worth the attempt. Only while leading.
     ///
-    /// After a flush that failed, only if there is a memtable of which nothing is left: otherwise
-    /// every refused write would try another flush.
-    fn flush_to_shorten_logs(self: &Arc<Self>) -> bool {
-        let offset = self.logs.with(|logs| logs.current.offset());
-        if offset < SHORT_LOG_BYTES.min(self.memory.memtable_bytes()) {
-            return false;
-        }
+    /// A flush that has failed is tried again if range deletions have emptied a memtable since.
+    fn end_log_and_flush(self: &Arc<Self>) -> bool {
         let trees = self.trees.all();
-        let has_failed = |tree: &Arc<Tree>| self.jobs.has_flush_failed(tree);
-        let holds_deletions = |tree: &Arc<Tree>| {
-            let view = tree.view();
-            view.memtables().any(|m| m.deletions() > 0 || m.has_range_tombstones())
-        };
-        let is_worth_it = match trees.iter().any(has_failed) {
-            true => trees.iter().any(empties_memtables),
+        let offset = self.logs.with(|logs| logs.current.offset());
+        let is_long = offset >= SHORT_LOG_BYTES.min(self.memory.memtable_bytes());
+        let has_failed = trees.iter().any(|tree| self.jobs.has_flush_failed(tree));
+        let is_worth_it = match has_failed {
+            true => trees.iter().any(has_emptied_memtable) && self.may_retry_flush(),
             false => {
-                trees.iter().any(holds_deletions) || self.trees.memtables_bytes() <= offset / 2
+                let is_sparse = || self.trees.memtables_bytes() <= offset / 2;
+                is_long && (trees.iter().any(holds_deletions) || is_sparse())
             }
         };
-        if !is_worth_it || self.rotate(&trees, LogEnds::Now).is_err() {
+        if !is_worth_it || (is_long && self.end_log().is_err() && !has_failed) {
             return false;
         }
+        let is_empty =
+            |tree: &Arc<Tree>| tree.view_full().memtables().all(|memtable| memtable.is_empty());
+        if trees.iter().all(is_empty) {
+            return self.remove_older_logs().is_ok();
+        }
+        let _ = self.rotate(&trees, LogEnds::WhenLong);
         // Those that were rotated before their flush failed.
         self.schedule_flushes(&trees);
         self.wait_for_running_flushes();
         self.logs.give_way();
         true
+    }
+
+    fn may_retry_flush(&self) -> bool {
+        let now_ns = self.clock.monotonic_ns();
+        self.logs.with(|logs| {
+            let may = logs.retried_at_ns.is_none_or(|at_ns| now_ns >= at_ns + RETRY_NS);
+            if may {
+                logs.retried_at_ns = Some(now_ns);
+            }
+            may
+        })
+    }
+
+    /// Removes all logs but the current one, when all memtables are empty.
+    fn remove_older_logs(&self) -> Result<()> {
+        let current = self.logs.with(|logs| logs.current.number());
+        let mut edit = Edit::default();
+        edit.push(Change::LastSequence(self.snapshots.last_sequence()));
+        edit.push(Change::MinLog(current));
+        self.trees.structure().manifest.commit(edit)?;
+        self.logs.remove_logs_before(current);
+        self.logs.give_way();
+        Ok(())
     }
 
     /// Whether there were any. Only while leading.
@@ -95,23 +122,33 @@ impl Engine {
         }
     }
 
-    /// Rotates memtables with range deletions that empty those whose flush has failed, for want of
+    /// Rotates memtables with range deletions that empty older ones whose flush has failed for want of
     /// space: a flush that takes both writes nothing of what they hide. Only while leading.
     pub(super) fn rotate_deletions(self: &Arc<Self>) {
         if self.jobs.background_failure().is_ok() {
             return;
         }
-        let is_worth_it =
-            |tree: &&Arc<Tree>| self.jobs.has_flush_failed(tree) && empties_memtables(tree);
+        // Each deletion is tried once: afterwards it is not in the active memtable.
+        let is_worth_it = |tree: &&Arc<Tree>| {
+            self.jobs.has_flush_failed(tree)
+                && tree.view().memtable.has_range_tombstones()
+                && has_emptied_memtable(tree)
+        };
         let emptied: Vec<_> = self.trees.load().values().filter(is_worth_it).cloned().collect();
         // Writers wait for what the next flush finds.
         emptied.iter().for_each(|tree| self.jobs.forget_flush_failure(tree.id));
-        let _ = self.rotate(&emptied, LogEnds::IfThereIsSpace);
+        let _ = self.rotate(&emptied, LogEnds::IfPossible);
+        self.schedule_flushes(&emptied);
     }
 }
 
-/// Whether range deletions that are in memtables of `tree` leave nothing of a memtable.
-fn empties_memtables(tree: &Arc<Tree>) -> bool {
+fn holds_deletions(tree: &Arc<Tree>) -> bool {
+    let view = tree.view();
+    view.memtables().any(|m| m.deletions() > 0 || m.has_range_tombstones())
+}
+
+/// Whether range deletions in memtables of `tree` leave nothing of one of them.
+fn has_emptied_memtable(tree: &Arc<Tree>) -> bool {
     let view = tree.view();
     let ranges = ranges_of(&view);
     view.memtables().any(|memtable| memtable.is_emptied_by(&ranges))

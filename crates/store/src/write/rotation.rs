@@ -18,8 +18,8 @@ pub(crate) enum LogEnds {
     /// For an explicit flush: the next open has nothing to replay.
     Now,
     WhenLong,
-    /// For the space of the log, on a full disk: if there is space for another.
-    IfThereIsSpace,
+    /// So that its space comes back, on a full disk; it goes on if there is no space for the next.
+    IfPossible,
 }
 
 impl Engine {
@@ -74,6 +74,11 @@ impl Engine {
             full.extend(holders);
         }
         self.rotate(&full, LogEnds::WhenLong)
+    }
+
+    /// Continues in the next log. Only while leading.
+    pub(super) fn end_log(&self) -> Result<()> {
+        self.logs.with(|logs| self.logs.switch_log(logs, &self.trees, &self.memory))
     }
 
     /// Rotates the memtables of `trees` and schedules their flushes, and switches the log if it is

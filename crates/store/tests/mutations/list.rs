@@ -269,7 +269,7 @@ pub const MUTATIONS: &[Mutation] = &[
     operated(
         "a retried flush on a full disk ignores the deletions that empty it",
         "crates/store/src/write/full_disk.rs",
-        ("        let _ = self.rotate(&emptied, LogEnds::IfThereIsSpace);", ""),
+        ("                && has_emptied_memtable(tree)\n", "                && false\n"),
         ("tidekv", "edges", "a_full_disk_is_emptied_by_a_range_deletion"),
     ),
     operated(
@@ -282,15 +282,15 @@ pub const MUTATIONS: &[Mutation] = &[
         "an iterator that goes on after a bounded step skips an entry",
         "crates/store/src/read/visible.rs",
         (
-            "            Position::Behind => {}\n",
-            "            Position::Behind => self.skip_versions()?,\n",
+            "            Position::PastKey => {}\n",
+            "            Position::PastKey => self.skip_versions()?,\n",
         ),
         ("tidekv", "values", "bounded_steps_skip_no_entry"),
     ),
     operated(
         "logs of deleted data fill the disk",
         "crates/store/src/write/full_disk.rs",
-        ("self.flush_to_shorten_logs(),", "false,"),
+        ("self.end_log_and_flush(),", "false,"),
         ("tidekv", "edges", "a_full_disk_is_emptied_by_a_range_deletion"),
     ),
     operated(

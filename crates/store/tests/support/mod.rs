@@ -30,7 +30,9 @@ pub const TINY: Limits = Limits { memtable_bytes: 8 << 10, table_bytes: 4 << 10 
 
 /// The value of the store's counter `name`.
 pub fn count(db: &Db, name: &str) -> u64 {
-    db.statistics().counter(name)
+    let statistics = db.statistics();
+    assert!(statistics.counters.iter().any(|(known, _)| *known == name), "there is no {name}");
+    statistics.counter(name)
 }
 
 /// Options for a store on `disk` that does everything in the caller's thread, so that every run is
