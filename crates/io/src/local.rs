@@ -508,7 +508,7 @@ impl File for LocalFile {
             return match answer {
                 Err(Errno::INTR) => continue,
                 Err(Errno::NOSPC | Errno::DQUOT) => {
-                    // ext4 keeps what it has found so far.
+                    // On ENOSPC, ext4 keeps the blocks that it has allocated, and the longer file.
                     if !self.is_block_device() && self.len()? > before {
                         self.system(Operation::Allocate, self.file.set_len(before))?;
                     }

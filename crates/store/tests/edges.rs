@@ -122,8 +122,8 @@ fn open_with_threads(disk: &MemoryStorage) -> Db {
     Db::open(DIRECTORY, options).unwrap()
 }
 
-/// Each retry of the flush forgot that it had failed, and writers waited for the next one for ever:
-/// the range deletion is older than what is flushed.
+/// Each retry cleared the failure of the flush, so writers waited forever. The range deletion here is
+/// older than the data, so no retry can succeed.
 #[test]
 fn writers_do_not_wait_for_a_flush_that_cannot_succeed() {
     let disk = MemoryStorage::new();
@@ -169,7 +169,7 @@ fn a_full_disk_that_was_emptied_a_while_ago_accepts_writes() {
     }
 }
 
-/// It was an error for good, although its tables had been dropped.
+/// A failed compaction stayed an error, although its tables had been dropped.
 #[test]
 fn a_compaction_that_failed_is_forgotten_when_none_is_needed() {
     let (disk, clock) = (MemoryStorage::new(), Arc::new(ManualClock::new(START_MS)));

@@ -148,7 +148,7 @@ fn bounded_steps_skip_no_entry() {
             calls += 1;
             let (key, entry) = match iter.next_within(&mut skips).unwrap() {
                 NextWithin::Entry(key, entry) => (key, Some(entry)),
-                NextWithin::Skipped(key) => {
+                NextWithin::SkipLimit(key) => {
                     assert_eq!(skips, 0);
                     (key, None)
                 }
@@ -176,10 +176,10 @@ fn bounded_steps_skip_no_entry() {
     assert!(matches!(iter.next_within(&mut 0).unwrap(), NextWithin::Entry(..)));
     assert_eq!(
         iter.next_within(&mut 50).unwrap(),
-        NextWithin::Skipped(50_u32.to_be_bytes()[..].to_vec().into())
+        NextWithin::SkipLimit(50_u32.to_be_bytes()[..].to_vec().into())
     );
     assert_eq!(iter.next().unwrap().unwrap().0, all[1]);
-    assert!(matches!(iter.next_within(&mut 5).unwrap(), NextWithin::Skipped(_)));
+    assert!(matches!(iter.next_within(&mut 5).unwrap(), NextWithin::SkipLimit(_)));
     let back: Vec<Bytes> = iter.rev().map(|item| item.unwrap().0).collect();
     assert!(back.iter().rev().eq(&all[2..]));
 }

@@ -1,5 +1,5 @@
 //! A load in the foreground while a store gives the space of dead entries back, and the same load on
-//! the same store without any.
+//! the same store without any, and just before they die.
 //!
 //! One thread gets and puts small entries of its own, four gets to a put, chosen uniformly. They are
 //! not neighbours of the dead, so that their blocks are the same in both measurements: what differs
@@ -8,7 +8,8 @@
 //! entries would cost their own.
 //!
 //! 1. Its entries are put, the load warms the caches, and is measured.
-//! 2. The dead are put again and settle; the load warms the caches again; the dead die.
+//! 2. The dead are put again and settle; the load warms the caches again, and is measured: its caches
+//!    and tables are those with which the third measurement begins. The dead die.
 //! 3. The load is measured until tables take at most [`SPACE_AMP`] times the bytes that they had at
 //!    most in the first measurement, or the time is up.
 
@@ -103,8 +104,10 @@ pub(crate) fn run(
     subject.settle()?;
     let dead = bury()?;
     let is_by_itself = reclaim.death == Death::Expire;
-    let warming_s = if is_by_itself { dead.in_s } else { reclaim.foreground_s * WARMING };
-    load.measure(all(warming_s.max(0.0)))?;
+    let warming_s = reclaim.foreground_s * WARMING;
+    let before_s = if is_by_itself { dead.in_s - warming_s } else { reclaim.foreground_s };
+    load.measure(all(warming_s))?;
+    let before = load.measure(all(before_s.max(0.1)))?;
     kill()?;
     let lasts_s = if is_by_itself { dead.lasts_s } else { 0.0 };
     let busy = load.measure(Until {
@@ -115,6 +118,7 @@ pub(crate) fn run(
     let per_s = |measured: Measured| measured.operations as f64 / measured.seconds.max(1e-9);
     Ok(ForegroundCounts {
         clean_per_s: per_s(clean),
+        before_per_s: per_s(before),
         busy_per_s: per_s(busy),
         busy_s: busy.seconds,
         is_back: busy.is_back,

@@ -157,6 +157,9 @@ pub(crate) struct ReclaimCounts {
 pub(crate) struct ForegroundCounts {
     /// Operations per second without dead entries.
     pub(crate) clean_per_s: f64,
+    /// Operations per second just before the entries died.
+    #[serde(default)]
+    pub(crate) before_per_s: f64,
     /// Operations per second while space was given back.
     pub(crate) busy_per_s: f64,
     /// How long it was, or was watched, in seconds.

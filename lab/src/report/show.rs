@@ -8,7 +8,7 @@ use crate::groups::text_of;
 use crate::quantity::{Shown, bytes_with, number_with, show_bytes, show_count, show_number};
 
 /// Metrics in display order; the first existing one is the main metric of a row.
-const SHOWN: [&str; 97] = [
+const SHOWN: [&str; 98] = [
     "mean_absolute_error",
     "mean_absolute_error_sampled",
     "mean_absolute_error_bytes",
@@ -55,6 +55,7 @@ const SHOWN: [&str; 97] = [
     "space_amp_end",
     "scan_over_merged",
     "foreground_over_clean",
+    "foreground_over_before",
     "scan_ms",
     "dbsize_ms",
     "share_of_cold_start",
@@ -234,6 +235,7 @@ fn label_of_server(metric: &str) -> &str {
         "space_amp_end" => "space amp at the end",
         "scan_over_merged" => "of the time of a scan when merged",
         "foreground_over_clean" => "of the load without dead data",
+        "foreground_over_before" => "of the load before the data died",
         "scan_ms" => "SCAN 0",
         "dbsize_ms" => "DBSIZE",
         "disk_bytes" => "on disk",

@@ -185,7 +185,8 @@ fn reclaim_metrics(counts: &ReclaimCounts) -> Metrics {
     found.extend(back.map(|look| ("seconds_to_space", look.seconds)));
     found.insert("scan_s", counts.scan_s);
     found.insert("scan_over_merged", counts.scan_s / counts.merged_scan_s.max(1e-9));
-    let ForegroundCounts { clean_per_s, busy_per_s, busy_s, is_back, .. } = counts.foreground;
+    let ForegroundCounts { clean_per_s, before_per_s, busy_per_s, busy_s, is_back, .. } =
+        counts.foreground;
     let over_clean = |bytes: u64| bytes as f64 / counts.foreground.clean_bytes.max(1) as f64;
     found.extend([
         ("foreground_ops_per_s", busy_per_s),
@@ -196,6 +197,11 @@ fn reclaim_metrics(counts: &ReclaimCounts) -> Metrics {
         ("foreground_space_start", over_clean(counts.foreground.dead_bytes)),
         ("foreground_space_end", over_clean(counts.foreground.end_bytes)),
     ]);
+    // Older results lack it.
+    if before_per_s > 0.0 {
+        found.insert("foreground_before_ops_per_s", before_per_s);
+        found.insert("foreground_over_before", busy_per_s / before_per_s);
+    }
     found
 }
 

@@ -209,7 +209,12 @@ fn space_and_a_load_meanwhile_are_measured() {
         assert!(number("foreground_clean_ops_per_s").unwrap() > 0.0, "{rows:?}");
         let verdicts: BTreeSet<&str> =
             rows.iter().filter_map(|row| row["metrics"]["of"].as_str()).collect();
-        let judged = ["space_amp_end", "scan_over_merged", "foreground_over_clean"];
+        let judged = [
+            "space_amp_end",
+            "scan_over_merged",
+            "foreground_over_clean",
+            "foreground_over_before",
+        ];
         assert!(judged.iter().all(|name| verdicts.contains(name)), "{verdicts:?}");
     }
 }

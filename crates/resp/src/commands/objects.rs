@@ -38,7 +38,7 @@ fn parameter(execution: &Execution<'_>, name: &str) -> u64 {
 
 /// The first `fields` fields, unless they are large.
 fn first(fields: usize) -> PageLimits {
-    PageLimits { fields, bytes: FIELDS_BYTES_MAX, skips: u64::MAX }
+    PageLimits { fields, bytes: FIELDS_BYTES_MAX, skips_left: u64::MAX }
 }
 
 fn encoding_of(execution: &mut Execution<'_>, hash: &Hash) -> Result<&'static str, CommandError> {

@@ -36,14 +36,13 @@ const ELEMENT_BYTES: usize = size_of::<Reply>();
 const SCAN_BYTES_MAX: usize = 256 << 10;
 /// A step of `SCAN` visits at most this many keys, whatever its `COUNT`.
 const SCAN_KEYS_MAX: usize = 100_000;
-/// A step of `SCAN` or `HSCAN` that has passed this many deleted or expired keys ends, also without
-/// a key: some milliseconds.
-pub(crate) const SCAN_SKIPPED_MAX: u64 = 10_000;
+/// A step of `SCAN` or `HSCAN` ends after it has skipped this many deleted or expired keys or fields,
+/// even if it has found none. Skipping them takes a few milliseconds.
+const SCAN_SKIPS_MAX: u64 = 10_000;
 
 const EVERYTHING: KeyBounds = (Bound::Unbounded, Bound::Unbounded);
 
-/// A key with its entry, or without one: there is no entry up to that key, and as many deleted ones
-/// as allowed were skipped.
+/// A key and its entry. `None`: the walk reached its limit of skipped keys at this key.
 type Found = Result<(Bytes, Option<Entry>), CommandError>;
 
 /// A walk in either direction whose next entry can be looked at.
@@ -58,23 +57,23 @@ impl Peekable {
         Self { walk, is_reverse, peeked: None }
     }
 
-    fn step(&mut self, skips: &mut u64) -> Option<Found> {
+    fn step(&mut self, skips_left: &mut u64) -> Option<Found> {
         let with_entry =
             |item: <Walk as Iterator>::Item| item.map(|(key, entry)| (key, Some(entry)));
         if self.is_reverse {
             return self.walk.next_back().map(with_entry);
         }
-        match self.walk.next_within(skips) {
+        match self.walk.next_within(skips_left) {
             Ok(NextWithin::Entry(key, entry)) => Some(Ok((key, Some(entry)))),
-            Ok(NextWithin::Skipped(key)) => Some(Ok((key, None))),
+            Ok(NextWithin::SkipLimit(key)) => Some(Ok((key, None))),
             Ok(NextWithin::End) => None,
             Err(error) => Some(Err(error)),
         }
     }
 
-    fn peek(&mut self, skips: &mut u64) -> Option<&Found> {
+    fn peek(&mut self, skips_left: &mut u64) -> Option<&Found> {
         if self.peeked.is_none() {
-            self.peeked = Some(self.step(skips));
+            self.peeked = Some(self.step(skips_left));
         }
         self.peeked.as_ref().and_then(Option::as_ref)
     }
@@ -97,7 +96,7 @@ struct KeyWalk {
     is_reverse: bool,
 }
 
-/// A key with its value, or without: see [`Found`].
+/// A key and its value; `None` as in [`Found`].
 type FoundKey = Result<(Bytes, Option<Value>), CommandError>;
 
 impl KeyWalk {
@@ -120,14 +119,14 @@ impl KeyWalk {
         Ok(Self { strings: walk(strings), heads: walk(heads), is_reverse })
     }
 
-    /// The next key in ascending order, if it is within `skips` deleted or expired ones.
-    fn next_within(&mut self, skips: &mut u64) -> Option<FoundKey> {
-        let is_head = match (self.strings.peek(skips), self.heads.peek(skips)) {
+    /// The next key in ascending order, if it is within `skips_left` deleted or expired ones.
+    fn next_within(&mut self, skips_left: &mut u64) -> Option<FoundKey> {
+        let is_head = match (self.strings.peek(skips_left), self.heads.peek(skips_left)) {
             (Some(Ok((string, entry))), Some(Ok((head, head_entry)))) if string == head => {
                 // Two entries: the command line has added a string to a key with a head.
-                let is_both = entry.is_some() && head_entry.is_some();
-                let is_head = !is_both && head_entry.is_some();
-                if is_both {
+                let both_have_entries = entry.is_some() && head_entry.is_some();
+                let is_head = !both_have_entries && head_entry.is_some();
+                if both_have_entries {
                     self.heads.take();
                 }
                 is_head
@@ -355,12 +354,12 @@ pub(crate) fn scan(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comman
     let mut replies = Vec::new();
     let mut bytes = 0;
     let mut last = Bytes::new();
-    let mut skips = SCAN_SKIPPED_MAX;
+    let mut skips_left = SCAN_SKIPS_MAX;
     for _ in 0..options.count.min(SCAN_KEYS_MAX) {
-        if bytes > SCAN_BYTES_MAX || skips == 0 {
+        if bytes > SCAN_BYTES_MAX || skips_left == 0 {
             break;
         }
-        let Some(item) = walk.next_within(&mut skips) else { break };
+        let Some(item) = walk.next_within(&mut skips_left) else { break };
         let (key, value) = item?;
         last = key.clone();
         let Some(value) = value else { break };
@@ -370,7 +369,7 @@ pub(crate) fn scan(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comman
             replies.push(Reply::Bulk(key));
         }
     }
-    let cursor = match walk.next_within(&mut skips) {
+    let cursor = match walk.next_within(&mut skips_left) {
         None => 0,
         Some(more) => {
             more?;
@@ -390,7 +389,7 @@ pub(crate) fn hscan(execution: &mut Execution<'_>, arguments: &[Bytes]) -> Comma
     let scope = xxhash_rust::xxh3::xxh3_64(&hash.identity);
     let last = execution.state.cursors.position(scope, options.cursor);
     let limits =
-        PageLimits { fields: options.count, bytes: SCAN_BYTES_MAX, skips: SCAN_SKIPPED_MAX };
+        PageLimits { fields: options.count, bytes: SCAN_BYTES_MAX, skips_left: SCAN_SKIPS_MAX };
     let (fields, reached) = hash.fields_behind(execution, last.as_deref(), limits)?;
     let cursor = reached.map_or(0, |last| execution.state.cursors.remember(scope, &last));
     let matching = fields.into_iter().filter(|(field, _)| options.matches(field));

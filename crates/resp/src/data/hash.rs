@@ -15,7 +15,7 @@ use crate::data::walk::Walk;
 use crate::protocol::reply::CommandError;
 use crate::state::keyspaces::Space;
 
-/// Fields with their values, and the field up to which these are all, if more may follow.
+/// Fields with their values, and the field after which the next page starts, if there may be one.
 type Page = (Vec<(Bytes, Bytes)>, Option<Bytes>);
 
 /// How much one page of fields holds.
@@ -26,7 +26,7 @@ pub(crate) struct PageLimits {
     /// Bytes of fields and values; the last field may exceed it.
     pub(crate) bytes: usize,
     /// Deleted fields that may be passed.
-    pub(crate) skips: u64,
+    pub(crate) skips_left: u64,
 }
 
 /// Maximum length of a field's name.
@@ -104,7 +104,7 @@ impl Hash {
         let mut bytes = 0;
         let mut walk = execution.range(Space::Fields, bounds, false)?;
         loop {
-            match walk.next_within(&mut limits.skips)? {
+            match walk.next_within(&mut limits.skips_left)? {
                 NextWithin::Entry(..) if fields.len() == limits.fields || bytes > limits.bytes => {
                     let last = fields.last().map(|(field, _)| field.clone());
                     return Ok((fields, last));
@@ -113,7 +113,7 @@ impl Hash {
                     bytes += key.len() + entry.value.len();
                     fields.push((field_of(&key), entry.value));
                 }
-                NextWithin::Skipped(key) => return Ok((fields, Some(field_of(&key)))),
+                NextWithin::SkipLimit(key) => return Ok((fields, Some(field_of(&key)))),
                 NextWithin::End => return Ok((fields, None)),
             }
         }

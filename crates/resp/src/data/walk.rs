@@ -35,10 +35,10 @@ impl Walk {
 }
 
 impl Walk {
-    /// The next entry in ascending order, if it is within `skips` deleted or expired ones.
-    pub(crate) fn next_within(&mut self, skips: &mut u64) -> Result<NextWithin, CommandError> {
+    /// The next entry in ascending order, if it is within `skips_left` deleted or expired ones.
+    pub(crate) fn next_within(&mut self, skips_left: &mut u64) -> Result<NextWithin, CommandError> {
         if let Self::Store(iter) = self {
-            return Ok(iter.next_within(skips)?);
+            return Ok(iter.next_within(skips_left)?);
         }
         Ok(match self.next().transpose()? {
             Some((key, entry)) => NextWithin::Entry(key, entry),

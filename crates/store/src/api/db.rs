@@ -370,17 +370,17 @@ impl Db {
     /// # Errors
     ///
     /// The reason why writes cannot continue: the store is closed; its log was lost or a writer
-    /// panicked (reopen it); the last flush or compaction of a keyspace failed, which stops writes
-    /// once the memtables are full; or the drop of a keyspace is in doubt (see
+    /// panicked (reopen it); the last flush of a keyspace failed, or its last compaction failed and is
+    /// still needed, which stops writes once the memtables are full; or the drop of a keyspace is in doubt (see
     /// [`Db::drop_keyspace`]). [`Db::resume`] retries the last two.
     pub fn health(&self) -> Result<()> {
         self.engine().health()
     }
 
     /// Retries failed flushes and compactions, and keeps keyspaces whose drop is in doubt (see
-    /// [`Db::drop_keyspace`]). Call it once the cause, for example a full disk, is gone. Writes
-    /// also retry flushes and compactions; a store without writes needs this call. It does not wait
-    /// for their outcome, which [`Db::health`] reports.
+    /// [`Db::drop_keyspace`]). Call it once the cause, for example a full disk, is gone. Flushes and
+    /// compactions are also retried by writes that wait for them, and after ten seconds. It does not
+    /// wait for their outcome, which [`Db::health`] reports.
     ///
     /// # Errors
     ///

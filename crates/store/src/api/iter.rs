@@ -54,14 +54,14 @@ pub struct EntryRef<'a> {
     pub expires_at_ms: Option<u64>,
 }
 
-/// What [`Iter::next_within`] has found.
+/// The result of [`Iter::next_within`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NextWithin {
-    /// The next key with its entry.
+    /// The next key and its entry.
     Entry(Bytes, Entry),
-    /// As many keys as allowed were skipped, and there is no entry up to this key.
-    Skipped(Bytes),
-    /// There are no more entries.
+    /// The limit was reached at this key. Neither it nor any key skipped before it has an entry.
+    SkipLimit(Bytes),
+    /// The range has no more entries.
     End,
 }
 
@@ -272,13 +272,14 @@ impl Iter {
         Ok(Some(EntryRef { key: cursor.key(), value, expires_at_ms }))
     }
 
-    /// Returns the next entry in ascending order, but skips at most `skips` keys that were deleted or
-    /// have expired, and subtracts their number. If none are left, it returns how far it came; with
-    /// more skips, the next call goes on from there. One is skipped also if `skips` is 0.
+    /// Returns the next entry in ascending order, or [`NextWithin::SkipLimit`] after `skips_left`
+    /// deleted or expired keys. Each skipped key reduces `skips_left` by 1, however many versions it
+    /// has. The next call, also of `next` or `next_back`, continues after the last skipped key. A call
+    /// with 0 may still skip one key, so every call makes progress.
     ///
-    /// Where much was deleted lately, the next entry may be far away: an iterator passes the deleted
-    /// keys one by one until compactions have removed them. This bounds the time of a call, as
-    /// `max_skippable_internal_keys` does in RocksDB.
+    /// An iterator passes deleted keys one by one until compactions remove them. The limit keeps a call
+    /// short, like `max_skippable_internal_keys` of RocksDB, but it counts keys, not versions, and
+    /// reaching it is no error. Keys that were written after the iterator was created do not count.
     ///
     /// # Errors
     ///
@@ -296,25 +297,25 @@ impl Iter {
     ///     keyspace.delete(key)?;
     /// }
     /// let mut iter = keyspace.iter();
-    /// let mut skips = 2;
-    /// assert_eq!(iter.next_within(&mut skips)?, NextWithin::Skipped("b".into()));
-    /// skips = 2;
-    /// assert_eq!(iter.next_within(&mut skips)?, NextWithin::End);
-    /// assert_eq!(skips, 1);
+    /// let mut skips_left = 2;
+    /// assert_eq!(iter.next_within(&mut skips_left)?, NextWithin::SkipLimit("b".into()));
+    /// skips_left = 2;
+    /// assert_eq!(iter.next_within(&mut skips_left)?, NextWithin::End);
+    /// assert_eq!(skips_left, 1);
     /// # Ok::<(), tidekv::Error>(())
     /// ```
-    pub fn next_within(&mut self, skips: &mut u64) -> Result<NextWithin> {
+    pub fn next_within(&mut self, skips_left: &mut u64) -> Result<NextWithin> {
         if self.is_done {
             return Ok(NextWithin::End);
         }
-        let moved = self.step_front(skips)?;
+        let moved = self.step_front(skips_left)?;
         let front = self.front.as_ref().expect("it was moved just now");
         Ok(match moved {
             Moved::ToEntry => {
                 let (key, entry) = self.item(front);
                 NextWithin::Entry(key, entry)
             }
-            Moved::SkipLimit => NextWithin::Skipped(Bytes::copy_from_slice(front.key())),
+            Moved::SkipLimit => NextWithin::SkipLimit(Bytes::copy_from_slice(front.key())),
             Moved::ToEnd => NextWithin::End,
         })
     }
@@ -326,13 +327,13 @@ impl Iter {
     }
 
     /// Moves the front; it is at the end when there is nothing before the back.
-    fn step_front(&mut self, skips: &mut u64) -> Result<Moved> {
+    fn step_front(&mut self, skips_left: &mut u64) -> Result<Moved> {
         self.check_refused()?;
         if self.front.is_none() {
             self.front = Some(self.cursor());
         }
         let front = self.front.as_mut().expect("it was made just now");
-        let moved = front.next_within(skips);
+        let moved = front.next_within(skips_left);
         if front.has_seen_expired() {
             self.handle.0.engine().note_expired();
         }

@@ -64,8 +64,8 @@ pub(crate) struct Logs {
     pub(crate) has_room_until: u64,
     /// The pauses of slowed writers.
     pub(crate) pauses: Pauses,
-    /// When a writer last tried a flush again to get space for the log.
-    pub(crate) retried_at_ns: Option<u64>,
+    /// When a writer last retried a failed flush to get space for the log.
+    pub(crate) flush_retried_at_ns: Option<u64>,
 }
 
 impl Logs {
@@ -76,7 +76,7 @@ impl Logs {
             older: VecDeque::new(),
             has_room_until: 0,
             pauses: Pauses::default(),
-            retried_at_ns: None,
+            flush_retried_at_ns: None,
         }
     }
 

@@ -25,6 +25,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::key::Sequence;
 use crate::format::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::jobs::background::guarded;
+use crate::jobs::table_dropper::RETRY_AFTER_FAILURE;
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::read::merge::{Child, MergingCursor};
 use crate::sync::Mutex;
@@ -108,9 +109,12 @@ impl Engine {
         self.note_outcome(JobKind::Flush, trees, &flushed);
         self.remove_obsolete_tables();
         self.jobs.signal_progress();
-        if flushed.is_ok() {
-            self.note_flush(trees);
-            self.schedule_compactions();
+        match &flushed {
+            Ok(()) => {
+                self.note_flush(trees);
+                self.schedule_compactions();
+            }
+            Err(_) => self.expect_dead_data(RETRY_AFTER_FAILURE),
         }
         flushed.is_ok()
     }

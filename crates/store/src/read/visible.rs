@@ -210,9 +210,9 @@ impl VisibleCursor {
         Ok(self.next_within(&mut { u64::MAX })? == Moved::ToEntry)
     }
 
-    /// The same, but passes at most `skips` keys that have no visible entry, and subtracts them.
-    pub(crate) fn next_within(&mut self, skips: &mut u64) -> Result<Moved> {
-        let moved = self.try_next(skips);
+    /// The same, but passes at most `skips_left` keys that have no visible entry, and subtracts them.
+    pub(crate) fn next_within(&mut self, skips_left: &mut u64) -> Result<Moved> {
+        let moved = self.try_next(skips_left);
         self.position = match moved {
             Ok(Moved::ToEntry) => Position::OnEntry,
             Ok(Moved::SkipLimit) => Position::PastKey,
@@ -221,7 +221,7 @@ impl VisibleCursor {
         moved
     }
 
-    fn try_next(&mut self, skips: &mut u64) -> Result<Moved> {
+    fn try_next(&mut self, skips_left: &mut u64) -> Result<Moved> {
         match self.position {
             Position::Done => return Ok(Moved::ToEnd),
             Position::PastKey => {}
@@ -247,8 +247,8 @@ impl VisibleCursor {
                 return Ok(Moved::ToEntry);
             }
             self.skip_versions()?;
-            *skips = skips.saturating_sub(1);
-            if *skips == 0 {
+            *skips_left = skips_left.saturating_sub(1);
+            if *skips_left == 0 {
                 return Ok(Moved::SkipLimit);
             }
         }

@@ -410,7 +410,7 @@ impl LogWriter {
         self.syncer.sync_up_to(self.offset)
     }
 
-    /// The allocated bytes that nothing was written to, except what the end record takes.
+    /// Allocated bytes behind the last record, without those reserved for the end record.
     pub(crate) fn unused_bytes(&self) -> u64 {
         self.allocated.saturating_sub(self.offset + FRAMES_BYTES)
     }

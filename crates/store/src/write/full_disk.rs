@@ -12,24 +12,26 @@ use crate::version::tree::Tree;
 use crate::write::deletions::all_delete;
 use crate::write::rotation::LogEnds;
 
-/// A log with fewer bytes than this is not ended for its space.
+/// A log shorter than this is not ended to free its space: that would gain too little.
 const SHORT_LOG_BYTES: u64 = 64 << 10;
 
-/// A flush that has failed is tried again for the log not more often than this.
-const RETRY_NS: u64 = 1_000_000_000;
+/// The shortest time between two retries of a failed flush by writers that need space for the log.
+const FLUSH_RETRY_INTERVAL_NS: u64 = 1_000_000_000;
 
-/// Where space for the log may come from.
+/// A way to free disk space for a record of the log.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SpaceSource {
+    /// Wait for running flushes: they remove logs.
     RunningFlushes,
+    /// Remove the files of obsolete tables.
     ObsoleteTables,
-    /// The log is ended, and what it holds is flushed.
-    OldLogs,
+    /// End the current log and flush all memtables, so that it can be removed.
+    LogSwitch,
 }
 
 impl SpaceSource {
     /// The cheapest first.
-    pub(super) const ALL: [Self; 3] = [Self::RunningFlushes, Self::ObsoleteTables, Self::OldLogs];
+    pub(super) const ALL: [Self; 3] = [Self::RunningFlushes, Self::ObsoleteTables, Self::LogSwitch];
 }
 
 impl Engine {
@@ -48,15 +50,16 @@ impl Engine {
         match source {
             SpaceSource::RunningFlushes => self.wait_for_running_flushes(),
             SpaceSource::ObsoleteTables => self.remove_obsolete_tables(),
-            SpaceSource::OldLogs => self.end_log_and_flush(),
+            SpaceSource::LogSwitch => self.end_log_and_flush(),
         }
     }
 
-    /// Ends the log and flushes all memtables, so that older logs are removed. Does nothing if that
-    /// would free little: memtables must hold deletions, or less than half as many bytes as the log.
-    /// Returns whether it was worth the attempt. Only while leading.
+    /// Ends the log and flushes all memtables, so that older logs can be removed. Returns false if it
+    /// did nothing. Only while leading.
     ///
-    /// A flush that has failed is tried again if range deletions have emptied a memtable since.
+    /// It does nothing for a short log, or if the memtables hold no deletions and more than half as many
+    /// bytes as the log: that would free too little. After a failed flush it acts only if range
+    /// deletions cover a whole memtable, and at most once per [`FLUSH_RETRY_INTERVAL_NS`].
     fn end_log_and_flush(self: &Arc<Self>) -> bool {
         let trees = self.trees.all();
         let offset = self.logs.with(|logs| logs.current.offset());
@@ -88,9 +91,11 @@ impl Engine {
     fn may_retry_flush(&self) -> bool {
         let now_ns = self.clock.monotonic_ns();
         self.logs.with(|logs| {
-            let may = logs.retried_at_ns.is_none_or(|at_ns| now_ns >= at_ns + RETRY_NS);
+            let may = logs
+                .flush_retried_at_ns
+                .is_none_or(|at_ns| now_ns >= at_ns + FLUSH_RETRY_INTERVAL_NS);
             if may {
-                logs.retried_at_ns = Some(now_ns);
+                logs.flush_retried_at_ns = Some(now_ns);
             }
             may
         })

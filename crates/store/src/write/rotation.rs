@@ -18,7 +18,8 @@ pub(crate) enum LogEnds {
     /// For an explicit flush: the next open has nothing to replay.
     Now,
     WhenLong,
-    /// So that its space comes back, on a full disk; it goes on if there is no space for the next.
+    /// On a full disk, to free the log's space. Without space for the next log, the current one
+    /// continues.
     IfPossible,
 }
 

@@ -275,7 +275,7 @@ pub const MUTATIONS: &[Mutation] = &[
     operated(
         "a step of SCAN passes any number of deleted keys",
         "crates/store/src/read/visible.rs",
-        ("            if *skips == 0 {", "            if false {"),
+        ("            if *skips_left == 0 {", "            if false {"),
         ("tidekv-resp", "commands", "scans_pass_a_bounded_number_of_deleted_elements"),
     ),
     operated(

@@ -141,8 +141,9 @@ run -p tidekv-resp --example beside_redis_fuzz`), with these exceptions:
   store do not show it among the entries of `default`.
 - Keys, fields and `SCAN` are in the order of their bytes. A cursor is a number of a walk that the
   server remembers; one that it has forgotten starts again. A step of `SCAN` or `HSCAN` ends after
-  256 KiB, and after 10,000 deleted or expired keys that are not compacted away yet: then it may
-  return no key and a cursor other than 0.
+  256 KiB, or after 10,000 deleted or expired keys or fields that compactions have not removed yet (not
+  in a transaction that writes). So it may return nothing and a cursor other than 0: continue until the
+  cursor is 0.
 - `INCRBYFLOAT` and `HINCRBYFLOAT` compute exactly below 10^20 with 17 decimals, and otherwise in
   64-bit floating point, where Redis computes in the 80-bit numbers of x87. So results differ in
   the last digits from 18 digits on, and numbers above 1.8e308 are refused.
