@@ -21,7 +21,7 @@ use std::any::Any;
 use std::collections::HashSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
@@ -74,6 +74,8 @@ struct State {
     struck: Vec<OperationRecord>,
     capacity: Option<u64>,
     locks: HashSet<PathBuf>,
+    /// Open files: a removed one takes its space until it is closed.
+    open: Vec<Weak<MemoryFile>>,
 }
 
 impl State {
@@ -88,14 +90,18 @@ impl State {
             struck: Vec::new(),
             capacity: None,
             locks: HashSet::new(),
+            open: Vec::new(),
         }
     }
 
-    /// The lengths of all files; one with two names counts once.
+    /// The lengths of all files, also of those that were removed and are open; one with two names
+    /// counts once.
     fn used_bytes(&self) -> u64 {
         let mut seen = HashSet::new();
-        let files = self.names.visible().files().map(|(_, file)| file);
-        files
+        let open: Vec<_> = self.open.iter().filter_map(Weak::upgrade).collect();
+        let named = self.names.visible().files().map(|(_, file)| file);
+        named
+            .chain(open.iter().map(|file| &file.node))
             .filter(|file| seen.insert(Arc::as_ptr(file)))
             .map(|file| file.lock().visible().len())
             .sum()
@@ -322,7 +328,7 @@ impl MemoryStorage {
     }
 
     fn handle(&self, node: FileNode, path: &Path, access: Access, writable: bool) -> Arc<dyn File> {
-        Arc::new(MemoryFile {
+        let file = Arc::new(MemoryFile {
             storage: self.clone(),
             node,
             path: path.to_owned(),
@@ -331,7 +337,13 @@ impl MemoryStorage {
                 Access::Buffered => 1,
             },
             writable,
-        })
+        });
+        let mut state = self.state.lock();
+        if state.open.len() == state.open.capacity() {
+            state.open.retain(|file| file.strong_count() > 0);
+        }
+        state.open.push(Arc::downgrade(&file));
+        file
     }
 
     fn open_as(&self, path: &Path, access: Access, writable: bool) -> Result<Arc<dyn File>> {

@@ -22,6 +22,9 @@ pub(crate) const QUIET: Duration = Duration::from_millis(500);
 /// How long a look is put off for writers.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The shortest time between two retries of failed jobs by looks, unless tables were dropped.
+const RETRY_INTERVAL: Duration = Duration::from_secs(9);
+
 /// Looks for dead data.
 type Look = Arc<dyn Fn() + Send + Sync>;
 
@@ -36,6 +39,8 @@ struct Watch {
     confidence: Confidence,
     /// No compaction begins before this time, because earlier ones freed too little.
     not_before_ns: u64,
+    /// No failed job is retried before this time.
+    retry_at_ns: u64,
 }
 
 /// The schedule of looks for dead data.
@@ -68,6 +73,21 @@ impl ReclaimWatch {
         if let Some(look) = look {
             look();
         }
+    }
+
+    /// Whether failed jobs may be retried now; if so, the next time is [`RETRY_INTERVAL`] later.
+    pub(crate) fn may_retry(&self, now_ns: u64) -> bool {
+        let mut watch = self.watch.lock();
+        let may = now_ns >= watch.retry_at_ns;
+        if may {
+            watch.retry_at_ns = now_ns + RETRY_INTERVAL.as_nanos() as u64;
+        }
+        may
+    }
+
+    /// Lets the next look retry failed jobs, because space was freed.
+    pub(crate) fn allow_retry(&self) {
+        self.watch.lock().retry_at_ns = 0;
     }
 
     /// Asks for a look after `delay`. Returns whether the caller must schedule one: there is none
@@ -167,6 +187,14 @@ mod tests {
             looks += 1;
         }
         assert_eq!(looks, 20, "ten seconds");
+    }
+
+    #[test]
+    fn failed_jobs_are_retried_at_intervals_and_after_drops() {
+        let watch = ReclaimWatch::default();
+        assert!(watch.may_retry(0) && !watch.may_retry(8_000 * MS) && watch.may_retry(9_000 * MS));
+        watch.allow_retry();
+        assert!(watch.may_retry(9_500 * MS) && !watch.may_retry(10_000 * MS));
     }
 
     #[test]

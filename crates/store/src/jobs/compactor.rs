@@ -71,7 +71,8 @@ impl Engine {
                     picked.filter(|picked| is_small(picked) || is_free())
                 };
                 let Some(compaction) = self.pick_for(&tree, &group, pick) else {
-                    if !is_needed {
+                    let is_busy = || tree.version().tables().any(|table| table.is_busy());
+                    if !is_needed && !is_busy() {
                         // One that had failed has nothing left to do.
                         self.jobs.forget_compaction_failure(tree.id);
                     }

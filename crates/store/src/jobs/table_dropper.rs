@@ -109,6 +109,7 @@ impl Engine {
                     self.remove_obsolete_tables_later(SECOND_SWEEP_DELAY);
                     if self.jobs.background_failure().is_err() {
                         // What had failed may have space now, or nothing left to do.
+                        self.jobs.reclaim().allow_retry();
                         self.expect_dead_data(SECOND_SWEEP_DELAY);
                     }
                 }

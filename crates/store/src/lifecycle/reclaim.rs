@@ -62,11 +62,7 @@ impl Engine {
             return;
         }
         self.trees.all().iter().for_each(|tree| self.drop_dead_tables(tree));
-        if self.jobs.background_failure().is_err() {
-            // There may be space now.
-            self.remove_obsolete_tables();
-            self.push_background_work();
-        }
+        self.retry_failed_work();
         match guarded(|| Ok(self.find_dead_data())) {
             Ok(Finding::Compaction(tree, compaction)) => {
                 self.stats.space_compactions.add(1);
@@ -75,6 +71,19 @@ impl Engine {
             Ok(Finding::Later(delay)) => self.expect_dead_data(delay),
             Ok(Finding::Nothing) => {}
             Err(_) => self.expect_dead_data(RETRY_AFTER_FAILURE),
+        }
+    }
+
+    /// Retries failed flushes and compactions, every ten seconds and when tables were dropped: there
+    /// may be space now.
+    fn retry_failed_work(self: &Arc<Self>) {
+        let has_failed = self.jobs.background_failure().is_err();
+        if has_failed && self.jobs.reclaim().may_retry(self.clock.monotonic_ns()) {
+            self.remove_obsolete_tables();
+            // So that no job starts after the store was closed.
+            if let Some(_gate) = self.jobs.try_enter_gate() {
+                self.push_background_work();
+            }
         }
     }
 
@@ -89,7 +98,8 @@ impl Engine {
         let is_needed =
             |tree: &Arc<Tree>| picker::pick(&tree.version(), self.picker_options(tree)).is_some();
         if self.jobs.compactions_running() > 0 || trees.iter().any(is_needed) {
-            return Finding::Later(RETRY);
+            let has_failed = self.jobs.background_failure().is_err();
+            return Finding::Later(if has_failed { RETRY_AFTER_FAILURE } else { RETRY });
         }
         if let Some(delay) = watch.wait_after_misses(now_ns) {
             return Finding::Later(delay);
@@ -150,7 +160,9 @@ impl Engine {
         // A flush that has failed is tried again with the deletions: what they hide takes no space.
         let has_failed = self.jobs.has_flush_failed(tree);
         if !view.immutables.is_empty() && (!has_failed || view.memtable.is_empty()) {
-            self.schedule_flush(tree);
+            if let Some(_gate) = self.jobs.try_enter_gate() {
+                self.schedule_flush(tree);
+            }
             return (Some(RETRY_AFTER_FAILURE), hidden.is_held);
         }
         // A job must not wait for the gate, nor for the lead.

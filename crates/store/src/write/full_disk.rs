@@ -47,18 +47,25 @@ impl Engine {
 
     /// Frees space for the log; whether it may have succeeded. Only while leading.
     pub(super) fn free_space_for_log(self: &Arc<Self>, source: SpaceSource) -> bool {
-        match source {
+        let is_freed = match source {
             SpaceSource::RunningFlushes => self.wait_for_running_flushes(),
             SpaceSource::ObsoleteTables => self.remove_obsolete_tables(),
             SpaceSource::LogSwitch => self.end_log_and_flush(),
+        };
+        if is_freed {
+            // The log keeps the one before it open until that is synced: a file that was removed
+            // takes its space until it is closed.
+            let _ = self.logs.with(|logs| logs.current.sync_front_and_mark());
         }
+        is_freed
     }
 
     /// Ends the log and flushes all memtables, so that older logs can be removed. Returns false if it
     /// did nothing. Only while leading.
     ///
     /// It does nothing for a short log, or if the memtables hold no deletions and more than half as many
-    /// bytes as the log: that would free too little. After a failed flush it acts only if range
+    /// bytes as the log: that would free too little. (If all memtables are empty, it removes older logs
+    /// in any case.) After a failed flush it acts only if range
     /// deletions cover a whole memtable, and at most once per [`FLUSH_RETRY_INTERVAL_NS`].
     fn end_log_and_flush(self: &Arc<Self>) -> bool {
         let trees = self.trees.all();
@@ -72,13 +79,18 @@ impl Engine {
                 is_long && (trees.iter().any(holds_deletions) || is_sparse())
             }
         };
-        if !is_worth_it || (is_long && self.end_log().is_err() && !has_failed) {
-            return false;
-        }
         let is_empty =
             |tree: &Arc<Tree>| tree.view_full().memtables().all(|memtable| memtable.is_empty());
-        if trees.iter().all(is_empty) {
-            return self.remove_older_logs().is_ok();
+        let are_empty = trees.iter().all(is_empty);
+        if !is_worth_it && !are_empty {
+            return false;
+        }
+        if is_long && self.end_log().is_err() && !has_failed {
+            return false;
+        }
+        if are_empty {
+            let has_older = self.logs.with(|logs| logs.oldest_of(1).is_some());
+            return has_older && self.remove_older_logs().is_ok();
         }
         let _ = self.rotate(&trees, LogEnds::WhenLong);
         // Those that were rotated before their flush failed.
@@ -107,7 +119,7 @@ impl Engine {
         let mut edit = Edit::default();
         edit.push(Change::LastSequence(self.snapshots.last_sequence()));
         edit.push(Change::MinLog(current));
-        self.trees.structure().manifest.commit(edit)?;
+        self.trees.structure().commit(edit)?;
         self.logs.remove_logs_before(current);
         self.logs.give_way();
         Ok(())
