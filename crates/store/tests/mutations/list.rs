@@ -288,6 +288,18 @@ pub const MUTATIONS: &[Mutation] = &[
         ("tidekv", "values", "bounded_steps_skip_no_entry"),
     ),
     operated(
+        "a log that was removed on a full disk stays open",
+        "crates/store/src/write/full_disk.rs",
+        ("        if is_freed {", "        if false {"),
+        ("tidekv", "edges", "a_full_disk_that_was_emptied_a_while_ago_accepts_writes"),
+    ),
+    operated(
+        "a range deletion counts as one of newer entries",
+        "crates/store/src/memtable/mod.rs",
+        ("range.sequence > newest && ", "true && "),
+        ("tidekv", "edges", "writers_do_not_wait_for_a_flush_that_cannot_succeed"),
+    ),
+    operated(
         "logs of deleted data fill the disk",
         "crates/store/src/write/full_disk.rs",
         ("self.end_log_and_flush(),", "false,"),
