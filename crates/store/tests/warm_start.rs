@@ -508,7 +508,8 @@ fn damaged_hot_list_is_ignored() {
         damaged[at] ^= 1;
         store.put_list(&damaged);
         let (db, keyspace) = store.open();
-        let counts = ["blocks", "values", "pointers"].map(|of| count(&db, &format!("warm_start.{of}")));
+        let counts =
+            ["blocks", "values", "pointers"].map(|of| count(&db, &format!("warm_start.{of}")));
         assert_eq!(counts, [0; 3]);
         assert_hot(&keyspace, "old");
     }
