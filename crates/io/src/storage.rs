@@ -156,7 +156,7 @@ pub trait File: Send + Sync + std::fmt::Debug {
 
     /// Reserves space so that the file is at least `bytes` long; new bytes
     /// read as zero. A system that cannot reserve only sets the length. On a full disk it fails
-    /// with [`ErrorKind::Full`](crate::ErrorKind::Full) and the length stays the same.
+    /// with [`ErrorKind::Full`] and the length stays the same.
     fn allocate(&self, bytes: u64) -> Result<()>;
 
     /// Releases the space of `bytes` bytes from `offset` on to the file system. The file keeps its
