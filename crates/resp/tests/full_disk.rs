@@ -46,6 +46,41 @@ fn flushall_empties_a_full_disk() {
     server.shutdown(support::PATIENCE);
 }
 
+/// `FLUSHALL` took 65 KB of log for each keyspace, and as much of each table: more than a small disk
+/// had left.
+#[test]
+fn flushall_empties_a_full_small_disk() {
+    let clock = SystemClock::new();
+    for mib in [1, 2, 4, 16] {
+        let disk = MemoryStorage::new();
+        let server = Server::start(open_db_on(&disk), options()).unwrap();
+        let mut client = Client::connect(&server);
+        assert_eq!(client.ask("SET first 1"), "OK");
+        disk.set_capacity(Some(used(&disk) + (mib << 20)));
+        let mut random = mib;
+        for round in 0..3 {
+            let mut set = |i: u32| {
+                let mut word = || {
+                    random = (random ^ (random >> 7)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                    format!("{random:016x}")
+                };
+                let value: String = (0..187).map(|_| word()).collect();
+                client.ask(&format!("SET key-{i} {value}"))
+            };
+            let refused_at = (0..).find(|&i| set(i) != "OK").unwrap();
+            assert!(refused_at > 10, "{refused_at} in round {round} of {mib} MiB");
+            assert_eq!(client.ask("FLUSHALL"), "OK");
+            let began_ns = clock.monotonic_ns();
+            while client.ask("SET first 2") != "OK" {
+                let waited = Duration::from_nanos(clock.monotonic_ns() - began_ns);
+                assert!(waited < support::PATIENCE, "{mib} MiB: nothing is freed");
+                clock.sleep(Duration::from_millis(5));
+            }
+        }
+        server.shutdown(support::PATIENCE);
+    }
+}
+
 /// A server whose disk is full at the start answers reads, and says why it refuses writes.
 #[test]
 fn a_server_starts_on_a_full_disk() {

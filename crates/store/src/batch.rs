@@ -10,6 +10,10 @@
 //!         kind 3 the end of the range (exclusive). Missing for kind 0.
 //! ```
 //!
+//! A range may have an empty end until its batch is committed: it has no end then. Before the batch
+//! goes to the log, the leader replaces it by one with an end behind all keys of the keyspace
+//! (`WriteBatch::with_ends`).
+//!
 //! `varint+` is a LEB128 length and that many bytes. Values on disk: do not change. A batch takes
 //! effect completely or not at all, in all its keyspaces.
 
@@ -86,6 +90,8 @@ pub struct WriteBatch {
     ttls: Vec<(usize, u64)>,
     /// Whether any entry has a deadline.
     has_deadlines: bool,
+    /// Whether any range deletion has no end.
+    has_open_ranges: bool,
     refused: Option<Error>,
 }
 
@@ -97,6 +103,11 @@ pub(crate) struct Operation<'a> {
     pub(crate) key: &'a [u8],
     /// The payload of the entry; for a range delete the end of the range.
     pub(crate) payload: &'a [u8],
+}
+
+/// Whether a range deletion from `start` to `end` deletes `key`. An empty `end` is none.
+pub(crate) fn is_in_range(key: &[u8], start: &[u8], end: &[u8]) -> bool {
+    start <= key && (end.is_empty() || key < end)
 }
 
 impl WriteBatch {
@@ -219,6 +230,58 @@ impl WriteBatch {
         self.push(Kind::RangeDelete, keyspace.into(), start, &[], end);
     }
 
+    /// Deletes every key from `start` on; an empty `start` deletes all keys of the keyspace. Does not
+    /// delete keys that the batch puts later, or that are written after it.
+    ///
+    /// Takes a few bytes of log, however long the keys are, and none if there is nothing to delete, so
+    /// it works on a full disk, too.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// keyspace.put("old", "value")?;
+    /// let mut batch = tidekv::WriteBatch::new();
+    /// batch.delete_from(&keyspace, "");
+    /// batch.put(&keyspace, "new", "value");
+    /// db.write(batch)?;
+    /// assert_eq!(keyspace.iter().count(), 1);
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
+    pub fn delete_from(&mut self, keyspace: impl Into<KeyspaceRef>, start: impl AsRef<[u8]>) {
+        let start = start.as_ref();
+        if start.len() > KEY_BYTES_MAX {
+            self.refuse(format!(
+                "the start of a range deletion is longer than {KEY_BYTES_MAX} bytes"
+            ));
+            return;
+        }
+        self.has_open_ranges = true;
+        self.push(Kind::RangeDelete, keyspace.into(), start, &[], &[]);
+    }
+
+    /// Whether any range deletion has no end.
+    pub(crate) fn has_open_ranges(&self) -> bool {
+        self.has_open_ranges
+    }
+
+    /// The same writes, with the end `end_of(keyspace)` for the range deletions that have none; without
+    /// those of them that begin behind it.
+    pub(crate) fn with_ends<'e>(&self, end_of: impl Fn(u32) -> &'e [u8]) -> Self {
+        let mut closed = Self { bytes: Vec::with_capacity(self.bytes.len()), ..Self::default() };
+        for operation in Operations::new(&self.bytes).flatten() {
+            let Operation { kind, keyspace: id, key, payload } = operation;
+            let is_open = kind == Kind::RangeDelete && payload.is_empty();
+            let payload = if is_open { end_of(id) } else { payload };
+            if !is_open || key < payload {
+                let keyspace = KeyspaceRef { id, instance: self.instance, default_ttl: None };
+                closed.push(kind, keyspace, key, &[], payload);
+            }
+        }
+        closed
+    }
+
     /// The number of operations.
     pub fn len(&self) -> usize {
         self.len
@@ -255,6 +318,7 @@ impl WriteBatch {
         self.instance = 0;
         self.ttls.clear();
         self.has_deadlines = false;
+        self.has_open_ranges = false;
         self.refused = None;
     }
 

@@ -15,6 +15,7 @@
 //! that must not block.
 
 mod deletions;
+mod open_ranges;
 pub(crate) mod rotation;
 mod full_disk;
 
@@ -24,9 +25,9 @@ use hashbrown::HashSet;
 use smallvec::{SmallVec, smallvec};
 use tidekv_io::Priority;
 
-use crate::batch::{Operations, WriteBatch, begin_record};
+use crate::batch::{Operation, Operations, WriteBatch, begin_record, is_in_range};
 use crate::engine::budget::STEP_BYTES_MAX;
-use crate::engine::log_set::Logs;
+use crate::engine::log_set::{LogSet, Logs};
 use crate::engine::throttle::{self, Pace};
 use crate::engine::{Attempt, Condition, Engine, Request, Written};
 use crate::error::{Error, ErrorKind, Result};
@@ -35,7 +36,7 @@ use crate::format::range_tombstones::RangeTombstone;
 use crate::memtable::Memtable;
 use crate::options::Durability;
 use crate::version::tree::Tree;
-use crate::write::deletions::{Deletions, all_delete};
+use crate::write::deletions::{Deletions, all_delete, deletes_range};
 use crate::write::full_disk::SpaceSource;
 
 /// A group is closed at this size: larger ones would only add latency.
@@ -261,15 +262,28 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns whether it has deleted a range.
+    /// Returns whether it has deleted something.
     fn commit(self: &Arc<Self>, batches: &[&WriteBatch], sync: bool) -> Result<bool> {
+        match self.with_ends(batches) {
+            None => self.commit_closed(batches, sync),
+            Some(closed) => self.commit_closed(&closed.iter().collect::<Vec<_>>(), sync),
+        }
+    }
+
+    /// Commits batches of which every range deletion has an end; returns whether it has deleted
+    /// something.
+    fn commit_closed(self: &Arc<Self>, batches: &[&WriteBatch], sync: bool) -> Result<bool> {
         let first = self.snapshots.last_sequence() + 1;
         let count: usize = batches.iter().map(|batch| batch.len()).sum();
         let last = first + count as u64 - 1;
         let log = {
             let mut logs = self.logs.lock();
             let logs = logs.as_mut().expect("a writable store has a log");
-            if count > 0 {
+            if count == 0 {
+                // Even if there is nothing to write: the log may hold writes that were reported as
+                // failed.
+                logs.current.lost().map_or(Ok(()), Err)?;
+            } else {
                 self.append(logs, first, batches, sync).inspect_err(|_| {
                     // It may be in the log all the same: its sequences are not used again.
                     self.snapshots.use_up_to(last);
@@ -297,7 +311,7 @@ impl Engine {
                 self.note_deletions(&deletions.emptied);
             }
         }
-        Ok(deletions.has_ranges)
+        Ok(deletions.has_any)
     }
 
     fn append(
@@ -328,14 +342,18 @@ impl Engine {
         Ok(())
     }
 
-    /// Allocates space for a record of `batches`. The last part of a log's space is for deletions,
-    /// with which a full disk can be emptied.
+    /// Allocates space for a record of `batches`. The last part of a log's space is for deletions, with
+    /// which a full disk can be emptied, and the last part of that for range deletions.
     fn make_log_space(&self, logs: &mut Logs, batches: &[&WriteBatch]) -> Result<()> {
         let bytes: usize = batches.iter().map(|batch| batch.bytes_len()).sum();
         let reserve = self.logs.reserve_bytes(logs, &self.memory);
         match logs.current.make_space(bytes as u64, reserve) {
             Err(full) if full.kind() == ErrorKind::Full && all_delete(batches) => {
-                logs.current.make_space(bytes as u64, 0)
+                let kept = match deletes_range(batches) {
+                    true => 0,
+                    false => LogSet::reserve_for_ranges(reserve),
+                };
+                logs.current.make_space(bytes as u64, kept)
             }
             made => made,
         }
@@ -376,7 +394,7 @@ impl Engine {
             return smallvec![Ok(Written::Done); group.len()];
         }
         let mut written: HashSet<(u32, &[u8])> = HashSet::new();
-        let mut ranges: Vec<(u32, &[u8], &[u8])> = Vec::new();
+        let mut ranges: Vec<Operation<'_>> = Vec::new();
         let mut verdicts = SmallVec::with_capacity(group.len());
         for request in group {
             if request.drops != drops
@@ -387,11 +405,11 @@ impl Engine {
             }
             let holds = request.conditions.iter().all(|condition| {
                 let (id, key) = (condition.tree.id, &*condition.key);
+                let covers = |range: &Operation<'_>| {
+                    range.keyspace == id && is_in_range(key, range.key, range.payload)
+                };
                 !written.contains(&(id, key))
-                    && (condition.ignores_range_deletions
-                        || !ranges
-                            .iter()
-                            .any(|&(tree, start, end)| tree == id && start <= key && key < end))
+                    && (condition.ignores_range_deletions || !ranges.iter().any(covers))
                     && is_unchanged(condition)
             });
             if !holds {
@@ -402,7 +420,7 @@ impl Engine {
             for operation in Operations::new(request.batch.encoded().unwrap_or_default()).flatten()
             {
                 if operation.kind == Kind::RangeDelete {
-                    ranges.push((operation.keyspace, operation.key, operation.payload));
+                    ranges.push(operation);
                 } else {
                     written.insert((operation.keyspace, operation.key));
                 }

@@ -115,6 +115,33 @@ fn a_full_disk_is_emptied_by_a_range_deletion() {
     assert!(failures > 20, "{failures}");
 }
 
+/// Deletions of single keys used up what the log reserves for deletions, and the store refused even the
+/// deletion of everything.
+#[test]
+fn a_range_deletion_is_accepted_where_those_of_single_keys_are_not() {
+    for space in (5..20_u64).map(|n| n * (20 << 10)) {
+        let (disk, clock) = (MemoryStorage::new(), Arc::new(ManualClock::new(START_MS)));
+        let limits = Limits { memtable_bytes: 1 << 20, table_bytes: 64 << 10 };
+        let db = Db::open(DIRECTORY, options(&disk, &clock, limits)).unwrap();
+        let keyspace = db.keyspace("k").unwrap();
+        let files = disk.paths();
+        let used: usize = files.iter().map(|path| disk.read_file(path).unwrap().len()).sum();
+        disk.set_capacity(Some(used as u64 + space));
+        // So that a flush cannot free space before everything is deleted.
+        let full = Fault::Fail(tidekv_io::ErrorKind::Full);
+        disk.add_fault(FaultRule::always(Operation::Write, full).on_path(".table"));
+        let put = |i: u32| keyspace.put(i.to_be_bytes(), [b'v'; 100]);
+        assert!((0..100_000).any(|i| put(i).is_err()));
+        let delete = |i: u32| keyspace.delete([&[0xff][..], &i.to_be_bytes()].concat());
+        let error = (0..10_000).find_map(|i| delete(i).err()).expect("the reserve is bounded");
+        assert_eq!(error.kind(), ErrorKind::Full);
+        keyspace.clear().unwrap_or_else(|error| panic!("{space}: {error}"));
+        clock.advance(Duration::from_secs(2));
+        put(0).unwrap_or_else(|error| panic!("{space}: {error}"));
+        assert_eq!(keyspace.iter().count(), 1);
+    }
+}
+
 /// Opens a store with threads of its own.
 fn open_with_threads(disk: &MemoryStorage) -> Db {
     let environment = Environment::default().storage(Arc::new(disk.clone()));

@@ -20,6 +20,8 @@ mod answer;
 mod model;
 #[path = "metamorphic/settings.rs"]
 mod settings;
+#[path = "metamorphic/tally.rs"]
+mod tally;
 #[path = "metamorphic/subject.rs"]
 mod subject;
 #[path = "metamorphic/shrink.rs"]
@@ -35,7 +37,8 @@ use operations::{Generator, Operation, PROFILES, Profile};
 use parking_lot::Mutex;
 use settings::Settings;
 use shrink::shrink;
-use subject::{Subject, Tally};
+use subject::Subject;
+use tally::Tally;
 use tidekv_testkit::evidence::Row;
 
 /// Number of settings per list.

@@ -24,6 +24,7 @@ enum Step {
     PutTtl(usize, u8, u16, u64),
     Delete(usize, u8),
     DeleteRange(usize, u8, u8),
+    DeleteFrom(usize, u8),
     Batch(Vec<(usize, u8, Option<u16>)>),
     CompareAndSet(usize, u8, bool, Option<u16>),
     Increment(usize, u8, i64),
@@ -66,6 +67,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (ks.clone(), k.clone(), any::<u16>(), 0u64..50).prop_map(|(s, k, v, t)| Step::PutTtl(s, k, v, t)),
         4 => (ks.clone(), k.clone()).prop_map(|(s, k)| Step::Delete(s, k)),
         2 => (ks.clone(), k.clone(), k.clone()).prop_map(|(s, a, b)| Step::DeleteRange(s, a, b)),
+        1 => (ks.clone(), k.clone()).prop_map(|(s, k)| Step::DeleteFrom(s, k)),
         3 => prop::collection::vec((ks.clone(), k.clone(), any::<Option<u16>>()), 1..6).prop_map(Step::Batch),
         2 => (ks.clone(), k.clone(), any::<bool>(), any::<Option<u16>>()).prop_map(|(s, k, b, v)| Step::CompareAndSet(s, k, b, v)),
         1 => (ks.clone(), k.clone(), -9i64..9).prop_map(|(s, k, d)| Step::Increment(s, k, d)),
@@ -157,6 +159,10 @@ impl World {
             Step::DeleteRange(s, a, b) => {
                 self.keyspace(s).delete_range(key(a), key(b)).unwrap();
                 self.models[s].retain(|k, _| !(key(a) <= *k && *k < key(b)));
+            }
+            Step::DeleteFrom(s, k) => {
+                self.keyspace(s).delete_from(key(k)).unwrap();
+                self.models[s].retain(|other, _| *other < key(k));
             }
             Step::Batch(writes) => self.batch(&writes),
             Step::CompareAndSet(s, k, right, new) => self.compare_and_set(s, k, right, new),

@@ -612,3 +612,34 @@ fn a_full_disk_can_be_emptied_again_and_again() {
         assert!(world.table_bytes() < 200 << 10, "round {round}: {}", world.table_bytes());
     }
 }
+
+/// Every key was deleted, one after another, and the store still refused writes: the deletions needed
+/// space in a table before what they delete could go.
+#[test]
+fn a_full_disk_is_emptied_by_deletions_of_single_keys() {
+    for (memtable_kib, table_kib) in [(64, 64), (512, 64), (128, 16)] {
+        let limits = Limits { memtable_bytes: memtable_kib << 10, table_bytes: table_kib << 10 };
+        for space in (10..40_u64).map(|n| n * (30 << 10)) {
+            let clock = Arc::new(ManualClock::new(START_MS));
+            let world = opened_with(&MemoryStorage::new(), &clock, limits).unwrap();
+            let files = world.disk.paths();
+            let used = files.iter().map(|path| world.disk.read_file(path).unwrap().len() as u64);
+            world.disk.set_capacity(Some(used.sum::<u64>() + space));
+            let put = |i: u32| world.keyspace.put(i.to_be_bytes(), vec![b'v'; 3000]);
+            let refused_at = (0..).find(|&i| put(i).is_err()).unwrap();
+            for i in 0..refused_at {
+                world.keyspace.delete(i.to_be_bytes()).unwrap();
+            }
+            let is_accepted = |_| {
+                world.rest(1);
+                put(0).is_ok()
+            };
+            let what = format!("{memtable_kib} KiB, {space}");
+            assert!((0..30).any(is_accepted), "{what}: {:?}, {:?}", put(0), world.db.health());
+            world.rest(30);
+            for i in 0..refused_at / 4 {
+                put(i).unwrap_or_else(|error| panic!("{what}, {i}: {error}"));
+            }
+        }
+    }
+}

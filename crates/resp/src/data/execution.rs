@@ -398,14 +398,14 @@ impl<'a> Execution<'a> {
     pub(crate) fn delete_all(&mut self) -> Result<(), CommandError> {
         let state = self.state;
         let delete = |keyspace: &Keyspace| Write::DeleteKeyspace(keyspace.clone());
-        state.keyspaces.all().try_for_each(|keyspace| self.gather(KEY_BYTES_MAX, delete(keyspace)))
+        state.keyspaces.all().try_for_each(|keyspace| self.gather(0, delete(keyspace)))
     }
 
     /// Removes all entries of `space` in the database.
     pub(crate) fn delete_space(&mut self, space: Space) -> Result<(), CommandError> {
         match self.state.keyspaces.get(self.slot(), space) {
             None => Ok(()),
-            Some(keyspace) => self.gather(KEY_BYTES_MAX, Write::DeleteKeyspace(keyspace.clone())),
+            Some(keyspace) => self.gather(0, Write::DeleteKeyspace(keyspace.clone())),
         }
     }
 
@@ -451,7 +451,7 @@ impl<'a> Execution<'a> {
                 transaction.delete(keyspace(slot, space), &key);
             }
             (Some(transaction), Write::DeleteKeyspace(keyspace)) => {
-                transaction.delete_range(&keyspace, b"", BEHIND_ALL_KEYS);
+                transaction.delete_from(&keyspace, b"");
             }
             (None, Write::Put { slot, space, key, value, expires_at_ms: Some(deadline) }) => {
                 self.batch.put_until(keyspace(slot, space), &key, &value, deadline);
@@ -463,7 +463,7 @@ impl<'a> Execution<'a> {
                 self.batch.delete(keyspace(slot, space), &key);
             }
             (None, Write::DeleteKeyspace(keyspace)) => {
-                self.batch.delete_range(&keyspace, b"", BEHIND_ALL_KEYS);
+                self.batch.delete_from(&keyspace, b"");
             }
             (_, Write::Map(map)) => (self.map, self.is_map_changed) = (map, true),
         }
@@ -546,9 +546,6 @@ fn ready<T>(cached: Cached<T>) -> Result<T, CommandError> {
         Cached::WouldBlock => Err(CommandError::WouldBlock),
     }
 }
-
-/// The end of a range of all keys: one byte longer than the longest.
-static BEHIND_ALL_KEYS: [u8; KEY_BYTES_MAX + 1] = [0xff; KEY_BYTES_MAX + 1];
 
 /// Whether the bounds contain no key.
 fn is_crossed(bounds: &KeyBounds) -> bool {

@@ -112,14 +112,9 @@ fn delete_fields(state: &State, note: &Note, batch: &mut WriteBatch) -> Result<(
         return Ok(());
     }
     // Identities have the same length, so no other begins with this one.
-    let mut end = note.identity.to_vec();
-    while end.last() == Some(&0xff) {
-        end.pop();
+    match tidekv::prefix_end(&note.identity) {
+        Some(end) => batch.delete_range(fields, note.identity, end),
+        None => batch.delete_from(fields, note.identity),
     }
-    match end.last_mut() {
-        Some(last) => *last += 1,
-        None => end = vec![0xff; tidekv::KEY_BYTES_MAX + 1],
-    }
-    batch.delete_range(fields, note.identity, &end);
     Ok(())
 }

@@ -550,6 +550,25 @@ impl Keyspace {
         self.write(batch)
     }
 
+    /// Deletes every key from `start` on, in one step that costs the same for any number of keys. Tables
+    /// of which nothing is left are dropped, unread, unless a snapshot needs them.
+    ///
+    /// ```
+    /// # let disk = std::sync::Arc::new(tidekv::MemoryStorage::new());
+    /// # let environment = tidekv::Environment::default().storage(disk);
+    /// # let db = tidekv::Db::open("data", tidekv::Options::new().environment(environment))?;
+    /// # let keyspace = db.keyspace("default")?;
+    /// keyspace.ingest([("a", ""), ("b", ""), ("c", "")])?;
+    /// keyspace.delete_from("b")?;
+    /// assert_eq!(keyspace.iter().count(), 1);
+    /// # Ok::<(), tidekv::Error>(())
+    /// ```
+    pub fn delete_from(&self, start: impl AsRef<[u8]>) -> Result<()> {
+        let mut batch = WriteBatch::new();
+        batch.delete_from(self, start);
+        self.write(batch)
+    }
+
     /// Deletes every key that exists now, in one step. The files of the tables are removed at once,
     /// unless a snapshot or an iterator needs them; this works on a full disk, too.
     ///
@@ -564,15 +583,7 @@ impl Keyspace {
     /// # Ok::<(), tidekv::Error>(())
     /// ```
     pub fn clear(&self) -> Result<()> {
-        let Some((last, _)) = self.iter().keys_only().next_back().transpose()? else {
-            return self.engine().check_log();
-        };
-        // Up to the end of the last table, so that all tables are covered and dropped: behind the
-        // last entry there may be deleted ones.
-        let version = self.tree.version();
-        let ends = version.tables().map(|table| table.keys_end());
-        let end = ends.fold([&last[..], &[0]].concat(), |end, of_table| end.max(of_table));
-        self.delete_range(b"", end)
+        self.delete_from(b"")
     }
 
     // ---- Upkeep ----

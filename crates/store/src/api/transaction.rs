@@ -19,7 +19,7 @@ use bytes::Bytes;
 use crate::api::iter::Entry;
 use crate::api::keyspace::{Cached, Keyspace};
 use crate::api::snapshot::Snapshot;
-use crate::batch::{Operations, WriteBatch};
+use crate::batch::{Operations, WriteBatch, is_in_range};
 use crate::engine::{Attempt, Condition, Written};
 use crate::error::{Error, Result};
 use crate::format::key::{Kind, Sequence, split_deadline};
@@ -126,7 +126,7 @@ pub const TRANSACTION_SCAN_BYTES_MAX: usize = 64 << 20;
 
 type KeyId = (u32, Box<[u8]>);
 
-/// Keyspace, start and end (excluded) of a range deletion.
+/// Keyspace, start and end (excluded; empty: none) of a range deletion.
 type Deleted = (u32, Box<[u8]>, Box<[u8]>);
 
 /// Reads and writes that take effect together, if no key that was read has changed meanwhile
@@ -270,11 +270,12 @@ impl Transaction {
                     continue;
                 }
                 Kind::RangeDelete => {
-                    let end: Box<[u8]> = operation.payload.into();
-                    for (_, entry) in self.written.range_mut(id.clone()..(id.0, end.clone())) {
-                        *entry = None;
-                    }
-                    self.deleted.push((id.0, id.1, end));
+                    let (tree, start) = id;
+                    let end = operation.payload;
+                    let from = self.written.range_mut((tree, start.clone())..);
+                    from.take_while(|((id, key), _)| *id == tree && is_in_range(key, &start, end))
+                        .for_each(|(_, entry)| *entry = None);
+                    self.deleted.push((tree, start, end.into()));
                     continue;
                 }
             };
@@ -356,10 +357,16 @@ impl Transaction {
         self.batch.delete_range(keyspace, start, end);
     }
 
+    /// Deletes every key from `start` on, including own writes; an empty `start` deletes all keys of the
+    /// keyspace. See [`WriteBatch::delete_from`].
+    pub fn delete_from(&mut self, keyspace: &Keyspace, start: impl AsRef<[u8]>) {
+        self.batch.delete_from(keyspace, start);
+    }
+
     /// Whether a range deletion of this transaction covers `key`, as far as it
     /// was not written again (which `written` knows).
     fn is_deleted(&self, tree: u32, key: &[u8]) -> bool {
-        self.deleted.iter().any(|(id, start, end)| *id == tree && **start <= *key && *key < **end)
+        self.deleted.iter().any(|(id, start, end)| *id == tree && is_in_range(key, start, end))
     }
 
     /// Returns all entries whose keys start with `prefix`, in order, including own writes.

@@ -56,6 +56,14 @@ impl LevelsBelow {
         Self { levels }
     }
 
+    /// All tables of `version`: for the output of a flush.
+    pub(crate) fn all(version: &Version) -> Self {
+        let mut below = Self::new(version, 0);
+        // Those of level 0 overlap.
+        below.levels.extend(version.level(0).iter().map(|table| (vec![Arc::clone(table)], 0)));
+        below
+    }
+
     /// Whether no level below may hold `key`. Keys must ascend from call to call.
     fn is_free_of(&mut self, key: &[u8]) -> bool {
         self.levels.iter_mut().all(|(tables, finger)| {
@@ -86,8 +94,10 @@ pub(crate) struct MergePlan<'a> {
     /// Restricts the keys: start included, end excluded; `None`: open.
     pub(crate) start: Option<&'a [u8]>,
     pub(crate) end: Option<&'a [u8]>,
-    /// The levels that may hold older data; `None`: all (a flush).
+    /// The tables that may hold older data; `None`: unknown.
     pub(crate) below: Option<LevelsBelow>,
+    /// Whether the output is for level 0.
+    pub(crate) is_flush: bool,
     /// Updates of the point cache.
     pub(crate) invalidation: CacheInvalidation<'a>,
     /// Heat of the entries, if any is hot.
@@ -114,6 +124,9 @@ pub(crate) fn merge_tables(
     });
     outputs.set_tombstones(tombstones, plan.start, plan.end);
     let mut retention = Retention::new(plan.snapshots, plan.now_ms, plan.tombstones);
+    if plan.is_flush {
+        retention = retention.keeping_sequences();
+    }
     let mut counts = MergeCounts::default();
     let mut bytes_to_pause = PAUSE_BYTES;
     let wants_locations = plan.invalidation.wants_locations() || plan.heat.is_some();

@@ -10,9 +10,10 @@
 //! 3. An entry whose deadline has passed is a deletion.
 //! 4. A deletion in the oldest stripe is not needed when no older level may
 //!    hold the key.
-//! 5. In the oldest stripe, when no older level may hold the key, the sequence number is no longer
-//!    needed: it becomes 0, which is stored in one byte. Exception: a range tombstone of the inputs
-//!    covers the key; if it is kept, for other keys of its range, it would hide the entry.
+//! 5. In a compaction: in the oldest stripe, when no older level may hold the key, the sequence
+//!    number is no longer needed: it becomes 0, which is stored in one byte. Exception: a range
+//!    tombstone of the inputs covers the key; if it is kept, for other keys of its range, it would
+//!    hide the entry.
 //!
 //! Pure: the caller passes time, snapshots and the levels below.
 
@@ -39,6 +40,8 @@ pub(crate) struct Retention<'a> {
     snapshots: &'a [Sequence],
     now_ms: u64,
     tombstones: &'a RangeTombstones,
+    /// Whether rule 5 applies.
+    zeroes_sequences: bool,
     /// The previous entry; initially the empty key, which precedes all others.
     key: Vec<u8>,
     trailer: Trailer,
@@ -58,11 +61,18 @@ impl<'a> Retention<'a> {
             snapshots,
             now_ms,
             tombstones,
+            zeroes_sequences: true,
             key: Vec::new(),
             trailer: Trailer(u64::MAX),
             stripe: usize::MAX,
             expired: 0,
         }
+    }
+
+    /// The same without rule 5: tables of level 0 are ordered by their sequences.
+    #[must_use]
+    pub(crate) fn keeping_sequences(self) -> Self {
+        Self { zeroes_sequences: false, ..self }
     }
 
     fn stripe_of(&self, sequence: Sequence) -> usize {
@@ -101,7 +111,8 @@ impl<'a> Retention<'a> {
             && split_deadline(payload).is_none_or(|(deadline, _)| deadline <= self.now_ms);
         self.expired += u64::from(expired);
         let kind = if expired { Kind::Delete } else { trailer.kind() };
-        let oldest = stripe == 0 && is_base(key);
+        let matters = kind == Kind::Delete || self.zeroes_sequences;
+        let oldest = stripe == 0 && matters && is_base(key);
         match (kind, oldest) {
             (Kind::Delete, true) => Decision::Drop,
             (_, true) if self.tombstones.fragment_of(key).is_none() => {

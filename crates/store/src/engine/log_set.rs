@@ -44,6 +44,9 @@ const LOG_BYTES: u64 = 16 << 20;
 const RESERVE_BYTES: u64 = 1 << 20;
 const SMALL_RESERVE_BYTES: u64 = 64 << 10;
 
+/// The part of the reserve that is for range deletions, where that is enough for one.
+const RANGES_DIVISOR: u64 = 8;
+
 /// A store whose log and tables have at most this many bytes is small.
 const SMALL_LOG_BYTES: u64 = 1 << 20;
 const SMALL_STORE_BYTES: u64 = 16 << 20;
@@ -163,6 +166,12 @@ impl LogSet {
         bytes.min(memory.memtable_bytes() / 2)
     }
 
+    /// The part of a reserve of `reserve` bytes that only range deletions may use: they are few and free
+    /// the most. Enough to end the log after one of them.
+    pub(crate) fn reserve_for_ranges(reserve: u64) -> u64 {
+        (reserve / RANGES_DIVISOR).max(2 * FRAMES_BYTES).min(reserve / 2)
+    }
+
     /// Takes note of the bytes of all tables.
     pub(crate) fn note_stored_bytes(&self, bytes: u64) {
         self.stored_bytes.store(bytes, Ordering::Relaxed);
@@ -233,11 +242,9 @@ impl LogSet {
                 // Only deletions could use what this log has left. Half of it becomes the space of
                 // the next log; flushes need the other half.
                 let unused = logs.current.unused_bytes();
-                let bytes = FRAMES_BYTES + self.reserve_bytes(logs, memory).min(unused) / 2;
-                if bytes > unused {
-                    return Err(error);
-                }
-                logs.current.release_unused()?;
+                let Some(shared) = unused.checked_sub(FRAMES_BYTES) else { return Err(error) };
+                let bytes = FRAMES_BYTES + self.reserve_bytes(logs, memory).min(shared) / 2;
+                logs.current.release_unused(0)?;
                 let number = next.number_of(trees);
                 let begun = self.begin_log(number, &mut next.spare, bytes).inspect_err(|_| {
                     // For deletions: see `reserve_bytes`.
@@ -261,14 +268,24 @@ impl LogSet {
         Ok(())
     }
 
-    /// Gives back the space of logs that are prepared or kept for reuse: on a full disk, a flush or a
-    /// compaction needs it, and frees more. Whether there was any.
-    pub(crate) fn give_way(&self) -> bool {
+    /// Gives back the space of logs that are prepared or kept for reuse, and what the current log has
+    /// allocated beyond half of its reserve: on a full disk, a flush or a compaction needs it, and frees
+    /// more. (The other half is for deletions.) Whether there was any.
+    pub(crate) fn give_way(&self, memory: &StoreMemory) -> bool {
+        let is_released = self.with(|logs| {
+            let reserve = self.reserve_bytes(logs, memory);
+            logs.current.release_unused(reserve / 2).unwrap_or(false)
+        });
+        self.remove_unused() || is_released
+    }
+
+    /// Removes logs that are prepared or kept for reuse; whether there were any.
+    pub(crate) fn remove_unused(&self) -> bool {
         let mut next = self.next_log.lock();
+        let mut is_any = false;
         let (ready, spare) = (next.ready.take(), next.spare.take());
         next.is_disk_full = true;
         let prepared = ready.map(|log| log.number());
-        let mut is_any = false;
         for number in prepared.into_iter().chain(spare) {
             is_any |= self.storage.remove(&log_path(&self.directory, number)).is_ok();
         }

@@ -147,7 +147,7 @@ pub(crate) fn shortest_separator(left: &[u8], right: &[u8], out: &mut Vec<u8>) {
 
 /// Appends `key`, cut after its first byte from `from` on that can be raised, with that byte raised;
 /// all of `key` if none can.
-fn cut_above(key: &[u8], from: usize, out: &mut Vec<u8>) {
+pub(crate) fn cut_above(key: &[u8], from: usize, out: &mut Vec<u8>) {
     match key[from..].iter().position(|&byte| byte < 0xff) {
         // A cut at the last byte makes the key no shorter.
         Some(at) if from + at + 1 < key.len() => {

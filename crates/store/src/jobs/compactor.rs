@@ -414,6 +414,7 @@ impl Engine {
             start,
             end,
             below: Some(LevelsBelow::new(&parts.tree.version(), compaction.output_level)),
+            is_flush: false,
             invalidation: CacheInvalidation::relocations(
                 &parts.moves,
                 self.memory.caches().point(),
@@ -586,7 +587,7 @@ impl Engine {
         self.remove_obsolete_tables();
         self.jobs.signal_progress();
         let is_full = outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Full);
-        if is_full && trigger == Trigger::Size && self.logs.give_way() {
+        if is_full && trigger == Trigger::Size && self.logs.give_way(&self.memory) {
             // Once more, with the space of the next log.
             self.schedule_compactions();
         }

@@ -17,7 +17,7 @@ use tidekv_io::Priority;
 
 use crate::compaction::cache_invalidation::{self, CacheInvalidation};
 use crate::compaction::output::{Output, OutputOptions, Outputs, SharedFile};
-use crate::compaction::{MergePlan, merge_tables};
+use crate::compaction::{LevelsBelow, MergePlan, merge_tables};
 use crate::engine::Engine;
 use crate::engine::job_state::JobKind;
 use crate::engine::tree_set::TableChange;
@@ -29,7 +29,7 @@ use crate::jobs::table_dropper::RETRY_AFTER_FAILURE;
 use crate::memtable::{Memtable, MemtableCursor};
 use crate::read::merge::{Child, MergingCursor};
 use crate::sync::Mutex;
-use crate::version::levels::TableHandle;
+use crate::version::levels::{TableHandle, Version};
 use crate::version::manifest::{Change, Edit};
 use crate::version::tree::Tree;
 use crate::version::view::View;
@@ -42,6 +42,16 @@ pub(crate) const SHARED_FLUSH_BYTES: u64 = 1 << 20;
 
 /// A tree with its view when the flush began.
 type Flushed = (Arc<Tree>, Arc<View>);
+
+/// Memtables of a tree that are written to level 0.
+pub(crate) struct FlushPart<'a> {
+    pub(crate) tree: &'a Arc<Tree>,
+    /// Newest first.
+    pub(crate) memtables: &'a [Arc<Memtable>],
+    /// The tables of the tree, all of them: deletions of what they do not hold are dropped. `None` if
+    /// there are tables that the tree does not know yet.
+    pub(crate) older: Option<&'a Version>,
+}
 
 /// The tables that a flush adds to a tree, with their level.
 type Added = Vec<(usize, Arc<TableHandle>)>;
@@ -129,7 +139,7 @@ impl Engine {
             match self.flush_immutables(trees) {
                 Err(error)
                     if error.kind() == ErrorKind::Full
-                        && (self.logs.give_way()
+                        && (self.logs.give_way(&self.memory)
                             || self.remove_obsolete_tables()
                             || rotated() != before) => {}
                 flushed => return flushed,
@@ -153,7 +163,14 @@ impl Engine {
         let made = Mutex::new(Vec::new());
         let started = self.clock.monotonic_ns();
         let sync_log = self.begin_log_sync();
-        let parts: Vec<_> = flushed.iter().map(|(tree, view)| (tree, &*view.immutables)).collect();
+        let parts: Vec<_> = flushed
+            .iter()
+            .map(|(tree, view)| FlushPart {
+                tree,
+                memtables: &view.immutables,
+                older: Some(&view.version),
+            })
+            .collect();
         let written = self
             .write_memtables(&parts, &snapshots, &made)
             // Tables must not be ahead of the log: after a power cut a batch would be present in
@@ -183,11 +200,11 @@ impl Engine {
         move || syncer.sync_up_to(offset)
     }
 
-    /// Writes the entries of the memtables (newest first) of each tree into a table of level 0;
-    /// the tables of several trees into one file. Returns the tables by tree.
+    /// Writes the entries of the memtables of each tree into a table of level 0; the tables of several
+    /// trees into one file. Returns the tables by tree.
     pub(crate) fn write_memtables(
         &self,
-        parts: &[(&Arc<Tree>, &[Arc<Memtable>])],
+        parts: &[FlushPart<'_>],
         snapshots: &[Sequence],
         made: &Mutex<Vec<u64>>,
     ) -> Result<Vec<Vec<Output>>> {
@@ -201,9 +218,7 @@ impl Engine {
         self.memory.caches().point().advance_epoch();
         let written: Result<Vec<Vec<Output>>> = parts
             .iter()
-            .map(|(tree, memtables)| {
-                self.write_table(tree, memtables, snapshots, (made, shared.as_ref()))
-            })
+            .map(|part| self.write_table(part, snapshots, (made, shared.as_ref())))
             .collect();
         let written = written?;
         let outputs = || written.iter().flatten();
@@ -221,11 +236,9 @@ impl Engine {
         Ok(written)
     }
 
-    /// Writes the entries of `memtables` (newest first) into a table of level 0.
     fn write_table(
         &self,
-        tree: &Tree,
-        memtables: &[Arc<Memtable>],
+        &FlushPart { tree, memtables, older }: &FlushPart<'_>,
         snapshots: &[Sequence],
         (made, shared): (&Mutex<Vec<u64>>, Option<&SharedFile>),
     ) -> Result<Vec<Output>> {
@@ -251,7 +264,8 @@ impl Engine {
             tombstones: &tombstones,
             start: None,
             end: None,
-            below: None,
+            below: older.map(LevelsBelow::all),
+            is_flush: true,
             invalidation: CacheInvalidation::new_versions(point, tree.id, renews, &tombstones),
             heat: None,
         };

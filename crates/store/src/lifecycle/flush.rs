@@ -27,13 +27,6 @@ impl Engine {
         })
     }
 
-    /// Called instead of a write that has nothing to do: fails as a write would if the log was lost,
-    /// which may hold writes that were reported as failed.
-    pub(crate) fn check_log(&self) -> Result<()> {
-        let _gate = self.enter()?;
-        self.logs.with(|logs| logs.current.lost()).map_or(Ok(()), Err)
-    }
-
     /// Makes the writes so far durable, before a manifest change that is newer than they are. Only
     /// while leading.
     pub(crate) fn make_log_durable(&self) -> Result<()> {

@@ -51,6 +51,7 @@ use crate::format::files::{
     CLOCK, FileName, LOCK, log_numbers, log_path, manifest_name, table_path,
 };
 use crate::format::key::Sequence;
+use crate::jobs::flusher::FlushPart;
 use crate::memtable::Memtable;
 use crate::options::Options;
 use crate::options::memory_budget::Share;
@@ -603,8 +604,10 @@ impl Engine {
         }
         let memtables: Vec<_> =
             filled.iter().map(|tree| [Arc::clone(&tree.view().memtable)]).collect();
+        // Those in `tables` are not in the trees yet.
+        let part = |tree, memtables| FlushPart { tree, memtables, older: None };
         let parts: Vec<_> =
-            filled.iter().zip(&memtables).map(|(tree, memtable)| (*tree, &memtable[..])).collect();
+            filled.iter().zip(&memtables).map(|(tree, memtables)| part(tree, memtables)).collect();
         let written = self.write_memtables(&parts, &[], made)?;
         for (tree, outputs) in filled.into_iter().zip(written) {
             for output in outputs {

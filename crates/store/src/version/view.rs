@@ -25,4 +25,12 @@ impl View {
     pub(crate) fn memtables(&self) -> impl Iterator<Item = &Arc<Memtable>> {
         std::iter::once(&self.memtable).chain(&self.immutables)
     }
+
+    /// The first key after all keys of memtables and tables; empty if they have none.
+    pub(crate) fn keys_end(&self) -> Vec<u8> {
+        let largest = self.memtables().filter_map(|memtable| memtable.key_range());
+        let in_memtables = largest.map(|(_, key)| [key, &[0]].concat());
+        let in_tables = self.version.tables().map(|table| table.keys_end());
+        in_memtables.chain(in_tables).max().unwrap_or_default()
+    }
 }

@@ -415,14 +415,15 @@ impl LogWriter {
         self.allocated.saturating_sub(self.offset + FRAMES_BYTES)
     }
 
-    /// Gives back [`Self::unused_bytes`].
-    pub(crate) fn release_unused(&mut self) -> Result<()> {
-        if self.unused_bytes() > 0 {
-            let needed = self.offset + FRAMES_BYTES;
-            self.file.truncate(needed)?;
-            self.allocated = needed;
+    /// Gives back all but `kept` of [`Self::unused_bytes`]; whether there were more.
+    pub(crate) fn release_unused(&mut self, kept: u64) -> Result<bool> {
+        let needed = self.offset + FRAMES_BYTES + kept;
+        if needed >= self.allocated {
+            return Ok(false);
         }
-        Ok(())
+        self.file.truncate(needed)?;
+        self.allocated = needed;
+        Ok(true)
     }
 
     /// Gives back the space behind the end of a finished log.

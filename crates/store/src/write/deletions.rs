@@ -10,7 +10,6 @@ use crate::version::tree::Tree;
 #[derive(Default)]
 pub(super) struct Deletions {
     pub(super) has_any: bool,
-    pub(super) has_ranges: bool,
     /// The keyspaces in which a range with whole tables was deleted.
     pub(super) emptied: Vec<Arc<Tree>>,
 }
@@ -22,7 +21,6 @@ impl Deletions {
             return;
         }
         self.has_any = true;
-        self.has_ranges |= kind == Kind::RangeDelete;
         let is_new = || !self.emptied.iter().any(|other| other.id == tree.id);
         let holds_tables = || tree.view().version.has_table_between(key, payload);
         if kind == Kind::RangeDelete && is_new() && holds_tables() {
@@ -38,4 +36,13 @@ pub(super) fn all_delete(batches: &[&WriteBatch]) -> bool {
         !batch.is_empty() && operations.all(|o| matches!(o.kind, Kind::Delete | Kind::RangeDelete))
     };
     batches.iter().all(deletes)
+}
+
+/// Whether one of them deletes a range.
+pub(super) fn deletes_range(batches: &[&WriteBatch]) -> bool {
+    let is_range = |batch: &&WriteBatch| {
+        let mut operations = Operations::new(batch.encoded().unwrap_or_default()).flatten();
+        operations.any(|operation| operation.kind == Kind::RangeDelete)
+    };
+    batches.iter().any(is_range)
 }

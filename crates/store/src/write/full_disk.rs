@@ -15,12 +15,17 @@ use crate::write::rotation::LogEnds;
 /// A log shorter than this is not ended to free its space: that would gain too little.
 const SHORT_LOG_BYTES: u64 = 64 << 10;
 
+/// A failed flush is retried when as many keys were deleted as this part of the entries that it writes.
+const DELETIONS_PER_RETRY_DIVISOR: u64 = 8;
+
 /// The shortest time between two retries of a failed flush by writers that need space for the log.
 const FLUSH_RETRY_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// A way to free disk space for a record of the log.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SpaceSource {
+    /// Remove logs that are prepared or kept for reuse.
+    UnusedLogs,
     /// Wait for running flushes: they remove logs.
     RunningFlushes,
     /// Remove the files of obsolete tables.
@@ -31,7 +36,8 @@ pub(super) enum SpaceSource {
 
 impl SpaceSource {
     /// The cheapest first.
-    pub(super) const ALL: [Self; 3] = [Self::RunningFlushes, Self::ObsoleteTables, Self::LogSwitch];
+    pub(super) const ALL: [Self; 4] =
+        [Self::UnusedLogs, Self::RunningFlushes, Self::ObsoleteTables, Self::LogSwitch];
 }
 
 impl Engine {
@@ -48,6 +54,10 @@ impl Engine {
     /// Frees space for the log; whether it may have succeeded. Only while leading.
     pub(super) fn free_space_for_log(self: &Arc<Self>, source: SpaceSource) -> bool {
         let is_freed = match source {
+            // After a torn log, the next one is made of them.
+            SpaceSource::UnusedLogs => {
+                self.logs.with(|logs| logs.current.is_open()) && self.logs.remove_unused()
+            }
             SpaceSource::RunningFlushes => self.wait_for_running_flushes(),
             SpaceSource::ObsoleteTables => self.remove_obsolete_tables(),
             SpaceSource::LogSwitch => self.end_log_and_flush(),
@@ -72,8 +82,12 @@ impl Engine {
         let offset = self.logs.with(|logs| logs.current.offset());
         let is_long = offset >= SHORT_LOG_BYTES.min(self.memory.memtable_bytes());
         let has_failed = trees.iter().any(|tree| self.jobs.has_flush_failed(tree));
+        let is_worth_it = |tree: &Arc<Tree>| {
+            has_emptied_memtable(tree)
+                || self.jobs.has_flush_failed(tree) && has_new_deletions(tree)
+        };
         let is_worth_it = match has_failed {
-            true => trees.iter().any(has_emptied_memtable) && self.may_retry_flush(),
+            true => trees.iter().any(is_worth_it) && self.may_retry_flush(),
             false => {
                 let is_sparse = || self.trees.memtables_bytes() <= offset / 2;
                 is_long && (trees.iter().any(holds_deletions) || is_sparse())
@@ -96,7 +110,7 @@ impl Engine {
         // Those that were rotated before their flush failed.
         self.schedule_flushes(&trees);
         self.wait_for_running_flushes();
-        self.logs.give_way();
+        self.logs.give_way(&self.memory);
         true
     }
 
@@ -121,7 +135,7 @@ impl Engine {
         edit.push(Change::MinLog(current));
         self.trees.structure().commit(edit)?;
         self.logs.remove_logs_before(current);
-        self.logs.give_way();
+        self.logs.give_way(&self.memory);
         Ok(())
     }
 
@@ -139,22 +153,27 @@ impl Engine {
         }
     }
 
-    /// Rotates memtables with range deletions that empty older ones whose flush has failed for want of
-    /// space: a flush that takes both writes nothing of what they hide. Only while leading.
+    /// Rotates memtables with deletions of what older ones hold whose flush has failed for want of space:
+    /// a flush that takes both writes nothing of what they hide. Only while leading.
     pub(super) fn rotate_deletions(self: &Arc<Self>) {
         if self.jobs.background_failure().is_ok() {
             return;
         }
         // Each deletion is tried once: afterwards it is not in the active memtable.
         let is_worth_it = |tree: &&Arc<Tree>| {
-            self.jobs.has_flush_failed(tree)
-                && tree.view().memtable.has_range_tombstones()
-                && has_emptied_memtable(tree)
+            let empties =
+                || tree.view().memtable.has_range_tombstones() && has_emptied_memtable(tree);
+            self.jobs.has_flush_failed(tree) && (empties() || has_many_new_deletions(tree))
         };
         let emptied: Vec<_> = self.trees.load().values().filter(is_worth_it).cloned().collect();
         // Writers wait for what the next flush finds.
         emptied.iter().for_each(|tree| self.jobs.forget_flush_failure(tree.id));
-        let _ = self.rotate(&emptied, LogEnds::IfPossible);
+        // Each end of the log takes a half of what is left for deletions.
+        let log_ends = match emptied.iter().any(has_emptied_memtable) {
+            true => LogEnds::IfPossible,
+            false => LogEnds::WhenLong,
+        };
+        let _ = self.rotate(&emptied, log_ends);
         self.schedule_flushes(&emptied);
     }
 }
@@ -162,6 +181,20 @@ impl Engine {
 fn holds_deletions(tree: &Arc<Tree>) -> bool {
     let view = tree.view();
     view.memtables().any(|m| m.deletions() > 0 || m.has_range_tombstones())
+}
+
+/// Whether the active memtable of `tree` holds deletions of single keys.
+fn has_new_deletions(tree: &Arc<Tree>) -> bool {
+    tree.view().memtable.deletions() > 0
+}
+
+/// Whether they are so many that a flush of the older memtables may need clearly less space with them
+/// than without.
+fn has_many_new_deletions(tree: &Arc<Tree>) -> bool {
+    let view = tree.view();
+    let older: usize = view.immutables.iter().map(|memtable| memtable.entries()).sum();
+    let deletions = view.memtable.deletions();
+    deletions > 0 && deletions >= older as u64 / DELETIONS_PER_RETRY_DIVISOR
 }
 
 /// Whether range deletions in memtables of `tree` leave nothing of one of them.

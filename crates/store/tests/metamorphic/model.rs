@@ -240,6 +240,8 @@ impl Model {
                 }
             }
             &Operation::Clear { space } => {
+                // Whether it changes keys that do not exist is not promised.
+                self.watches = Default::default();
                 let end = self.items(space, (Bound::Unbounded, Bound::Unbounded), u64::MAX);
                 let end = end.map(|(key, _)| key).next_back();
                 if let Some(end) = end.map(|key| [key, &[0]].concat()) {

@@ -269,8 +269,68 @@ pub const MUTATIONS: &[Mutation] = &[
     operated(
         "a retried flush on a full disk ignores the deletions that empty it",
         "crates/store/src/write/full_disk.rs",
-        ("                && has_emptied_memtable(tree)\n", "                && false\n"),
+        ("(empties() || has_many_new_deletions(tree))", "has_many_new_deletions(tree)"),
         ("tidekv", "edges", "a_full_disk_is_emptied_by_a_range_deletion"),
+    ),
+    operated(
+        "FLUSHALL writes an end that is longer than every key",
+        "crates/resp/src/data/execution.rs",
+        (
+            "self.batch.delete_from(&keyspace, b\"\");",
+            "self.batch.delete_range(&keyspace, b\"\", [0xff; KEY_BYTES_MAX + 1]);",
+        ),
+        ("tidekv-resp", "full_disk", "flushall_empties_a_full_small_disk"),
+    ),
+    operated(
+        "a deletion without an end is as long as the keys",
+        "crates/store/src/write/open_ranges.rs",
+        ("cut_above(&end, 0, &mut short);", "short.clone_from(&end);"),
+        ("tidekv", "range_deletions", "a_deletion_without_an_end_takes_a_few_bytes"),
+    ),
+    operated(
+        "a deletion without an end leaves keys of tables",
+        "crates/store/src/version/view.rs",
+        ("in_memtables.chain(in_tables).max()", "in_memtables.chain(in_tables.take(0)).max()"),
+        ("tidekv", "range_deletions", "every_key_from_the_start_on_is_deleted_wherever_it_is"),
+    ),
+    operated(
+        "a deletion without an end leaves larger keys of its batch",
+        "crates/store/src/write/open_ranges.rs",
+        ("matches!(o.kind, Kind::Value | Kind::Expiring)", "o.kind == Kind::RangeDelete"),
+        ("tidekv", "range_deletions", "puts_of_a_batch_are_deleted_if_they_come_before"),
+    ),
+    operated(
+        "a transaction does not read its own deletion without an end",
+        "crates/store/src/batch.rs",
+        ("(end.is_empty() || key < end)", "key < end"),
+        ("tidekv", "range_deletions", "a_transaction_reads_its_own_deletions"),
+    ),
+    operated(
+        "a flush keeps deletions of keys that no table holds",
+        "crates/store/src/jobs/flusher.rs",
+        ("older.map(LevelsBelow::all)", "older.filter(|_| false).map(LevelsBelow::all)"),
+        ("tidekv", "space", "a_full_disk_is_emptied_by_deletions_of_single_keys"),
+    ),
+    operated(
+        "a flush on a full disk gets nothing of what the log reserves",
+        "crates/store/src/engine/log_set.rs",
+        (
+            "release_unused(reserve / 2).unwrap_or(false)",
+            "release_unused(u64::MAX / 2).unwrap_or(false)",
+        ),
+        ("tidekv", "space", "a_full_disk_is_emptied_by_deletions_of_single_keys"),
+    ),
+    operated(
+        "deletions of single keys use up the reserve of range deletions",
+        "crates/store/src/write.rs",
+        ("false => LogSet::reserve_for_ranges(reserve),", "false => 0,"),
+        ("tidekv", "edges", "a_range_deletion_is_accepted_where_those_of_single_keys_are_not"),
+    ),
+    operated(
+        "a failed flush is not retried with deletions of single keys",
+        "crates/store/src/write/full_disk.rs",
+        ("(empties() || has_many_new_deletions(tree))", "empties()"),
+        ("tidekv", "space", "a_full_disk_is_emptied_by_deletions_of_single_keys"),
     ),
     operated(
         "a step of SCAN passes any number of deleted keys",
@@ -532,8 +592,8 @@ pub const MUTATIONS: &[Mutation] = &[
     mutation(
         "a flush drops a tombstone above older versions",
         "crates/store/src/compaction/retain.rs",
-        "let oldest = stripe == 0 && is_base(key);",
-        "let oldest = stripe == 0 && (is_base(key) || trailer.kind() == Kind::Delete);",
+        "let oldest = stripe == 0 && matters && is_base(key);",
+        "let oldest = stripe == 0 && (matters && is_base(key) || trailer.kind() == Kind::Delete);",
         "a_flushed_deletion_hides_older_tables",
     ),
     mutation(
@@ -2574,7 +2634,7 @@ pub const MUTATIONS: &[Mutation] = &[
         ..mutation(
             "a flush on a full disk does not get the space of the next log",
             "crates/store/src/jobs/flusher.rs",
-            "(self.logs.give_way()\n",
+            "(self.logs.give_way(&self.memory)\n",
             "(false\n",
             "a_flush_on_a_full_disk_gets_the_space_of_the_next_log",
         )
@@ -2623,9 +2683,9 @@ pub const MUTATIONS: &[Mutation] = &[
         target: "trouble",
         ..mutation(
             "clearing what seems empty leaves failed writes in the log",
-            "crates/store/src/api/keyspace.rs",
-            "return self.engine().check_log();",
-            "return Ok(());",
+            "crates/store/src/write.rs",
+            "                logs.current.lost().map_or(Ok(()), Err)?;\n",
+            "",
             "a_cleared_keyspace_stays_empty_after_a_write_that_failed",
         )
     },

@@ -25,6 +25,8 @@ use crate::support::{DIRECTORY, Dice, Limits, Model, Value, cache_policy, option
 /// The step of the clock, and the time to live of expiring entries.
 const TICK: Duration = Duration::from_millis(400);
 const LIFE_MS: u64 = 1000;
+/// The end of a deletion of all keys.
+const BEHIND_ALL: [u8; 8] = [0xff; 8];
 
 /// The time at the begin of a workload: many steps of the clock after 1970.
 const BEGIN_MS: u64 = 1_700_000_000_000;
@@ -446,7 +448,10 @@ impl Workload {
                     Write::Put(s, key, (b"expiring".to_vec(), Some(deadline)))
                 }
                 2 => {
-                    let end = format!("key-{:02}", k + dice.below(5)).into_bytes();
+                    let end = match dice.one_in(4) {
+                        true => BEHIND_ALL.to_vec(),
+                        false => format!("key-{:02}", k + dice.below(5)).into_bytes(),
+                    };
                     Write::DeleteRange(s, key, end)
                 }
                 _ => {
@@ -467,6 +472,9 @@ impl Workload {
                 }
                 Write::Put(s, key, (value, None)) => batch.put(&self.keyspace(*s)?, key, value),
                 Write::Delete(s, key) => batch.delete(&self.keyspace(*s)?, key),
+                Write::DeleteRange(s, start, end) if end[..] == BEHIND_ALL => {
+                    batch.delete_from(&self.keyspace(*s)?, start);
+                }
                 Write::DeleteRange(s, start, end) => {
                     batch.delete_range(&self.keyspace(*s)?, start, end);
                 }
@@ -547,14 +555,14 @@ impl Workload {
     /// Empties the third keyspace.
     fn clear(&mut self) -> tidekv::Result<()> {
         self.counted.clears += 1;
-        let all = Write::DeleteRange(2, Vec::new(), vec![0xff; 8]);
+        let all = Write::DeleteRange(2, Vec::new(), BEHIND_ALL.to_vec());
         self.write(vec![all], false, |this| this.keyspace(2)?.clear())
     }
 
     /// Drops the third keyspace and creates it again.
     fn drop_keyspace(&mut self) -> tidekv::Result<()> {
         self.counted.drops += 1;
-        let all = Write::DeleteRange(2, Vec::new(), vec![0xff; 8]);
+        let all = Write::DeleteRange(2, Vec::new(), BEHIND_ALL.to_vec());
         self.write(vec![all], true, |this| this.store().drop_keyspace(KEYSPACES[2]))?;
         self.keyspace(2).map(|_| ())
     }
