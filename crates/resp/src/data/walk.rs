@@ -32,9 +32,7 @@ impl Walk {
             Self::List { entries, front, back } => (*front, *back) = (0, entries.len()),
         }
     }
-}
 
-impl Walk {
     /// The next entry in ascending order, if it is within `skips_left` deleted or expired ones.
     pub(crate) fn next_within(&mut self, skips_left: &mut u64) -> Result<NextWithin, CommandError> {
         if let Self::Store(iter) = self {

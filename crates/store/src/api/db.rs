@@ -371,8 +371,8 @@ impl Db {
     ///
     /// The reason why writes cannot continue: the store is closed; its log was lost or a writer
     /// panicked (reopen it); the last flush of a keyspace failed, or its last compaction failed and is
-    /// still needed, which stops writes once the memtables are full; or the drop of a keyspace is in doubt (see
-    /// [`Db::drop_keyspace`]). [`Db::resume`] retries the last two.
+    /// still needed, which stops writes once the memtables are full; or the drop of a keyspace is in
+    /// doubt (see [`Db::drop_keyspace`]). [`Db::resume`] retries the last two.
     pub fn health(&self) -> Result<()> {
         self.engine().health()
     }

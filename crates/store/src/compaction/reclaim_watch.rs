@@ -22,7 +22,8 @@ pub(crate) const QUIET: Duration = Duration::from_millis(500);
 /// How long a look is put off for writers.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The shortest time between two retries of failed jobs by looks, unless tables were dropped.
+/// The shortest time between two retries of failed jobs by looks, unless tables were dropped. A little
+/// less than the ten seconds after which a failed job asks for a look: that look retries it.
 const RETRY_INTERVAL: Duration = Duration::from_secs(9);
 
 /// Looks for dead data.

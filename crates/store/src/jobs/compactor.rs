@@ -72,7 +72,7 @@ impl Engine {
                 };
                 let Some(compaction) = self.pick_for(&tree, &group, pick) else {
                     let is_busy = || tree.version().tables().any(|table| table.is_busy());
-                    if !is_needed && !is_busy() {
+                    if self.jobs.has_compaction_failed() && !is_needed && !is_busy() {
                         // One that had failed has nothing left to do.
                         self.jobs.forget_compaction_failure(tree.id);
                     }

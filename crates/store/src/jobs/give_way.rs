@@ -26,7 +26,7 @@ pub(crate) struct GiveWay<'a> {
 }
 
 /// While users are active a compaction works for one part of the time and pauses for this many.
-const PAUSE_PER_WORK: u64 = 9;
+const PAUSE_PER_WORK: u64 = 4;
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
 impl GiveWay<'_> {

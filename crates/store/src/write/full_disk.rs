@@ -75,8 +75,8 @@ impl Engine {
     ///
     /// It does nothing for a short log, or if the memtables hold no deletions and more than half as many
     /// bytes as the log: that would free too little. (If all memtables are empty, it removes older logs
-    /// in any case.) After a failed flush it acts only if range
-    /// deletions cover a whole memtable, and at most once per [`FLUSH_RETRY_INTERVAL_NS`].
+    /// in any case.) After a failed flush it acts only if range deletions cover a whole memtable, or if
+    /// keys were deleted since, and at most once per [`FLUSH_RETRY_INTERVAL_NS`].
     fn end_log_and_flush(self: &Arc<Self>) -> bool {
         let trees = self.trees.all();
         let offset = self.logs.with(|logs| logs.current.offset());

@@ -368,7 +368,10 @@ pub const MUTATIONS: &[Mutation] = &[
     operated(
         "a compaction that failed is an error although none is needed any more",
         "crates/store/src/jobs/compactor.rs",
-        ("                    if !is_needed && !is_busy() {", "                    if false {"),
+        (
+            "                    if self.jobs.has_compaction_failed() && !is_needed && !is_busy() {",
+            "                    if false {",
+        ),
         ("tidekv", "edges", "a_compaction_that_failed_is_forgotten_when_none_is_needed"),
     ),
     operated(

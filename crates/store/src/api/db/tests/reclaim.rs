@@ -59,10 +59,10 @@ fn a_compaction_for_space_pauses_while_users_are_active() {
     };
     assert_eq!(pause(), Duration::ZERO);
     keyspace.get("a").unwrap();
-    assert_eq!(pause(), 9 * work);
+    assert_eq!(pause(), 4 * work);
     assert_eq!(pause(), Duration::ZERO, "nobody came since");
     keyspace.put("a", "b").unwrap();
-    assert_eq!(pause(), 9 * work);
+    assert_eq!(pause(), 4 * work);
     // Writers will need the tables soon.
     engine.memory.note_backlog(crate::compaction::picker::LEVEL0_TRIGGER, 0, 0);
     keyspace.put("a", "c").unwrap();
