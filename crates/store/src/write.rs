@@ -257,7 +257,7 @@ impl Engine {
             }
         }
         if committed? {
-            self.rotate_deletions();
+            self.rotate_deletions(false);
         }
         Ok(())
     }
@@ -445,7 +445,7 @@ impl Engine {
         }
         let started = self.clock.monotonic_ns();
         if pace == Pace::Stop {
-            self.rotate_deletions();
+            self.rotate_deletions(true);
         }
         while pace == Pace::Stop {
             let seen = self.jobs.progress();

@@ -115,6 +115,24 @@ fn a_full_disk_is_emptied_by_a_range_deletion() {
     assert!(failures > 20, "{failures}");
 }
 
+/// Writers waited for memory that a failed flush held, although all its keys were deleted.
+#[test]
+fn deletions_of_single_keys_free_the_memory_of_a_flush_that_failed() {
+    let (disk, clock) = (MemoryStorage::new(), Arc::new(ManualClock::new(START_MS)));
+    let db = Db::open(DIRECTORY, options(&disk, &clock, TINY)).unwrap();
+    let keyspace = db.keyspace("k").unwrap();
+    let full = Fault::Fail(tidekv_io::ErrorKind::Full);
+    disk.add_fault(FaultRule::always(Operation::Write, full).on_path(".table"));
+    let put = |i: u32| keyspace.put(i.to_be_bytes(), vec![b'v'; 3000]);
+    let refused_at = (0..100_000).find(|&i| put(i).is_err()).expect("memory is bounded");
+    (0..refused_at).for_each(|i| keyspace.delete(i.to_be_bytes()).unwrap());
+    // Writers retry once a second.
+    clock.advance(Duration::from_secs(2));
+    put(0).unwrap();
+    assert_eq!(keyspace.iter().count(), 1);
+    db.health().unwrap();
+}
+
 /// Deletions of single keys used up what the log reserves for deletions, and the store refused even the
 /// deletion of everything.
 #[test]

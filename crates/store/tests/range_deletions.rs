@@ -186,3 +186,31 @@ fn deletions_are_atomic_beside_writers_of_larger_keys() {
         assert!(keyspace.contains(&small).unwrap(), "{key:?} has survived alone");
     }
 }
+
+#[test]
+fn a_flush_drops_deletions_of_what_no_table_holds() {
+    let (db, keyspace) = opened(&MemoryStorage::new());
+    let tables = || (0..7).map(|level| count(&db, &format!("level{level}.tables"))).sum::<u64>();
+    let write_and_delete = || {
+        for i in 0..100_u32 {
+            keyspace.put(i.to_be_bytes(), "short-lived").unwrap();
+            keyspace.delete(i.to_be_bytes()).unwrap();
+        }
+        keyspace.delete_range("a", "z").unwrap();
+        keyspace.flush().unwrap();
+    };
+    write_and_delete();
+    assert_eq!(tables(), 0);
+    // A snapshot still sees what it saw, and a later one that it is deleted.
+    keyspace.put("m", "old").unwrap();
+    let snapshot = db.snapshot();
+    write_and_delete();
+    assert_eq!(tables(), 1);
+    assert_eq!(collect(snapshot.iter(&keyspace)).len(), 1);
+    assert_eq!(keys(&keyspace), [[0; 0]; 0]);
+    drop(snapshot);
+    // Now a table holds keys of the range.
+    write_and_delete();
+    assert!(tables() > 1);
+    assert_eq!(keys(&keyspace), [[0; 0]; 0]);
+}

@@ -461,6 +461,24 @@ mod tests {
     }
 
     #[test]
+    fn a_memtable_is_emptied_by_newer_deletions_of_all_its_keys() {
+        let memtable = Memtable::new(1 << 16, 0);
+        assert!(!memtable.is_emptied_by(&[RangeTombstone::new(b"", b"z", 9)]), "it has no entries");
+        put(&memtable, b"b", 5, b"");
+        put(&memtable, b"d", 6, b"");
+        for (start, end, sequence, expected) in [
+            (&b""[..], &b"e"[..], 7, true),
+            (b"b", b"d\0", 7, true),
+            (b"b", b"d", 7, false),
+            (b"c", b"e", 7, false),
+            (b"", b"e", 5, false),
+        ] {
+            let range = RangeTombstone::new(start, end, sequence);
+            assert_eq!(memtable.is_emptied_by(&[range]), expected, "{start:?} {end:?} {sequence}");
+        }
+    }
+
+    #[test]
     fn cursors_move_in_both_directions() {
         let memtable = Arc::new(Memtable::new(1 << 16, 0));
         for i in 0..50u8 {

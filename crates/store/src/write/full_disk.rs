@@ -154,16 +154,22 @@ impl Engine {
     }
 
     /// Rotates memtables with deletions of what older ones hold whose flush has failed for want of space:
-    /// a flush that takes both writes nothing of what they hide. Only while leading.
-    pub(super) fn rotate_deletions(self: &Arc<Self>) {
+    /// a flush that takes both writes nothing of what they hide. Few deletions of single keys count only
+    /// if a writer `is_waiting`. Only while leading.
+    pub(super) fn rotate_deletions(self: &Arc<Self>, is_waiting: bool) {
         if self.jobs.background_failure().is_ok() {
             return;
         }
+        let has_new =
+            |tree: &Arc<Tree>| self.jobs.has_flush_failed(tree) && has_new_deletions(tree);
+        let few_count =
+            is_waiting && self.trees.load().values().any(has_new) && self.may_retry_flush();
         // Each deletion is tried once: afterwards it is not in the active memtable.
         let is_worth_it = |tree: &&Arc<Tree>| {
             let empties =
                 || tree.view().memtable.has_range_tombstones() && has_emptied_memtable(tree);
-            self.jobs.has_flush_failed(tree) && (empties() || has_many_new_deletions(tree))
+            let is_deleted = || has_many_new_deletions(tree) || few_count && has_new(tree);
+            self.jobs.has_flush_failed(tree) && (empties() || is_deleted())
         };
         let emptied: Vec<_> = self.trees.load().values().filter(is_worth_it).cloned().collect();
         // Writers wait for what the next flush finds.

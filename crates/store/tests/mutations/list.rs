@@ -269,7 +269,7 @@ pub const MUTATIONS: &[Mutation] = &[
     operated(
         "a retried flush on a full disk ignores the deletions that empty it",
         "crates/store/src/write/full_disk.rs",
-        ("(empties() || has_many_new_deletions(tree))", "has_many_new_deletions(tree)"),
+        ("(empties() || is_deleted())", "(false && empties() || is_deleted())"),
         ("tidekv", "edges", "a_full_disk_is_emptied_by_a_range_deletion"),
     ),
     operated(
@@ -309,7 +309,7 @@ pub const MUTATIONS: &[Mutation] = &[
         "a flush keeps deletions of keys that no table holds",
         "crates/store/src/jobs/flusher.rs",
         ("older.map(LevelsBelow::all)", "older.filter(|_| false).map(LevelsBelow::all)"),
-        ("tidekv", "space", "a_full_disk_is_emptied_by_deletions_of_single_keys"),
+        ("tidekv", "range_deletions", "a_flush_drops_deletions_of_what_no_table_holds"),
     ),
     operated(
         "a flush on a full disk gets nothing of what the log reserves",
@@ -329,8 +329,8 @@ pub const MUTATIONS: &[Mutation] = &[
     operated(
         "a failed flush is not retried with deletions of single keys",
         "crates/store/src/write/full_disk.rs",
-        ("(empties() || has_many_new_deletions(tree))", "empties()"),
-        ("tidekv", "space", "a_full_disk_is_emptied_by_deletions_of_single_keys"),
+        ("(empties() || is_deleted())", "(empties() || false && is_deleted())"),
+        ("tidekv", "edges", "deletions_of_single_keys_free_the_memory_of_a_flush_that_failed"),
     ),
     operated(
         "a step of SCAN passes any number of deleted keys",
@@ -357,7 +357,11 @@ pub const MUTATIONS: &[Mutation] = &[
         "a range deletion counts as one of newer entries",
         "crates/store/src/memtable/mod.rs",
         ("range.sequence > newest && ", "true && "),
-        ("tidekv", "edges", "writers_do_not_wait_for_a_flush_that_cannot_succeed"),
+        (
+            "tidekv",
+            "lib",
+            "memtable::tests::a_memtable_is_emptied_by_newer_deletions_of_all_its_keys",
+        ),
     ),
     operated(
         "logs of deleted data fill the disk",
