@@ -36,7 +36,7 @@ use crate::format::range_tombstones::RangeTombstone;
 use crate::memtable::Memtable;
 use crate::options::Durability;
 use crate::version::tree::Tree;
-use crate::write::deletions::{Deletions, all_delete, deletes_range};
+use crate::write::deletions::{Deletions, all_delete, delete_ranges};
 use crate::write::full_disk::SpaceSource;
 
 /// A group is closed at this size: larger ones would only add latency.
@@ -283,6 +283,9 @@ impl Engine {
                 // Even if there is nothing to write: the log may hold writes that were reported as
                 // failed.
                 logs.current.lost().map_or(Ok(()), Err)?;
+                if !logs.current.is_open() {
+                    self.logs.switch_log(logs, &self.trees, &self.memory)?;
+                }
             } else {
                 self.append(logs, first, batches, sync).inspect_err(|_| {
                     // It may be in the log all the same: its sequences are not used again.
@@ -349,7 +352,7 @@ impl Engine {
         let reserve = self.logs.reserve_bytes(logs, &self.memory);
         match logs.current.make_space(bytes as u64, reserve) {
             Err(full) if full.kind() == ErrorKind::Full && all_delete(batches) => {
-                let kept = match deletes_range(batches) {
+                let kept = match delete_ranges(batches) {
                     true => 0,
                     false => LogSet::reserve_for_ranges(reserve),
                 };

@@ -59,8 +59,7 @@ impl LevelsBelow {
     /// All tables of `version`: for the output of a flush.
     pub(crate) fn all(version: &Version) -> Self {
         let mut below = Self::new(version, 0);
-        // Those of level 0 overlap.
-        below.levels.extend(version.level(0).iter().map(|table| (vec![Arc::clone(table)], 0)));
+        below.levels.extend(version.runs().map(|run| (run.to_vec(), 0)));
         below
     }
 
@@ -76,9 +75,10 @@ impl LevelsBelow {
 
     /// Whether no level below may hold a key of the fragment.
     fn is_free_of_range(&self, fragment: &Fragment) -> bool {
-        let overlaps =
-            |table: &Arc<TableHandle>| table.overlaps(Some(&fragment.start), Some(&fragment.end));
-        !self.levels.iter().any(|(tables, _)| tables.iter().any(overlaps))
+        !self.levels.iter().any(|(tables, _)| {
+            let first = tables.partition_point(|table| table.ends_before(&fragment.start));
+            tables.get(first).is_some_and(|table| *table.meta().smallest < *fragment.end)
+        })
     }
 }
 

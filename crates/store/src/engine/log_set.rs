@@ -44,9 +44,6 @@ const LOG_BYTES: u64 = 16 << 20;
 const RESERVE_BYTES: u64 = 1 << 20;
 const SMALL_RESERVE_BYTES: u64 = 64 << 10;
 
-/// The part of the reserve that is for range deletions, where that is enough for one.
-const RANGES_DIVISOR: u64 = 8;
-
 /// A store whose log and tables have at most this many bytes is small.
 const SMALL_LOG_BYTES: u64 = 1 << 20;
 const SMALL_STORE_BYTES: u64 = 16 << 20;
@@ -167,9 +164,10 @@ impl LogSet {
     }
 
     /// The part of a reserve of `reserve` bytes that only range deletions may use: they are few and free
-    /// the most. Enough to end the log after one of them.
+    /// the most. Enough for some of them and the end of the log; little, because the first log of a store
+    /// has less space than a later reserve.
     pub(crate) fn reserve_for_ranges(reserve: u64) -> u64 {
-        (reserve / RANGES_DIVISOR).max(2 * FRAMES_BYTES).min(reserve / 2)
+        (2 * FRAMES_BYTES).min(reserve / 2)
     }
 
     /// Takes note of the bytes of all tables.

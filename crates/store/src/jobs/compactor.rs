@@ -587,7 +587,7 @@ impl Engine {
         self.remove_obsolete_tables();
         self.jobs.signal_progress();
         let is_full = outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Full);
-        if is_full && trigger == Trigger::Size && self.logs.give_way(&self.memory) {
+        if is_full && trigger == Trigger::Size && self.logs.remove_unused() {
             // Once more, with the space of the next log.
             self.schedule_compactions();
         }

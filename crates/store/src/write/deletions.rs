@@ -38,11 +38,11 @@ pub(super) fn all_delete(batches: &[&WriteBatch]) -> bool {
     batches.iter().all(deletes)
 }
 
-/// Whether one of them deletes a range.
-pub(super) fn deletes_range(batches: &[&WriteBatch]) -> bool {
-    let is_range = |batch: &&WriteBatch| {
+/// Whether all of them delete nothing but ranges.
+pub(super) fn delete_ranges(batches: &[&WriteBatch]) -> bool {
+    let is_of_ranges = |batch: &&WriteBatch| {
         let mut operations = Operations::new(batch.encoded().unwrap_or_default()).flatten();
-        operations.any(|operation| operation.kind == Kind::RangeDelete)
+        operations.all(|operation| operation.kind == Kind::RangeDelete)
     };
-    batches.iter().any(is_range)
+    batches.iter().all(is_of_ranges)
 }

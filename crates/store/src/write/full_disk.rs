@@ -18,6 +18,9 @@ const SHORT_LOG_BYTES: u64 = 64 << 10;
 /// A failed flush is retried when as many keys were deleted as this part of the entries that it writes.
 const DELETIONS_PER_RETRY_DIVISOR: u64 = 8;
 
+/// With this many memtables waiting for a flush that failed, few deletions are no reason to retry it.
+const FEW_DELETIONS_RETRIES_MAX: usize = 8;
+
 /// The shortest time between two retries of a failed flush by writers that need space for the log.
 const FLUSH_RETRY_INTERVAL_NS: u64 = 1_000_000_000;
 
@@ -82,10 +85,11 @@ impl Engine {
         let offset = self.logs.with(|logs| logs.current.offset());
         let is_long = offset >= SHORT_LOG_BYTES.min(self.memory.memtable_bytes());
         let has_failed = trees.iter().any(|tree| self.jobs.has_flush_failed(tree));
-        let is_worth_it = |tree: &Arc<Tree>| {
-            has_emptied_memtable(tree)
-                || self.jobs.has_flush_failed(tree) && has_new_deletions(tree)
+        let is_hidden = |tree: &Arc<Tree>| {
+            self.jobs.has_flush_failed(tree)
+                && (has_new_deletions(tree) || has_many_new_deletions(tree))
         };
+        let is_worth_it = |tree: &Arc<Tree>| has_emptied_memtable(tree) || is_hidden(tree);
         let is_worth_it = match has_failed {
             true => trees.iter().any(is_worth_it) && self.may_retry_flush(),
             false => {
@@ -189,9 +193,11 @@ fn holds_deletions(tree: &Arc<Tree>) -> bool {
     view.memtables().any(|m| m.deletions() > 0 || m.has_range_tombstones())
 }
 
-/// Whether the active memtable of `tree` holds deletions of single keys.
+/// Whether the active memtable of `tree` holds deletions of single keys, and is worth a rotation: each
+/// leaves a memtable that reads search.
 fn has_new_deletions(tree: &Arc<Tree>) -> bool {
-    tree.view().memtable.deletions() > 0
+    let view = tree.view();
+    view.memtable.deletions() > 0 && view.immutables.len() < FEW_DELETIONS_RETRIES_MAX
 }
 
 /// Whether they are so many that a flush of the older memtables may need clearly less space with them
