@@ -18,11 +18,12 @@ const SHORT_LOG_BYTES: u64 = 64 << 10;
 /// A failed flush is retried when as many keys were deleted as this part of the entries that it writes.
 const DELETIONS_PER_RETRY_DIVISOR: u64 = 8;
 
-/// With this many memtables waiting for a flush that failed, few deletions are no reason to retry it.
-const FEW_DELETIONS_RETRIES_MAX: usize = 8;
-
 /// The shortest time between two retries of a failed flush by writers that need space for the log.
 const FLUSH_RETRY_INTERVAL_NS: u64 = 1_000_000_000;
+
+/// The same for the sake of a few deletions of single keys: each retry leaves one more memtable, which
+/// reads search.
+const FEW_DELETIONS_RETRY_INTERVAL_NS: u64 = 10_000_000_000;
 
 /// A way to free disk space for a record of the log.
 #[derive(Debug, Clone, Copy)]
@@ -79,19 +80,22 @@ impl Engine {
     /// It does nothing for a short log, or if the memtables hold no deletions and more than half as many
     /// bytes as the log: that would free too little. (If all memtables are empty, it removes older logs
     /// in any case.) After a failed flush it acts only if range deletions cover a whole memtable, or if
-    /// keys were deleted since, and at most once per [`FLUSH_RETRY_INTERVAL_NS`].
+    /// keys were deleted since, and at most once per [`FLUSH_RETRY_INTERVAL_NS`] or
+    /// [`FEW_DELETIONS_RETRY_INTERVAL_NS`].
     fn end_log_and_flush(self: &Arc<Self>) -> bool {
         let trees = self.trees.all();
         let offset = self.logs.with(|logs| logs.current.offset());
         let is_long = offset >= SHORT_LOG_BYTES.min(self.memory.memtable_bytes());
         let has_failed = trees.iter().any(|tree| self.jobs.has_flush_failed(tree));
-        let is_hidden = |tree: &Arc<Tree>| {
-            self.jobs.has_flush_failed(tree)
-                && (has_new_deletions(tree) || has_many_new_deletions(tree))
+        let has_new =
+            |tree: &Arc<Tree>| self.jobs.has_flush_failed(tree) && has_new_deletions(tree);
+        let may_retry = || {
+            trees.iter().any(has_emptied_memtable) && self.may_retry_flush(FLUSH_RETRY_INTERVAL_NS)
+                || trees.iter().any(has_new)
+                    && self.may_retry_flush(FEW_DELETIONS_RETRY_INTERVAL_NS)
         };
-        let is_worth_it = |tree: &Arc<Tree>| has_emptied_memtable(tree) || is_hidden(tree);
         let is_worth_it = match has_failed {
-            true => trees.iter().any(is_worth_it) && self.may_retry_flush(),
+            true => may_retry(),
             false => {
                 let is_sparse = || self.trees.memtables_bytes() <= offset / 2;
                 is_long && (trees.iter().any(holds_deletions) || is_sparse())
@@ -118,12 +122,10 @@ impl Engine {
         true
     }
 
-    fn may_retry_flush(&self) -> bool {
+    fn may_retry_flush(&self, interval_ns: u64) -> bool {
         let now_ns = self.clock.monotonic_ns();
         self.logs.with(|logs| {
-            let may = logs
-                .flush_retried_at_ns
-                .is_none_or(|at_ns| now_ns >= at_ns + FLUSH_RETRY_INTERVAL_NS);
+            let may = logs.flush_retried_at_ns.is_none_or(|at_ns| now_ns >= at_ns + interval_ns);
             if may {
                 logs.flush_retried_at_ns = Some(now_ns);
             }
@@ -166,8 +168,9 @@ impl Engine {
         }
         let has_new =
             |tree: &Arc<Tree>| self.jobs.has_flush_failed(tree) && has_new_deletions(tree);
-        let few_count =
-            is_waiting && self.trees.load().values().any(has_new) && self.may_retry_flush();
+        let few_count = is_waiting
+            && self.trees.load().values().any(has_new)
+            && self.may_retry_flush(FEW_DELETIONS_RETRY_INTERVAL_NS);
         // Each deletion is tried once: afterwards it is not in the active memtable.
         let is_worth_it = |tree: &&Arc<Tree>| {
             let empties =
@@ -193,11 +196,9 @@ fn holds_deletions(tree: &Arc<Tree>) -> bool {
     view.memtables().any(|m| m.deletions() > 0 || m.has_range_tombstones())
 }
 
-/// Whether the active memtable of `tree` holds deletions of single keys, and is worth a rotation: each
-/// leaves a memtable that reads search.
+/// Whether the active memtable of `tree` holds deletions of single keys.
 fn has_new_deletions(tree: &Arc<Tree>) -> bool {
-    let view = tree.view();
-    view.memtable.deletions() > 0 && view.immutables.len() < FEW_DELETIONS_RETRIES_MAX
+    tree.view().memtable.deletions() > 0
 }
 
 /// Whether they are so many that a flush of the older memtables may need clearly less space with them
