@@ -3,6 +3,7 @@
 use bytes::BytesMut;
 
 use crate::clients::parser::{Next, Parser};
+use crate::commands::binary::Access;
 
 /// Parses a stream of memcached's protocol that arrives in `pieces`, and returns its complete
 /// elements as text. A client that is not `is_known` must authenticate.
@@ -11,13 +12,14 @@ pub fn parse<'a>(
     object_bytes_max: usize,
     is_known: bool,
 ) -> Vec<String> {
+    let access = if is_known { Access::Known } else { Access::Stranger };
     let fits = |_: usize, value_len: usize| value_len <= object_bytes_max;
     let (mut parser, mut buffer) = (Parser::default(), BytesMut::new());
     let mut found = Vec::new();
     for piece in pieces {
         buffer.extend_from_slice(piece);
         loop {
-            match parser.next(&mut buffer, is_known, &fits) {
+            match parser.next(&mut buffer, access, &fits) {
                 Next::Nothing => break,
                 next => found.push(format!("{next:?}")),
             }

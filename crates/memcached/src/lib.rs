@@ -1,9 +1,9 @@
-//! The memcached protocol, text and meta, over the cache tier.
+//! The memcached protocol, text, meta and binary, over the cache tier.
 //!
 //! [`CacheServer::start`] listens and serves until [`CacheServer::shutdown`]. Modules are declared
 //! bottom-up; a module names only modules above it. The path of a request: the `acceptor` admits a
-//! `connection`, whose `parser` splits the stream into lines and values; the `catalogue` finds the
-//! command of a line, which runs over an `execution`: on the event loop if memory has the answer or
+//! `connection`, whose `parser` splits the stream into lines and values, or frames of the binary
+//! protocol; the `catalogue` finds the command of a line, which runs over an `execution`: on the event loop if memory has the answer or
 //! flash has been read for it, otherwise on an I/O thread.
 //!
 //! The modules of `observe` serve HTTP: a `sampler` keeps the history of all counters, and the

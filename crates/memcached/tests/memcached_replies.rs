@@ -16,101 +16,13 @@ mod support;
 use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
-use tidekv_io::{Clock, ManualClock, SystemClock};
-use tidekv_memcached::{Address, CacheServer, CacheServerOptions, OffsetClock};
+use support::subjects::{Ours, Subject, Theirs, escape, unescape};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/memcached.golden");
 const END: &[u8] = b"MN\r\n";
-
-/// A server under test.
-trait Subject {
-    fn socket(&self) -> &Path;
-    fn let_pass(&self, time: Duration);
-}
-
-/// This server, with a stopped clock.
-struct Ours {
-    _server: CacheServer,
-    clock: Arc<ManualClock>,
-    socket: PathBuf,
-}
-
-impl Ours {
-    fn start(directory: &Path, number: usize) -> Self {
-        // The previous server may still hold its file.
-        let socket = directory.join(format!("ours{number}"));
-        let clock = Arc::new(ManualClock::new(1_700_000_000_000));
-        let moved = Arc::new(OffsetClock::new(clock.clone()));
-        let options = CacheServerOptions {
-            listen: vec![Address::Unix(socket.clone())],
-            ..CacheServerOptions::default()
-        };
-        let server = CacheServer::start(
-            support::open_with(&tidekv_tiered::Options::default(), moved),
-            options,
-        )
-        .unwrap();
-        Self { _server: server, clock, socket }
-    }
-}
-
-impl Subject for Ours {
-    fn socket(&self) -> &Path {
-        &self.socket
-    }
-
-    fn let_pass(&self, time: Duration) {
-        self.clock.sleep(time);
-    }
-}
-
-/// A memcached.
-struct Theirs {
-    process: Child,
-    socket: PathBuf,
-}
-
-impl Theirs {
-    fn start(program: &str, directory: &Path) -> Self {
-        let socket = directory.join("theirs");
-        let process = Command::new(program)
-            .args(["-u", "root", "-s"])
-            .arg(&socket)
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        let clock = SystemClock::new();
-        while UnixStream::connect(&socket).is_err() {
-            clock.sleep(Duration::from_millis(10));
-        }
-        // Its seconds tick independently: start just after a tick.
-        clock.sleep(Duration::from_millis(1100));
-        Self { process, socket }
-    }
-}
-
-impl Drop for Theirs {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = std::fs::remove_file(&self.socket);
-    }
-}
-
-impl Subject for Theirs {
-    fn socket(&self) -> &Path {
-        &self.socket
-    }
-
-    fn let_pass(&self, time: Duration) {
-        SystemClock::new().sleep(time);
-    }
-}
 
 /// A connection to a subject.
 struct Asker {
@@ -156,44 +68,6 @@ impl Asker {
         self.stream = Self::connect(&*self.subject);
         format!("{}<EOF>", escape(answer))
     }
-}
-
-fn escape(bytes: &[u8]) -> String {
-    let quotes = |byte: &u8| matches!(byte, b'"' | b'\'');
-    let escape = |&byte: &u8| match byte {
-        byte if quotes(&byte) => char::from(byte).to_string(),
-        byte => byte.escape_ascii().to_string(),
-    };
-    bytes.iter().map(escape).collect()
-}
-
-/// Reads `\r`, `\n`, `\\`, `\x00` and, to keep lines short, `{x*300}`.
-fn unescape(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut rest = text;
-    while let Some(next) = rest.chars().next() {
-        rest = &rest[next.len_utf8()..];
-        match next {
-            '\\' => {
-                let (byte, len) = match &rest[..1] {
-                    "r" => (b'\r', 1),
-                    "n" => (b'\n', 1),
-                    "x" => (u8::from_str_radix(&rest[1..3], 16).unwrap(), 3),
-                    _ => (b'\\', 1),
-                };
-                bytes.push(byte);
-                rest = &rest[len..];
-            }
-            '{' => {
-                let (inner, behind) = rest.split_once('}').unwrap();
-                let (what, count) = inner.rsplit_once('*').unwrap();
-                bytes.extend(what.repeat(count.parse().unwrap()).bytes());
-                rest = behind;
-            }
-            next => bytes.extend_from_slice(next.to_string().as_bytes()),
-        }
-    }
-    bytes
 }
 
 fn pass(line: &str) -> Option<Duration> {

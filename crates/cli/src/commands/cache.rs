@@ -145,7 +145,7 @@ pub struct Cache {
     terms: Terms,
 
     /// File with one `user:password` per line. A client authenticates as in memcached: its first
-    /// command stores `user password` under any key.
+    /// command stores `user password` under any key, or it uses SASL (PLAIN) in the binary protocol.
     #[arg(long, short = 'Y', value_name = "FILE")]
     auth_file: Option<PathBuf>,
 

@@ -19,7 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, BytesMut};
 use tidekv_net::budget::Reservation;
 use tidekv_net::clients::Registration;
 use tidekv_net::outgoing::Outgoing;
@@ -28,7 +28,9 @@ use tokio::io::AsyncReadExt;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use crate::clients::parser::{Next, Parser};
+use crate::clients::parser::{Credentials, Next, Parser};
+use crate::commands::binary::Access;
+use crate::commands::binary_execution;
 use crate::commands::catalogue::Request;
 use crate::commands::execution::{Execution, Progress};
 use crate::state::counters::Count;
@@ -53,7 +55,7 @@ const NO_ROOM: &[u8] = b"SERVER_ERROR out of memory reading request\r\n";
 enum Item {
     Request(Request),
     /// A user and a password; the last item.
-    Guess(Bytes, Bytes),
+    Guess(Credentials),
     /// A protocol error: the last item, with its message.
     End(Option<&'static str>),
 }
@@ -217,7 +219,9 @@ impl Connection {
                 Ok(1)
             }
             None => {
-                self.replies.put(NO_ROOM);
+                if !self.parser.is_binary() {
+                    self.replies.put(NO_ROOM);
+                }
                 Err(io::ErrorKind::OutOfMemory.into())
             }
         }
@@ -250,13 +254,18 @@ impl Connection {
             value_len <= SMALL_BYTES_MAX.min(cache.object_bytes_max() as usize)
                 || cache.has_room_for(key_len, value_len)
         };
+        let access = match (&self.state.options.users, self.is_known) {
+            (None, _) => Access::Open,
+            (Some(_), true) => Access::Known,
+            (Some(_), false) => Access::Stranger,
+        };
         while items.len() < REQUESTS_MAX {
-            match self.parser.next(&mut self.buffer, self.is_known, &fits) {
+            match self.parser.next(&mut self.buffer, access, &fits) {
                 Next::Nothing => break,
                 Next::Request(request) => items.push_back(Item::Request(request)),
-                Next::Credentials(user, password) => {
+                Next::Credentials(credentials) => {
                     // Whether the next bytes are credentials again depends on these.
-                    items.push_back(Item::Guess(user, password));
+                    items.push_back(Item::Guess(credentials));
                     break;
                 }
                 Next::End(message) => {
@@ -276,8 +285,9 @@ impl Connection {
         while let Some(item) = items.pop_front() {
             let mut request = match item {
                 Item::Request(request) => request,
-                Item::Guess(user, password) => {
-                    self.authenticate(&user, &password).await;
+                Item::Guess(credentials) => {
+                    // Boxed: a task is as large as its largest part for its whole life.
+                    Box::pin(self.authenticate(&credentials)).await;
                     continue;
                 }
                 Item::End(message) => {
@@ -305,7 +315,7 @@ impl Connection {
                 Progress::Wait => {
                     timer.start(&self.state, &request);
                     items.push_front(Item::Request(request));
-                    // Boxed: a task is as large as its largest part for its whole life.
+                    // Boxed for the same reason.
                     if !Box::pin(self.prefetch(&items)).await {
                         // Threads read by themselves, and may take long.
                         self.prefetched.clear();
@@ -326,7 +336,8 @@ impl Connection {
 
     /// Compares a user and a password with the known ones, after the delay of a client that guesses
     /// (`guesses.rs` of `crates/net`).
-    async fn authenticate(&mut self, user: &[u8], password: &[u8]) {
+    async fn authenticate(&mut self, credentials: &Credentials) {
+        let Credentials { user, password, echo } = credentials;
         let state = Arc::clone(&self.state);
         let delay = state.guesses.delay(&self.client.address, self.wrong_guesses);
         if !delay.is_zero() {
@@ -337,12 +348,18 @@ impl Connection {
         if self.is_known {
             self.wrong_guesses = 0;
             self.client.set_known(true);
-            self.replies.put(b"STORED\r\n");
+            match echo {
+                Some(echo) => binary_execution::put_authenticated(&mut self.replies, *echo),
+                None => self.replies.put(b"STORED\r\n"),
+            }
         } else {
             self.wrong_guesses = self.wrong_guesses.saturating_add(1);
             state.counters.add(Count::AuthenticationErrors, 1);
             state.guesses.fail(&self.client.address);
-            self.replies.put(b"CLIENT_ERROR authentication failure\r\n");
+            match echo {
+                Some(echo) => binary_execution::put_refused(&mut self.replies, *echo),
+                None => self.replies.put(b"CLIENT_ERROR authentication failure\r\n"),
+            }
         }
     }
 
@@ -361,7 +378,7 @@ impl Connection {
         let Some(key) = self.wanted.take() else { return false };
         let requests = items.iter().map_while(|item| match item {
             Item::Request(request) => Some(request),
-            Item::Guess(..) | Item::End(_) => None,
+            Item::Guess(_) | Item::End(_) => None,
         });
         let (cache, reads) = (&self.state.objects.cache, &self.state.reads);
         self.prefetched.read(cache, reads, key, requests.flat_map(Request::fetches)).await
@@ -403,7 +420,9 @@ impl Connection {
     fn fail(&mut self) -> Progress {
         self.state.counters.add(Count::Panics, 1);
         tracing::error!("a command has panicked; its connection is closed");
-        self.replies.put(INTERNAL);
+        if !self.parser.is_binary() {
+            self.replies.put(INTERNAL);
+        }
         self.is_closing = true;
         Progress::Close
     }

@@ -13,15 +13,18 @@
 //!            │ └─── it is not wanted ─────────► skip ─── all is gone ──► line
 //!            └──── too long, or no line at all ► (nothing more is read)
 //! ```
+//!
+//! The first byte of a connection decides whether it speaks the binary protocol, which has frames
+//! instead of lines.
 
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr;
 
-use crate::commands::catalogue::{
-    self, Fits, LINE_TOO_LONG, NO_BINARY, Parsed, Request, UNAUTHENTICATED,
-};
+use crate::commands::binary::{self, Access, Binary, Framed};
+use crate::commands::catalogue::{self, LINE_TOO_LONG, Parsed, Request, UNAUTHENTICATED};
+use crate::protocol::binary::{Echo, HEADER_BYTES, Header, REQUEST_MAGIC};
 use crate::protocol::numerals::unsigned_32;
-use crate::protocol::request::LINE_END_BYTES;
+use crate::protocol::request::{Fits, LINE_END_BYTES};
 use crate::protocol::words::{Line, words_of};
 
 /// Maximum bytes of a line, as in memcached; lines of keys may be longer.
@@ -34,8 +37,6 @@ const KEYS_COMMANDS: [&[u8]; 5] = [b"get ", b"gets ", b"gat ", b"gats ", b"bget 
 const SPACES_MAX: usize = 100;
 /// Maximum bytes of a user and a password, separator included.
 const CREDENTIALS_BYTES_MAX: u32 = 2048;
-/// The first byte of a request of the binary protocol.
-const BINARY: u8 = 0x80;
 /// Initial allocation of a value.
 const VALUE_STEP_BYTES: usize = 16 << 10;
 
@@ -45,21 +46,37 @@ pub(crate) enum Next {
     /// More bytes are needed.
     Nothing,
     Request(Request),
-    /// User and password of the client.
-    Credentials(Bytes, Bytes),
+    Credentials(Credentials),
     /// A protocol error, with its message if there is one: nothing more is parsed.
     End(Option<&'static str>),
+}
+
+/// A client's attempt to authenticate.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Credentials {
+    pub(crate) user: Bytes,
+    pub(crate) password: Bytes,
+    /// The request of the binary protocol that has them.
+    pub(crate) echo: Option<Echo>,
 }
 
 /// The state of the parser.
 #[derive(Debug, Default)]
 enum Stage {
+    /// Nothing has been received.
     #[default]
+    Start,
     Line,
+    /// A request of the binary protocol.
+    Frame,
     Value(Box<Pending>),
     Skip(u64),
     /// User and password of this length, and a line end.
     Credentials(u32),
+    /// Credentials of the binary protocol, of this length.
+    BinaryCredentials(Echo, u32),
+    /// Nothing more is read.
+    End,
 }
 
 /// A partially received value.
@@ -68,6 +85,8 @@ struct Pending {
     request: Request,
     value: Vec<u8>,
     len: usize,
+    /// Bytes of the line end that follows it.
+    end_len: usize,
 }
 
 impl Pending {
@@ -99,26 +118,34 @@ impl Pending {
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
     stage: Stage,
+    is_binary: bool,
     /// Bytes of the line scanned without finding its end.
-    searched: usize,
+    searched: u32,
 }
 
 impl Parser {
-    /// Removes the next complete request from the front of `buffer`. A client that is not
-    /// `is_known` may only authenticate.
-    pub(crate) fn next(&mut self, buffer: &mut BytesMut, is_known: bool, fits: Fits<'_>) -> Next {
+    /// Removes the next complete request from the front of `buffer`.
+    pub(crate) fn next(&mut self, buffer: &mut BytesMut, access: Access, fits: Fits<'_>) -> Next {
         loop {
             match &mut self.stage {
-                Stage::Line if buffer.first() == Some(&BINARY) => {
-                    return Next::End(Some(NO_BINARY));
+                Stage::Start => {
+                    let Some(&first) = buffer.first() else { return Next::Nothing };
+                    self.is_binary = first == REQUEST_MAGIC;
+                    self.stage = self.between();
                 }
+                Stage::End => return Next::Nothing,
                 Stage::Line => {
-                    if let Some(next) = self.line(buffer, is_known, fits) {
+                    if let Some(next) = self.line(buffer, access != Access::Stranger, fits) {
+                        return next;
+                    }
+                }
+                Stage::Frame => {
+                    if let Some(next) = self.frame(buffer, access, fits) {
                         return next;
                     }
                 }
                 Stage::Value(pending) => {
-                    if !pending.take(buffer) || buffer.len() < LINE_END_BYTES as usize {
+                    if !pending.take(buffer) || buffer.len() < pending.end_len {
                         return Next::Nothing;
                     }
                     return Next::Request(self.finish_value(buffer));
@@ -130,29 +157,107 @@ impl Parser {
                     if *left > 0 {
                         return Next::Nothing;
                     }
-                    self.stage = Stage::Line;
+                    self.stage = self.between();
                 }
                 Stage::Credentials(len) => {
                     let len = *len as usize;
                     if buffer.len() < len + LINE_END_BYTES as usize {
                         return Next::Nothing;
                     }
-                    self.stage = Stage::Line;
+                    self.stage = self.between();
                     return credentials(&buffer.split_to(len + LINE_END_BYTES as usize));
                 }
+                Stage::BinaryCredentials(echo, len) => {
+                    let (echo, len) = (*echo, *len as usize);
+                    if buffer.len() < len {
+                        return Next::Nothing;
+                    }
+                    self.stage = self.between();
+                    return match binary::credentials(&buffer.split_to(len)) {
+                        Some((user, password)) => {
+                            Next::Credentials(Credentials { user, password, echo: Some(echo) })
+                        }
+                        None => of_binary(Binary::failed_authentication(echo)),
+                    };
+                }
+            }
+        }
+    }
+
+    /// The stage between two requests.
+    fn between(&self) -> Stage {
+        if self.is_binary { Stage::Frame } else { Stage::Line }
+    }
+
+    /// Whether the client speaks the binary protocol.
+    pub(crate) fn is_binary(&self) -> bool {
+        self.is_binary
+    }
+
+    /// Parses a header, extras and a key; `None` if more bytes belong to the request.
+    fn frame(&mut self, buffer: &mut BytesMut, access: Access, fits: Fits<'_>) -> Option<Next> {
+        let Some(bytes) = buffer.first_chunk() else { return Some(Next::Nothing) };
+        let Some(header) = Header::parse(bytes) else { return Some(Next::End(None)) };
+        let (mut extras, mut key) = (Bytes::new(), Bytes::new());
+        if binary::has_readable_key(&header) {
+            let extras_end = HEADER_BYTES + header.extras_len;
+            if buffer.len() < extras_end + header.key_len {
+                return Some(Next::Nothing);
+            }
+            let mut front = buffer.split_to(extras_end + header.key_len).freeze();
+            key = front.split_off(extras_end);
+            extras = front.slice(HEADER_BYTES..);
+        }
+        match binary::read(&header, (&extras, key), access, fits) {
+            Framed::Whole(request) => Some(of_binary(request)),
+            Framed::Last(request) => {
+                self.stage = Stage::End;
+                Some(of_binary(request))
+            }
+            Framed::Value(request, len) => {
+                self.value(buffer, Request::Binary(Box::new(request)), (len, 0))
+            }
+            Framed::Skip(request, bytes) => {
+                self.stage = Stage::Skip(bytes);
+                Some(of_binary(request))
+            }
+            Framed::Credentials(echo, len) => {
+                self.stage = Stage::BinaryCredentials(echo, len);
+                None
+            }
+        }
+    }
+
+    /// The request whose value of `len` bytes follows, and behind it `end_len` bytes of a line end;
+    /// `None` if the value is not complete.
+    fn value(
+        &mut self,
+        buffer: &mut BytesMut,
+        request: Request,
+        (len, end_len): (u32, u64),
+    ) -> Option<Next> {
+        let (len, end_len) = (len as usize, end_len as usize);
+        match Self::take_whole(buffer, request, (len, end_len)) {
+            Ok(next) => Some(next),
+            Err(request) => {
+                let pending = Pending { request, value: Vec::new(), len, end_len };
+                self.stage = Stage::Value(Box::new(pending));
+                None
             }
         }
     }
 
     /// Parses a line; `None` if more bytes belong to the request.
     fn line(&mut self, buffer: &mut BytesMut, is_known: bool, fits: Fits<'_>) -> Option<Next> {
-        let end = memchr(b'\n', &buffer[self.searched..]).map(|found| self.searched + found);
+        let searched = self.searched as usize;
+        let end = memchr(b'\n', &buffer[searched..]).map(|found| searched + found);
         let limit = if is_known { line_bytes_max(buffer) } else { LINE_BYTES_MAX };
         if end.unwrap_or(buffer.len()) > limit {
             return Some(Next::End(Some(LINE_TOO_LONG)));
         }
         let Some(end) = end else {
-            self.searched = buffer.len();
+            // At most 1 MiB.
+            self.searched = buffer.len() as u32;
             return Some(Next::Nothing);
         };
         self.searched = 0;
@@ -167,17 +272,7 @@ impl Parser {
         }
         match catalogue::read(&Line::new(line), fits) {
             Parsed::Whole(request) => Some(Next::Request(request)),
-            Parsed::Value(request, len) => {
-                let len = len as usize;
-                match Self::take_whole(buffer, request, len) {
-                    Ok(next) => Some(next),
-                    Err(request) => {
-                        let pending = Pending { request, value: Vec::new(), len };
-                        self.stage = Stage::Value(Box::new(pending));
-                        None
-                    }
-                }
-            }
+            Parsed::Value(request, len) => self.value(buffer, request, (len, LINE_END_BYTES)),
             Parsed::Skip(request, bytes) => {
                 self.stage = Stage::Skip(bytes);
                 Some(Next::Request(request))
@@ -201,19 +296,24 @@ impl Parser {
     }
 
     /// The request whose complete value is in `buffer`, as most are.
-    fn take_whole(buffer: &mut BytesMut, request: Request, len: usize) -> Result<Next, Request> {
-        let Some(bytes) = buffer.get(..len + LINE_END_BYTES as usize) else { return Err(request) };
+    fn take_whole(
+        buffer: &mut BytesMut,
+        request: Request,
+        (len, end_len): (usize, usize),
+    ) -> Result<Next, Request> {
+        let Some(bytes) = buffer.get(..len + end_len) else { return Err(request) };
         let (value, end) = bytes.split_at(len);
         let request = finish(request, end, || Bytes::copy_from_slice(value));
-        buffer.advance(len + LINE_END_BYTES as usize);
+        buffer.advance(len + end_len);
         Ok(Next::Request(request))
     }
 
     fn finish_value(&mut self, buffer: &mut BytesMut) -> Request {
-        let stage = std::mem::take(&mut self.stage);
+        let between = self.between();
+        let stage = std::mem::replace(&mut self.stage, between);
         let Stage::Value(pending) = stage else { unreachable!("a value is being read") };
-        let Pending { request, mut value, .. } = *pending;
-        let end = buffer.split_to(LINE_END_BYTES as usize);
+        let Pending { request, mut value, end_len, .. } = *pending;
+        let end = buffer.split_to(end_len);
         finish(request, &end, || {
             value.shrink_to_fit();
             Bytes::from(value)
@@ -262,7 +362,7 @@ impl Parser {
         let missing = self.missing_bytes() as u64;
         match std::mem::take(&mut self.stage) {
             Stage::Value(pending) => {
-                self.stage = Stage::Skip(missing + LINE_END_BYTES);
+                self.stage = Stage::Skip(missing + pending.end_len as u64);
                 Some(pending.request.without_room())
             }
             stage => {
@@ -273,9 +373,13 @@ impl Parser {
     }
 }
 
-/// A request with its value, if a line end follows.
+fn of_binary(request: Binary) -> Next {
+    Next::Request(Request::Binary(Box::new(request)))
+}
+
+/// A request with its value, if a line end follows, or nothing in the binary protocol.
 fn finish(mut request: Request, end: &[u8], value: impl FnOnce() -> Bytes) -> Request {
-    if end != b"\r\n" {
+    if !end.is_empty() && end != b"\r\n" {
         return request.with_bad_value();
     }
     request.put_value(value());
@@ -300,7 +404,8 @@ fn credentials(bytes: &[u8]) -> Next {
     let mut words = words_of(text);
     match (words.next(), words.next()) {
         (Some(user), Some(password)) => {
-            Next::Credentials(Bytes::copy_from_slice(user), Bytes::copy_from_slice(password))
+            let (user, password) = (Bytes::copy_from_slice(user), Bytes::copy_from_slice(password));
+            Next::Credentials(Credentials { user, password, echo: None })
         }
         _ => Next::Request(Request::say("CLIENT_ERROR bad authentication token format")),
     }

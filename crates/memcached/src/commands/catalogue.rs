@@ -4,6 +4,7 @@
 use bytes::Bytes;
 
 use crate::commands::arithmetic::{self, Arithmetic};
+use crate::commands::binary::Binary;
 use crate::commands::execution::{Execution, Progress};
 use crate::commands::meta_arithmetic::{self, MetaArithmetic};
 use crate::commands::meta_debug::{self, MetaDebug};
@@ -16,12 +17,11 @@ use crate::commands::service::{self, Service};
 use crate::commands::statistics::{self, Statistics};
 use crate::commands::storing::{self, Refused, Set};
 use crate::commands::walk::{self, Walk};
-use crate::protocol::request::{BAD_CHUNK, LINE_END_BYTES, Mode, NO_COMMAND, NO_MEMORY, TOO_LARGE};
+use crate::protocol::request::{
+    BAD_CHUNK, Fits, LINE_END_BYTES, Mode, NO_COMMAND, NO_MEMORY, TOO_LARGE,
+};
 use crate::protocol::words::{Line, words_of};
 use crate::state::counters::Count;
-
-/// Whether a key and a value of these lengths fit into the cache.
-pub(crate) type Fits<'a> = &'a dyn Fn(usize, usize) -> bool;
 
 /// A request that can be executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +42,8 @@ pub(crate) enum Request {
     Statistics(Statistics),
     /// With whether the client wants no reply.
     Service(Service, bool),
+    /// One of the binary protocol.
+    Binary(Box<Binary>),
 }
 
 /// The result of parsing a line.
@@ -223,6 +225,7 @@ impl Request {
             Self::Get(get) => (get.keys(), None),
             // The key may contain spaces.
             Self::MetaGet(get) => (&b""[..], Some(get.key())),
+            Self::Binary(binary) => (&b""[..], binary.fetched_key()),
             _ => (&b""[..], None),
         };
         words_of(keys).chain(key)
@@ -246,6 +249,7 @@ impl Request {
             Self::Walk(walk) => walk.run(execution),
             Self::Statistics(statistics) => statistics.run(execution),
             Self::Service(service, is_quiet) => service.run(execution, *is_quiet),
+            Self::Binary(binary) => binary.run(execution),
         }
     }
 
@@ -254,6 +258,7 @@ impl Request {
         match self {
             Self::Set(set) => set.store.value = value,
             Self::MetaSet(set) => set.store.value = value,
+            Self::Binary(binary) => binary.put_value(value),
             _ => unreachable!("only these have values"),
         }
     }
@@ -275,7 +280,10 @@ impl Request {
 
     /// The request that remains if its value is rejected for lack of room.
     pub(crate) fn without_room(self) -> Self {
-        self.refused(NO_MEMORY, Count::NoMemory)
+        match self {
+            Self::Binary(binary) => Self::Binary(Box::new(binary.without_room())),
+            text => text.refused(NO_MEMORY, Count::NoMemory),
+        }
     }
 
     /// The request that remains if no line end follows its value.
@@ -289,9 +297,6 @@ impl Request {
 const VERSION: &str = "VERSION 1.6.18";
 /// The error of a line that is too long.
 pub(crate) const LINE_TOO_LONG: &str = "CLIENT_ERROR line too long";
-/// The error of the binary protocol.
-pub(crate) const NO_BINARY: &str =
-    "CLIENT_ERROR the binary protocol is not supported, only the text and the meta protocol";
 /// The error of an unauthenticated request.
 pub(crate) const UNAUTHENTICATED: &str = "CLIENT_ERROR unauthenticated";
 

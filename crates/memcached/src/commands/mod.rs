@@ -17,4 +17,6 @@ pub(crate) mod meta_debug;
 pub(crate) mod walk;
 pub(crate) mod statistics;
 pub(crate) mod service;
+pub(crate) mod binary;
+pub(crate) mod binary_execution;
 pub(crate) mod catalogue;

@@ -1,7 +1,7 @@
 //! `delete`, `touch` and `flush_all`: removal and expiry of objects.
 
 use bytes::Bytes;
-use tidekv_tiered::{Change, KEY_BYTES_MAX, Object};
+use tidekv_tiered::{Change, KEY_BYTES_MAX, Object, WouldBlock};
 
 use crate::commands::execution::{Execution, Progress};
 use crate::protocol::expiry::Expiry;
@@ -107,10 +107,23 @@ pub(crate) fn read_flush(line: &Line) -> Result<Flush, &'static str> {
 }
 
 impl Flush {
+    /// A flush at once, or after a delay.
+    pub(crate) fn after(delay: Option<Expiry>) -> Self {
+        Self { delay, is_quiet: false }
+    }
+
     pub(crate) fn run(&mut self, execution: &mut Execution<'_>) -> Progress {
+        match self.apply(execution) {
+            Ok(()) => execution.say_unless(self.is_quiet, "OK"),
+            Err(WouldBlock) => Progress::Wait,
+        }
+    }
+
+    /// Removes all objects, or schedules that.
+    pub(crate) fn apply(&self, execution: &Execution<'_>) -> Result<(), WouldBlock> {
         if !execution.may_wait {
             // Freeing many objects takes long.
-            return Progress::Wait;
+            return Err(WouldBlock);
         }
         let cache = &execution.state.objects.cache;
         let now_s = execution.state.now_s();
@@ -124,6 +137,6 @@ impl Flush {
             cache.next_version();
         }
         execution.state.counters.add(Count::Flushes, 1);
-        execution.say_unless(self.is_quiet, "OK")
+        Ok(())
     }
 }

@@ -51,9 +51,8 @@ impl Get {
             let Some(key) = self.front() else {
                 return execution.say("END");
             };
-            let Ok(found) = self.look_up(execution, &key) else { return Progress::Wait };
+            let Ok(found) = look_up(execution, &key, self.expiry) else { return Progress::Wait };
             self.keys = self.keys.slice_ref(&self.keys[key.len()..]);
-            self.count(execution, found.is_some());
             if let Some(CachedObject { object, .. }) = found {
                 self.put(execution, &key, &object);
             }
@@ -72,32 +71,6 @@ impl Get {
         Some(self.keys.slice(..end))
     }
 
-    fn look_up(
-        &self,
-        execution: &Execution<'_>,
-        key: &[u8],
-    ) -> Result<Option<CachedObject>, WouldBlock> {
-        let Some(expiry) = self.expiry else { return execution.get(key) };
-        let deadline = expiry.deadline(execution.state.now_s());
-        execution.change(key, |found| match found {
-            None => (Change::Fetch, None),
-            Some(found) => {
-                let object = Object { deadline, ..found.object.clone() };
-                (Change::ReviseAndFetch(object), Some(found.clone()))
-            }
-        })
-    }
-
-    fn count(&self, execution: &Execution<'_>, is_found: bool) {
-        let counters = &execution.state.counters;
-        let (all, hits, misses) = match self.expiry {
-            None => (Count::Gets, Count::GetHits, Count::GetMisses),
-            Some(_) => (Count::Touches, Count::TouchHits, Count::TouchMisses),
-        };
-        counters.add(all, 1);
-        counters.add(if is_found { hits } else { misses }, 1);
-    }
-
     fn put(&self, execution: &mut Execution<'_>, key: &[u8], object: &Object) {
         execution.out.put(b"VALUE ");
         execution.out.put(key);
@@ -113,4 +86,30 @@ impl Get {
         execution.out.put_value(&object.value);
         execution.out.put(b"\r\n");
     }
+}
+
+/// Looks up an object, changes its time to live if there is an `expiry`, and counts the outcome.
+pub(crate) fn look_up(
+    execution: &Execution<'_>,
+    key: &[u8],
+    expiry: Option<Expiry>,
+) -> Result<Option<CachedObject>, WouldBlock> {
+    let (found, all, hits, misses) = match expiry {
+        None => (execution.get(key)?, Count::Gets, Count::GetHits, Count::GetMisses),
+        Some(expiry) => {
+            let deadline = expiry.deadline(execution.state.now_s());
+            let found = execution.change(key, |found| match found {
+                None => (Change::Fetch, None),
+                Some(found) => {
+                    let object = Object { deadline, ..found.object.clone() };
+                    (Change::ReviseAndFetch(object), Some(found.clone()))
+                }
+            })?;
+            (found, Count::Touches, Count::TouchHits, Count::TouchMisses)
+        }
+    };
+    let counters = &execution.state.counters;
+    counters.add(all, 1);
+    counters.add(if found.is_some() { hits } else { misses }, 1);
+    Ok(found)
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use tidekv_net::address::Address;
-use tidekv_tiered::{Cursor, Stats};
+use tidekv_tiered::{Cursor, Stats, WouldBlock};
 
 use crate::commands::execution::{Execution, Progress};
 use crate::commands::walk::PLACES_AT_ONCE;
@@ -148,8 +148,8 @@ pub(crate) static SETTINGS: [Stat; 23] = [
     number("num_threads", |v| v.state.event_loops as u64, "Threads that serve connections."),
     number("tidekv_io_threads", |v| v.state.options.io_threads as u64, "Threads for long requests, and for flash reads where the system has no asynchronous reads."),
     text("cas_enabled", |_| yes_or_no(true), "Whether objects have versions."),
-    text("binding_protocol", |_| "ascii".into(), "Protocol."),
-    text("auth_enabled_sasl", |_| yes_or_no(false), "SASL is not supported."),
+    text("binding_protocol", |_| "auto-negotiate".into(), "Protocol: the first byte of a connection chooses it."),
+    text("auth_enabled_sasl", |v| yes_or_no(v.state.options.users.is_some()), "Whether clients of the binary protocol must authenticate."),
     text("auth_enabled_ascii", |v| yes_or_no(v.state.options.users.is_some()), "Whether clients must authenticate."),
     number("item_size_max", |v| v.state.objects.cache.object_bytes_max(), "Maximum size of a value in bytes."),
     text("maxconns_fast", |_| yes_or_no(true), "Whether connections over the limit are closed at once."),
@@ -231,27 +231,39 @@ pub(crate) enum Statistics {
 
 /// Parses `stats`; `None` for an unknown argument.
 pub(crate) fn read(line: &Line) -> Option<Statistics> {
-    Some(match line.word(1) {
-        b"" => Statistics::General,
-        b"settings" => Statistics::Settings,
-        b"items" => Statistics::Items,
-        b"slabs" => Statistics::Slabs,
-        b"sizes" => Statistics::Sizes,
-        b"conns" => Statistics::Connections,
-        b"tenants" => Statistics::Tenants,
-        b"mrc" => Statistics::Curves,
-        b"reset" => Statistics::Reset,
-        _ => return None,
-    })
+    Statistics::named(line.word(1))
 }
 
 impl Statistics {
+    /// The kind of this name; `None` for an unknown one.
+    pub(crate) fn named(name: &[u8]) -> Option<Self> {
+        Some(match name {
+            b"" => Self::General,
+            b"settings" => Self::Settings,
+            b"items" => Self::Items,
+            b"slabs" => Self::Slabs,
+            b"sizes" => Self::Sizes,
+            b"conns" => Self::Connections,
+            b"tenants" => Self::Tenants,
+            b"mrc" => Self::Curves,
+            b"reset" => Self::Reset,
+            _ => return None,
+        })
+    }
+
     pub(crate) fn run(self, execution: &mut Execution<'_>) -> Progress {
+        let Ok(text) = self.text(execution) else { return Progress::Wait };
+        execution.out.put(text.as_bytes());
+        execution.say(if self == Self::Reset { "RESET" } else { "END" })
+    }
+
+    /// The lines of all statistics of this kind. `Reset` has none, and takes effect.
+    pub(crate) fn text(self, execution: &Execution<'_>) -> Result<String, WouldBlock> {
         let state = execution.state;
         let is_long = matches!(self, Self::Sizes | Self::Connections | Self::Curves);
         if is_long && !execution.may_wait {
             // These visit every object, every connection, or every partition of flash's index.
-            return Progress::Wait;
+            return Err(WouldBlock);
         }
         let view = View::new(state);
         let mut text = String::new();
@@ -274,13 +286,9 @@ impl Statistics {
             Self::Connections => connections(state, &mut text),
             Self::Tenants => tenants(state, &mut text),
             Self::Curves => forecast::lines(state, &mut text),
-            Self::Reset => {
-                state.reset();
-                return execution.say("RESET");
-            }
+            Self::Reset => state.reset(),
         }
-        execution.out.put(text.as_bytes());
-        execution.say("END")
+        Ok(text)
     }
 }
 

@@ -8,25 +8,28 @@ use tidekv_tiered::Deadline;
 use crate::protocol::numerals::signed_32;
 
 /// Up to this many seconds count from now.
-const RELATIVE_S_MAX: i32 = 60 * 60 * 24 * 30;
+const RELATIVE_S_MAX: u64 = 60 * 60 * 24 * 30;
 
 /// An expiry time of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Expiry(i32);
+pub(crate) struct Expiry(i64);
 
 impl Expiry {
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
-        signed_32(text).map(Self)
+        signed_32(text).map(|seconds| Self(i64::from(seconds)))
+    }
+
+    /// One of the binary protocol, which has no negative ones.
+    pub(crate) fn of_unsigned(seconds: u32) -> Self {
+        Self(i64::from(seconds))
     }
 
     /// The deadline, at the time `now_s`.
     pub(crate) fn deadline(self, now_s: u32) -> Deadline {
-        match u32::try_from(self.0) {
+        match u64::try_from(self.0) {
             Ok(0) => Deadline::NEVER,
-            Ok(seconds) if self.0 <= RELATIVE_S_MAX => {
-                Deadline::at(u64::from(now_s) + u64::from(seconds))
-            }
-            Ok(unix_s) => Deadline::at(u64::from(unix_s)),
+            Ok(seconds) if seconds <= RELATIVE_S_MAX => Deadline::at(u64::from(now_s) + seconds),
+            Ok(unix_s) => Deadline::at(unix_s),
             Err(_) => Deadline::at(0),
         }
     }
@@ -53,5 +56,7 @@ mod tests {
         // Its lower 32 bits count.
         assert!(Expiry::parse(b"4294967295").unwrap().deadline(now_s).has_passed(now_s));
         assert_eq!(Expiry::parse(b"x"), None);
+        let latest = Expiry::of_unsigned(u32::MAX).deadline(now_s);
+        assert_eq!(latest.unix_s(), Some(u32::MAX));
     }
 }

@@ -18,6 +18,9 @@ pub(crate) const LINE_END_BYTES: u64 = 2;
 /// Maximum announced length of a value, accepted or not.
 const VALUE_BYTES_MAX: i32 = i32::MAX - 2;
 
+/// Whether a key and a value of these lengths fit into the cache.
+pub(crate) type Fits<'a> = &'a dyn Fn(usize, usize) -> bool;
+
 /// Parses the length of a value.
 pub(crate) fn value_len(text: &[u8]) -> Option<u32> {
     let len = crate::protocol::numerals::signed_32(text)?;

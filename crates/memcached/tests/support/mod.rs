@@ -3,6 +3,7 @@
 
 #[path = "../../../net/tests/support/tls.rs"]
 pub mod tls;
+pub mod subjects;
 #[path = "../../../net/tests/support/wire.rs"]
 pub mod wire;
 

@@ -6,6 +6,10 @@ use super::*;
 
 const OBJECT_BYTES_MAX: usize = 100_000;
 
+fn access_of(is_known: bool) -> Access {
+    if is_known { Access::Known } else { Access::Stranger }
+}
+
 fn fits(_: usize, value_len: usize) -> bool {
     value_len <= OBJECT_BYTES_MAX
 }
@@ -17,7 +21,7 @@ fn read_all<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, is_known: bool) -> V
     for piece in pieces {
         buffer.extend_from_slice(piece);
         loop {
-            match parser.next(&mut buffer, is_known, &fits) {
+            match parser.next(&mut buffer, access_of(is_known), &fits) {
                 Next::Nothing => break,
                 Next::End(message) => {
                     found.push(Next::End(message));
@@ -44,7 +48,7 @@ fn lines(stream: &[u8]) -> Vec<String> {
         Next::Request(Request::Refused(refused)) => format!("refused: {}", refused.message),
         Next::Request(_) => "request".into(),
         Next::End(message) => format!("end: {}", message.unwrap_or_default()),
-        Next::Credentials(user, password) => format!("{user:?} {password:?}"),
+        Next::Credentials(them) => format!("{:?} {:?}", them.user, them.password),
         Next::Nothing => unreachable!(),
     };
     read(stream).iter().map(shown).collect()
@@ -83,7 +87,7 @@ fn a_value_allocates_memory_as_it_arrives() {
     let mut fed = 0;
     buffer.extend_from_slice(b"set a 0 0 1000000000\r\n");
     while fed < 10_000_000 {
-        assert_eq!(parser.next(&mut buffer, true, &|_, _| true), Next::Nothing);
+        assert_eq!(parser.next(&mut buffer, Access::Known, &|_, _| true), Next::Nothing);
         assert!(parser.value_bytes() <= 2 * fed + VALUE_STEP_BYTES, "{fed}");
         assert_eq!(parser.missing_bytes(), 1_000_000_000 - fed);
         let (value, limit) = parser.room().unwrap();
@@ -113,14 +117,14 @@ fn a_discarded_value_is_skipped() {
     let (mut parser, mut buffer) = (Parser::default(), BytesMut::new());
     assert!(parser.give_up().is_none());
     buffer.extend_from_slice(b"set a 0 0 10\r\n1234");
-    assert_eq!(parser.next(&mut buffer, true, &fits), Next::Nothing);
+    assert_eq!(parser.next(&mut buffer, Access::Known, &fits), Next::Nothing);
     let Some(Request::Refused(refused)) = parser.give_up() else { panic!("it is refused") };
     assert_eq!(refused.message, "SERVER_ERROR out of memory storing object");
     assert!(refused.removes);
     buffer.extend_from_slice(b"567890\r\nmn\r\n");
-    let next = parser.next(&mut buffer, true, &fits);
+    let next = parser.next(&mut buffer, Access::Known, &fits);
     assert_eq!(next, Next::Request(Request::say("MN")));
-    assert_eq!(parser.next(&mut buffer, true, &fits), Next::Nothing);
+    assert_eq!(parser.next(&mut buffer, Access::Known, &fits), Next::Nothing);
 }
 
 #[test]
@@ -149,10 +153,56 @@ fn lines_are_bounded() {
 #[test]
 fn other_protocols_end_the_stream() {
     assert_eq!(lines(b"POST / HTTP/1.1\r\nset a 0 0 1\r\n1\r\n"), ["end: "]);
-    let [said] = &lines(b"\x80\x01\x00")[..] else { panic!("one thing is said") };
-    assert!(said.starts_with("end: CLIENT_ERROR the binary protocol"), "{said}");
-    // Inside a value it is an ordinary byte.
+}
+
+/// A request of the binary protocol.
+fn frame(opcode: u8, extras: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; HEADER_BYTES];
+    let body_len = (extras.len() + key.len() + value.len()) as u32;
+    bytes[..5].copy_from_slice(&[REQUEST_MAGIC, opcode, 0, key.len() as u8, extras.len() as u8]);
+    bytes[8..12].copy_from_slice(&body_len.to_be_bytes());
+    [&bytes, extras, key, value].concat()
+}
+
+#[test]
+fn the_first_byte_chooses_the_protocol() {
+    let noop = frame(0x0a, &[], &[], &[]);
+    let two = [&noop[..], &noop].concat();
+    assert_eq!(read(&two).len(), 2);
+    // Later in a connection of the text protocol it is an ordinary byte.
     assert_eq!(read(b"set a 0 0 1\r\n\x80\r\n").len(), 1);
+    let late = [b"mn\r\n", &noop[..], b"\r\n"].concat();
+    assert_eq!(lines(&late), ["MN", "ERROR", "ERROR"]);
+    // A line is no frame.
+    assert_eq!(read(&[&noop[..], &b"version\r\n".repeat(9)].concat())[1..], [Next::End(None)]);
+}
+
+#[test]
+fn a_value_of_the_binary_protocol_has_no_line_end() {
+    let set = frame(0x01, &[0; 8], b"a", b"hello");
+    let refused = frame(0x01, &[0; 8], b"a", &vec![b'x'; OBJECT_BYTES_MAX + 1]);
+    let stream = [&set[..], &refused, &frame(0xff, &[], &[], b"unknown"), &set].concat();
+    let found = read(&stream);
+    assert_eq!((found.len(), &found[0]), (4, &found[3]));
+    let shown = format!("{found:?}");
+    assert!(shown.contains("b\"hello\"") && shown.contains("TooLarge"), "{shown}");
+}
+
+#[test]
+fn strangers_authenticate_with_sasl() {
+    let introduce = |opcode, key: &[u8], value: &[u8]| {
+        let mut found = read_all([&frame(opcode, &[], key, value)[..]], false);
+        found.pop().unwrap()
+    };
+    let Next::Credentials(them) = introduce(0x21, b"PLAIN", b"\0user\0pass word") else {
+        panic!("these are credentials")
+    };
+    assert_eq!((&them.user[..], &them.password[..]), (&b"user"[..], &b"pass word"[..]));
+    for (key, value) in [(&b"PLAIN"[..], &b"user"[..]), (b"PLAIN", b""), (b"CRAM-MD5", b"x")] {
+        let failed = format!("{:?}", introduce(0x21, key, value));
+        assert!(failed.contains("FailAuthentication"), "{failed}");
+    }
+    assert!(format!("{:?}", introduce(0x00, b"a", b"")).contains("Reject(AuthError)"));
 }
 
 #[test]
@@ -162,7 +212,11 @@ fn unknown_clients_must_authenticate() {
     assert_eq!(introduce(b"get a\r\nversion\r\n"), [unauthenticated(), unauthenticated()]);
     assert_eq!(
         introduce(b"set any 0 0 8\r\nuser pas\r\n"),
-        [Next::Credentials("user".into(), "pas".into())]
+        [Next::Credentials(Credentials {
+            user: "user".into(),
+            password: "pas".into(),
+            echo: None
+        })]
     );
     for (stream, message) in [
         (&b"set a 0 0 4\r\nuser\r\n"[..], "CLIENT_ERROR bad authentication token format"),
@@ -190,6 +244,10 @@ fn fragments() -> impl Strategy<Value = Vec<u8>> {
         Just(b"incr a 1\r\n".to_vec()),
         Just(b"set a 0 0 ".to_vec()),
         Just(b"\x80".to_vec()),
+        Just(frame(0x01, &[0; 8], b"a", b"hello")),
+        Just(frame(0x0e, &[], b"a", b"")),
+        Just(frame(0x09, &[], b"abc", b"")),
+        Just(frame(0x21, &[], b"PLAIN", b"\0user\0password")),
         proptest::collection::vec(any::<u8>(), 0..40),
     ];
     proptest::collection::vec(fragment, 0..12).prop_map(|fragments| fragments.concat())
