@@ -253,6 +253,7 @@ impl Engine {
                 _ => break,
             }
             if self.free_space_for_log(source) {
+                self.logs.note_full_disk_retry();
                 committed = self.commit(batches, sync);
             }
         }

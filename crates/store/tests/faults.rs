@@ -360,6 +360,7 @@ fn attempt(seed: u64, word: &'static str, rule: FaultRule, tally: &mut Tally) {
     let counted = &trial.workload.counted;
     let heard = trial.surfaced
         || counter("background.errors") + counted.background_errors > 0
+        || counter("background.full_disk_retries") + counted.full_disk_retries > 0
         || counter("io.read_failures") + counted.read_failures > 0;
     trial.recover(tally);
     if let Err(loss) = trial.reopen() {

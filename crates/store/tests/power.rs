@@ -259,7 +259,7 @@ fn check_checkpoints(
         };
         let found = found_in(&db).map_err(|e| e.to_string())?;
         let state = &aftermath.progress.states[checkpoint.writes];
-        let now_ms = aftermath.progress.time_of_checkpoint(&db, aftermath.boot_ns, checkpoint);
+        let now_ms = aftermath.progress.time_of_checkpoint(&db, aftermath.machine_ms, checkpoint);
         let now_ms = now_ms.map_err(|why| format!("{path}: {why}"))?;
         if let Some(why) = state.contradiction(&found, aftermath.times(now_ms)) {
             return Err(format!("{path} holds other things than its moment: {why}"));

@@ -28,6 +28,7 @@ use crate::engine::throttle::Pauses;
 use crate::engine::tree_set::TreeSet;
 use crate::error::{ErrorKind, Result};
 use crate::format::files::log_path;
+use crate::stats::Counter;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 use crate::version::manifest::{Change, Edit};
@@ -118,6 +119,8 @@ pub(crate) struct LogSet {
     next_log: Mutex<NextLog>,
     /// The bytes of all tables.
     stored_bytes: AtomicU64,
+    /// How often something was repeated because the disk was full.
+    full_disk_retries: Counter,
 }
 
 impl LogSet {
@@ -130,6 +133,7 @@ impl LogSet {
             logs: Mutex::new(None),
             next_log: Mutex::default(),
             stored_bytes: AtomicU64::new(0),
+            full_disk_retries: Counter::default(),
         }
     }
 
@@ -175,6 +179,16 @@ impl LogSet {
         self.stored_bytes.store(bytes, Ordering::Relaxed);
     }
 
+    /// How often a write, a flush, a compaction or a new log was tried again because the disk was full.
+    pub(crate) fn full_disk_retries(&self) -> u64 {
+        self.full_disk_retries.get()
+    }
+
+    /// Takes note that something is tried again because the disk is full: nobody sees its error.
+    pub(crate) fn note_full_disk_retry(&self) {
+        self.full_disk_retries.add(1);
+    }
+
     /// Begins the first log after the store was opened, and returns its number.
     pub(crate) fn begin_first_log(&self, trees: &TreeSet, memory: &StoreMemory) -> Result<u64> {
         let number = trees.allocate_file();
@@ -205,7 +219,10 @@ impl LogSet {
         // The thread that closes the store takes this lock afterwards.
         if is_open() {
             // `switch_log` tries again and reports the error.
-            let _ = self.make_ready(&mut next, trees, memory);
+            let made = self.make_ready(&mut next, trees, memory);
+            if made.is_err_and(|error| error.kind() == ErrorKind::Full) {
+                self.note_full_disk_retry();
+            }
         }
     }
 
@@ -249,6 +266,7 @@ impl LogSet {
                     let _ = logs.current.make_space(0, unused);
                 })?;
                 next.ready = Some(begun);
+                self.note_full_disk_retry();
             }
             made => made?,
         }

@@ -37,15 +37,22 @@ impl Engine {
 
     /// Looks once, and refuses writes from now on if a file is missing.
     pub(crate) fn look_for_files(&self) {
-        // What cannot be listed now may be listed the next time.
-        if let Ok(Some(missing)) = self.missing_file() {
-            let missing = missing.display();
-            let what = format!(
-                "{missing} was removed while the store was open: writes are refused, because they \
-                 would be lost; restore it and reopen the store"
-            );
-            tracing::error!("{what}");
-            self.jobs.refuse_writes(Error::new(ErrorKind::Storage, what));
+        match self.missing_file() {
+            Ok(None) => {}
+            Ok(Some(missing)) => {
+                let missing = missing.display();
+                let what = format!(
+                    "{missing} was removed while the store was open: writes are refused, because \
+                     they would be lost; restore it and reopen the store"
+                );
+                tracing::error!("{what}");
+                self.jobs.refuse_writes(Error::new(ErrorKind::Storage, what));
+            }
+            // What cannot be listed now may be listed the next time.
+            Err(error) => {
+                tracing::warn!(%error, "the directory of the store cannot be listed");
+                self.stats.background_errors.add(1);
+            }
         }
     }
 

@@ -141,7 +141,10 @@ impl Engine {
                     if error.kind() == ErrorKind::Full
                         && (self.logs.give_way(&self.memory)
                             || self.remove_obsolete_tables()
-                            || rotated() != before) => {}
+                            || rotated() != before) =>
+                {
+                    self.logs.note_full_disk_retry();
+                }
                 flushed => return flushed,
             }
         }

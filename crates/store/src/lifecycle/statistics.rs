@@ -43,6 +43,7 @@ impl Engine {
             ("compaction.entries_dropped", stats.entries_dropped.get()),
             ("compaction.entries_expired", stats.entries_expired.get()),
             ("background.errors", stats.background_errors.get()),
+            ("background.full_disk_retries", self.logs.full_disk_retries()),
             ("warm_start.blocks", stats.warm_blocks.get()),
             ("warm_start.values", stats.warm_values.get()),
             ("warm_start.pointers", stats.warm_pointers.get()),

@@ -107,8 +107,10 @@ groups! {
         entries_dropped = "compaction.entries_dropped",
         /// Expired entries that flushes and compactions dropped.
         entries_expired = "compaction.entries_expired",
-        /// Flushes and compactions that failed.
+        /// Flushes, compactions and looks for missing files that failed.
         errors = "background.errors",
+        /// Writes, flushes and new logs that were tried again because the disk was full.
+        full_disk_retries = "background.full_disk_retries",
     }
 
     /// Entries that a warm start restored.

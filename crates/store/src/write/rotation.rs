@@ -101,7 +101,10 @@ impl Engine {
                     Err(error)
                         if error.kind() == ErrorKind::Full
                             && log_ends != LogEnds::Now
-                            && logs.current.is_open() => {}
+                            && logs.current.is_open() =>
+                    {
+                        self.logs.note_full_disk_retry();
+                    }
                     switched => switched?,
                 }
             }

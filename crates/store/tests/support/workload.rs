@@ -55,8 +55,8 @@ pub struct Checkpoint {
     pub path: String,
     /// The number of writes in it.
     pub writes: usize,
-    /// The number of steps of the machine's clock before it.
-    pub steps: usize,
+    /// The time of the store and that of the machine when it was made.
+    pub moment_ms: (u64, u64),
     pub is_done: bool,
 }
 
@@ -97,15 +97,24 @@ impl Progress {
         Ok(now_ms)
     }
 
-    /// The same of a checkpoint.
+    /// The same of a checkpoint that was opened at `machine_ms`: the time goes on by what the machine's
+    /// clock has gone forward.
     pub fn time_of_checkpoint(
         &self,
         db: &Db,
-        boot_ns: u64,
+        machine_ms: u64,
         checkpoint: &Checkpoint,
     ) -> Result<u64, String> {
+        let (now_ms, (store_ms, then_ms)) = (db.unix_ms(), checkpoint.moment_ms);
+        let expected_ms = store_ms + machine_ms.saturating_sub(then_ms);
         // One that was cut may have no record.
-        self.time_after(db, boot_ns, if checkpoint.is_done { checkpoint.steps } else { 0 })
+        if now_ms == expected_ms || !checkpoint.is_done && now_ms == machine_ms {
+            return Ok(now_ms);
+        }
+        Err(format!(
+            "its clock shows {now_ms}, not {expected_ms}, after {:?}",
+            checkpoint.moment_ms
+        ))
     }
 
     fn time_after(&self, db: &Db, boot_ns: u64, saved: usize) -> Result<u64, String> {
@@ -160,6 +169,7 @@ pub struct Counted {
     pub moves: u64,
     pub expired: u64,
     pub background_errors: u64,
+    pub full_disk_retries: u64,
     pub read_failures: u64,
     pub ingests: u64,
     pub checkpoints: u64,
@@ -232,6 +242,12 @@ impl Workload {
             let time = &mut self.progress().time;
             (time.saved, time.saved_ms) = (0, 0);
         }
+    }
+
+    /// The clock was set since the store saved the time.
+    fn has_new_steps(&self) -> bool {
+        let time = &self.progress().time;
+        time.saved < time.steps.len()
     }
 
     /// The store has noticed all steps and saved the time, if storage works.
@@ -343,6 +359,7 @@ impl Workload {
         counted.moves += statistics.counter("compaction.trivial_moves");
         counted.expired += statistics.counter("compaction.entries_expired");
         counted.background_errors += statistics.counter("background.errors");
+        counted.full_disk_retries += statistics.counter("background.full_disk_retries");
         counted.read_failures += statistics.counter("io.read_failures");
         let first = self.disk.operations();
         let closed = db.close();
@@ -485,7 +502,8 @@ impl Workload {
         self.write(writes, durability == Durability::Sync, |this| {
             this.store().write_with(batch, durability)
         })?;
-        if has_deadline {
+        // Without a new step, the last record stays.
+        if has_deadline && self.has_new_steps() {
             self.time_is_saved();
         }
         Ok(())
@@ -578,12 +596,13 @@ impl Workload {
     }
 
     fn checkpoint(&mut self) -> tidekv::Result<()> {
+        let moment_ms = (self.now_ms(), self.clock.unix_ms());
         let (path, writes) = {
             let mut progress = self.progress();
             let path = format!("/checkpoints/{}", progress.checkpoints.len());
             let writes = progress.begun();
-            let (steps, is_done) = (progress.time.steps.len(), false);
-            progress.checkpoints.push(Checkpoint { path: path.clone(), writes, steps, is_done });
+            let made = Checkpoint { path: path.clone(), writes, moment_ms, is_done: false };
+            progress.checkpoints.push(made);
             (path, writes)
         };
         self.counted.checkpoints += 1;
