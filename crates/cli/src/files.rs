@@ -7,6 +7,8 @@
     reason = "these are files of the user, not of the store: no simulation runs over them"
 )]
 
+mod gzip;
+
 use std::fs::{self, File, Metadata};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -46,8 +48,6 @@ pub fn open_input(path: &Path) -> Result<(Box<dyn BufRead + Send>, Option<u64>)>
     Ok((Box::new(BufReader::with_capacity(BUFFER_BYTES, file)), bytes))
 }
 
-/// The first bytes of a `gzip` file.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// The first bytes of a `zstd` file.
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
@@ -55,9 +55,9 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 pub fn decompressed(mut input: impl BufRead + Send + 'static) -> Result<Box<dyn BufRead + Send>> {
     let failed = |error: io::Error| Failure::system("could not read the input", &error);
     let head = input.fill_buf().map_err(failed)?;
-    if head.starts_with(&GZIP) {
-        let decoder = flate2::bufread::MultiGzDecoder::new(input);
-        return Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, decoder)));
+    if head.starts_with(&gzip::MAGIC) {
+        let content = gzip::Gunzip::new(input);
+        return Ok(Box::new(BufReader::with_capacity(BUFFER_BYTES, content)));
     }
     if head.starts_with(&ZSTD) {
         let decoder = zstd::Decoder::with_buffer(input).map_err(failed)?;

@@ -14,8 +14,8 @@ use tidekv_io::{Clock, ManualClock, MemoryStorage};
 use tidekv_plan::trace::{Kind, Request};
 use tidekv_plan::{CacheSize, LookupResult, Simulated};
 use tidekv_tiered::{
-    Cache, DRAM_BYTES_MIN, Deadline, Environment, Eviction, FlashOptions, KEY_BYTES_MAX, Lookup,
-    Object, Options, Result,
+    Cache, Change, DRAM_BYTES_MIN, Deadline, Environment, Eviction, FlashOptions, KEY_BYTES_MAX,
+    Lookup, Object, Options, Result,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -146,6 +146,16 @@ impl SimulatedCache {
         let at_ms = UNIX_S * 1_000 + (seconds.max(0.0) * 1_000.0) as u64;
         let passed = at_ms.saturating_sub(self.clock.unix_ms());
         self.clock.advance(Duration::from_millis(passed));
+        if passed > 0 {
+            self.cache.run_maintenance();
+        }
+    }
+
+    /// The deadline of an object that a request stores or changes.
+    fn deadline(&self, request: &Request) -> Deadline {
+        let now_s = self.clock.unix_ms() / 1_000;
+        let ttl_s = request.ttl_seconds.filter(|_| self.has_deadlines);
+        ttl_s.map_or(Deadline::NEVER, |ttl_s| Deadline::at(now_s.saturating_add(ttl_s)))
     }
 
     /// Stores the object of a request; removes it if it is too large for the cache.
@@ -155,10 +165,7 @@ impl SimulatedCache {
             self.cache.remove(key);
             return;
         }
-        let now_s = self.clock.unix_ms() / 1_000;
-        let ttl_s = request.ttl_seconds.filter(|_| self.has_deadlines);
-        let deadline =
-            ttl_s.map_or(Deadline::NEVER, |ttl_s| Deadline::at(now_s.saturating_add(ttl_s)));
+        let deadline = self.deadline(request);
         let (value, version) = (self.zeros.slice(..bytes as usize), self.cache.next_version());
         self.cache.store(key, Object { value, flags: 0, deadline, version, marks: 0 });
     }
@@ -174,6 +181,11 @@ impl Simulated for SimulatedCache {
             .into_iter()
             .for_each(|seconds| self.advance(seconds));
         let mut key = request.key.clone();
+        if let Some(bytes) = request.key_bytes {
+            // The trace has shorter names for its keys.
+            let bytes = usize::try_from(bytes).unwrap_or(KEY_BYTES_MAX).min(KEY_BYTES_MAX);
+            key.resize(key.len().max(bytes), 0);
+        }
         if key.len() > KEY_BYTES_MAX {
             // The traced store accepted longer keys: replace it by a key of the maximum length.
             let hash = xxh3_64(&key).to_be_bytes();
@@ -194,6 +206,16 @@ impl Simulated for SimulatedCache {
             }
             Kind::Delete => {
                 self.cache.remove(&key);
+                None
+            }
+            Kind::Expire => {
+                let deadline = self.deadline(request);
+                self.cache.change(&key, |found| match found {
+                    None => (Change::Keep, ()),
+                    Some(found) => {
+                        (Change::Revise(Object { deadline, ..found.object.clone() }), ())
+                    }
+                });
                 None
             }
             Kind::Scan => None,

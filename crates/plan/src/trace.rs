@@ -56,12 +56,12 @@ pub const FORMATS: &[FormatRecord] = &[
     FormatRecord {
         name: "csv",
         about: "a header, then one request per line; columns: key, and op (get, put, delete, scan), \
-                value_size, time, ttl, entries",
+                key_size, value_size, time, ttl, entries; or libCacheSim's: time, object, size",
         format: Format::Csv,
     },
     FormatRecord {
         name: "kvcache",
-        about: "Meta's key-value caches (CacheLib): a header with key, op, size, op_count",
+        about: "Meta's key-value caches (CacheLib): a header with key, op, size, op_count, key_size",
         format: Format::Csv,
     },
     FormatRecord {
@@ -111,6 +111,7 @@ pub const FORMATS: &[FormatRecord] = &[
 impl Format {
     /// Detects the format from the beginning of a trace; `None` if it matches none.
     pub fn of(head: &[u8]) -> Option<Self> {
+        let head = head.strip_prefix(&BYTE_ORDER_MARK).unwrap_or(head);
         let end = head.iter().position(|byte| *byte == b'\n').unwrap_or(head.len());
         let line = String::from_utf8_lossy(&head[..end]);
         let line = line.trim_end();
@@ -119,13 +120,16 @@ impl Format {
             () if line.starts_with('*') => Some(Self::Resp),
             () if monitor::is_line(line) => Some(Self::Monitor),
             () if lines::is_header(line) => Some(Self::Csv),
-            () if blocks::is_line(line) => Some(Self::Msr),
+            () if blocks::is_line(line) || blocks::is_header(line) => Some(Self::Msr),
             () if line.split(',').count() == lines::TWITTER_COLUMNS => Some(Self::Twitter),
             () if records::is_oracle(head) => Some(Self::Oracle),
             () => None,
         }
     }
 }
+
+/// Text may begin with it (UTF-8).
+const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 /// The requests of a trace, in order.
 pub struct Reader {
@@ -139,7 +143,10 @@ impl Reader {
     ///
     /// # Errors
     /// A CSV header without a column `key`, an invalid lcs header, or a read error.
-    pub fn new(format: Format, input: impl BufRead + Send + 'static) -> Result<Self, Fault> {
+    pub fn new(format: Format, mut input: impl BufRead + Send + 'static) -> Result<Self, Fault> {
+        if input.fill_buf().map_err(Fault::Io)?.starts_with(&BYTE_ORDER_MARK) {
+            input.consume(BYTE_ORDER_MARK.len());
+        }
         let parts: Box<dyn Parts + Send> = match format {
             Format::Csv => Box::new(lines::Lines::with_header(input)?),
             Format::Twitter => Box::new(lines::Lines::of_twitter(input)),
@@ -156,6 +163,12 @@ impl Reader {
     /// The number of lines and commands so far without a request for a key.
     pub fn skipped(&self) -> u64 {
         self.skipped
+    }
+
+    /// What a reader of the results must know about how the trace was understood, so far; a sentence
+    /// each.
+    pub fn notes(&self) -> Vec<String> {
+        self.parts.notes()
     }
 }
 

@@ -23,6 +23,8 @@ use crate::progress::Progress;
 use crate::quantity::{count, parse_size, show_size};
 use crate::simulated_cache::{LoadRules, ScaledDown, SimulatedCache};
 
+/// The profile fails if more than this part of the lines is malformed.
+const BROKEN_MAX: f64 = 0.02;
 /// Warn if simulated caches leave more than this part of flash unused.
 const UNUSED_MAX: f64 = 0.03;
 /// Maximum number of points of a printed curve.
@@ -205,6 +207,14 @@ struct Tally {
     bytes: f64,
     broken: u64,
     first_broken: Option<String>,
+    /// Lines and commands without a request for a key.
+    skipped: u64,
+    /// What the reader says about the trace.
+    notes: Vec<String>,
+    /// The requests of all kinds.
+    all: u64,
+    /// An append-only file has no others.
+    has_only_writes: bool,
     first_s: Option<f64>,
     last_s: f64,
 }
@@ -213,6 +223,18 @@ impl Tally {
     /// Seconds from the first to the last request, if the trace has timestamps.
     fn seconds(&self) -> Option<f64> {
         self.first_s.map(|first| self.last_s - first).filter(|seconds| *seconds > 0.0)
+    }
+
+    /// Fails if so many lines were malformed that the curve may be that of another load.
+    fn check(&self) -> Result<()> {
+        let lines = self.all + self.broken;
+        if self.broken as f64 <= BROKEN_MAX * lines as f64 {
+            return Ok(());
+        }
+        let share = 100.0 * self.broken as f64 / lines as f64;
+        Err(Failure::new(format!(
+            "{share:.0} % of the lines are malformed: do not rely on this curve; is --format right?"
+        )))
     }
 
     /// The mean size of an object.
@@ -256,7 +278,7 @@ impl Profile {
         let mut reader =
             Reader::new(format, input).map_err(|fault| Failure::new(fault.to_string()))?;
         let mut profiling = self.profiling()?;
-        let mut tally = Tally::default();
+        let mut tally = Tally { has_only_writes: format == Format::Resp, ..Tally::default() };
         let mut progress = Progress::new(bytes);
         for item in reader.by_ref() {
             match item {
@@ -271,7 +293,10 @@ impl Profile {
         }
         drop(progress);
         profiling.end();
-        self.print(&profiling, &tally, reader.skipped())
+        tally.skipped = reader.skipped();
+        tally.notes = reader.notes();
+        self.print(&profiling, &tally)?;
+        tally.check()
     }
 
     fn profiling(&self) -> Result<Profiling> {
@@ -352,8 +377,10 @@ impl Profile {
             Kind::Get => Action::Load(bytes),
             Kind::Put => Action::Set(bytes),
             Kind::Delete => Action::Delete,
+            Kind::Expire => Action::Expire,
             Kind::Scan => return,
         };
+        tally.all += 1;
         tally.requests += u64::from(request.kind == Kind::Get);
         if request.value_bytes.is_some() {
             tally.sized += 1;
@@ -370,24 +397,28 @@ impl Profile {
     }
 
     fn object_bytes(&self, request: &Request) -> u64 {
-        let (key_bytes, value_bytes) = (request.key.len() as u64, request.value_bytes.unwrap_or(0));
+        let key_bytes = request.key_bytes.unwrap_or(request.key.len() as u64);
         let bytes = match self.slabs {
-            true => SlabClasses::item_bytes(key_bytes, value_bytes),
-            false => key_bytes.saturating_add(value_bytes),
+            true => SlabClasses::item_bytes(key_bytes, request.value_bytes.unwrap_or(0)),
+            false => request.object_bytes(),
         };
         bytes.saturating_add(self.overhead)
     }
 
-    fn print(&self, profiling: &Profiling, tally: &Tally, skipped: u64) -> Result<()> {
+    fn print(&self, profiling: &Profiling, tally: &Tally) -> Result<()> {
         if tally.requests == 0 {
             let first = tally.first_broken.as_ref().map(|fault| format!("; {fault}"));
             let first = first.unwrap_or_default();
-            return Err(Failure::new(format!("the trace has no gets{first}")));
+            let why = match tally.has_only_writes && tally.all > 0 {
+                true => ": an append-only file has writes only; use the output of MONITOR",
+                false => "",
+            };
+            return Err(Failure::new(format!("the trace has no gets{why}{first}")));
         }
         if let Profiling::Small(miniature) = profiling
             && self.has_flash()
         {
-            self.warn(tally, skipped);
+            self.warn(tally);
             return self.print_with_flash(miniature, tally);
         }
         let curve = profiling.curve().thinned(POINTS_MAX);
@@ -398,7 +429,7 @@ impl Profile {
             sampled: Some(profiling.sampled()),
             ..self.with_bytes(CurveFile::of(&curve, unit), profiling)?
         };
-        self.warn(tally, skipped);
+        self.warn(tally);
         if let Some(path) = &self.svg {
             files::write_text(path, &curve_picture::of_file(&file))?;
         }
@@ -454,13 +485,14 @@ impl Profile {
     }
 
     /// Prints warnings about the trace and the settings.
-    fn warn(&self, tally: &Tally, skipped: u64) {
-        let mut warnings = Vec::new();
+    fn warn(&self, tally: &Tally) {
+        let mut warnings = tally.notes.clone();
         if let Some(first) = &tally.first_broken {
             let lines = count(tally.broken, "malformed line", "malformed lines");
             warnings.push(format!("skipped {lines}; the first: {first}"));
         }
-        if skipped > 0 {
+        if tally.skipped > 0 {
+            let skipped = tally.skipped;
             warnings.push(format!("skipped {skipped} lines and commands without a key"));
         }
         let unused = self.policy.map_or(0.0, |policy| self.unused_of_flash(policy));

@@ -18,6 +18,8 @@ pub enum Action {
     Set(u64),
     /// Removes the object.
     Delete,
+    /// Changes the time to live of the object, if there is one, to that of the access.
+    Expire,
 }
 
 impl Action {
@@ -31,7 +33,7 @@ impl Action {
     pub(crate) fn requested_bytes(self) -> Option<u64> {
         match self {
             Self::Load(bytes) => Some(bytes.min(BYTES_MAX)),
-            Self::Get | Self::LoadUnsized | Self::Set(_) | Self::Delete => None,
+            Self::Get | Self::LoadUnsized | Self::Set(_) | Self::Delete | Self::Expire => None,
         }
     }
 }

@@ -154,6 +154,13 @@ impl Order {
                 self.forget(key);
                 RequestClass::Nothing
             }
+            Action::Expire => {
+                self.forget_if_over(key);
+                if self.has(key) {
+                    self.set_deadline(key, access.ttl_ms);
+                }
+                RequestClass::Nothing
+            }
         }
     }
 

@@ -208,7 +208,11 @@ impl ReuseTimes {
         }
         let bytes = match access.action {
             Action::Load(bytes) => bytes,
-            Action::Get | Action::LoadUnsized | Action::Set(_) | Action::Delete => 0,
+            Action::Get
+            | Action::LoadUnsized
+            | Action::Set(_)
+            | Action::Delete
+            | Action::Expire => 0,
         };
         let number = self.intervals.requests + 1;
         let before = self.last_accesses.insert(access.key, LastAccess { number, bytes });

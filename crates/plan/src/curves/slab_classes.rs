@@ -128,7 +128,7 @@ impl ClassProfiler {
             self.tidy();
         }
         let class = match access.action {
-            Action::Get | Action::Delete => before,
+            Action::Get | Action::Delete | Action::Expire => before,
             Action::Load(_) | Action::LoadUnsized if before.is_some() => before,
             Action::LoadUnsized => self.classes.class_of(0),
             Action::Load(bytes) | Action::Set(bytes) => self.classes.class_of(bytes),

@@ -20,11 +20,16 @@
 //! worse there. So a search by branch and bound visits only the few choices so little worse that
 //! they may be in a better plan than the best known one.
 //!
+//! A size of DRAM between two points is a waste, unless flash is bounded: then each byte of flash
+//! too many can be a byte of DRAM instead, with the same misses. Such an *exchange* costs the
+//! difference of the prices, so a choice is a line from its least DRAM to all of it in DRAM; the sum
+//! above takes the lower of its ends, and a plan exchanges where that costs least.
+//!
 //! Guarantees: a plan that is found keeps all latencies and bounds, and costs as little as any plan
-//! of these choices does, up to [`NEAR`], or to [`NODES_MAX`] with very many similar choices. Sizes
-//! between points are not choices: they would help where flash is bounded, and more DRAM can
-//! replace it. Infeasibility is reported only if no choices fit, or if by the sum above a plan
-//! would cost more than the most expensive one possible.
+//! does, up to [`NEAR`], or to [`NODES_MAX`] with very many similar choices; where DRAM and flash
+//! are both bounded and the indexes of tenants differ in size, it may exchange for the wrong tenant.
+//! Infeasibility is reported only if no choices fit, or if by the sum above a plan would cost more
+//! than the most expensive one possible.
 //!
 //! Pure.
 
@@ -59,7 +64,12 @@ struct Choice {
     /// The objective, to be minimised.
     cost: f64,
     /// Its use of each bound, as a fraction of the bound.
-    uses: [f64; Bound::ALL.len()],
+    uses: PriceOf,
+    /// Bytes of flash that may be DRAM instead, and what each of them changes: the objective, and
+    /// the uses.
+    exchangeable: u64,
+    exchange_cost: f64,
+    exchange_uses: PriceOf,
 }
 
 /// All choices that meet a tenant's latency with the least flash, one for each point of the curve
@@ -67,37 +77,50 @@ struct Choice {
 /// without flash.
 fn allotments(tenant: &Tenant, request: &PlanRequest, do_writes_count: bool) -> Vec<Allotment> {
     let latencies = tenant.latencies;
-    let sla_us = tenant.sla_us.unwrap_or(f64::INFINITY);
+    let most_us = tenant.sla_us.unwrap_or(f64::INFINITY) * (1.0 + ROUNDING);
+    let points = tenant.curve.points();
     let mut all = Vec::new();
-    for point in tenant.curve.points() {
-        let left_us =
-            sla_us * (1.0 + ROUNDING) - latencies.memory_us - latencies.flash_us * point.miss_ratio;
-        if left_us < 0.0 {
-            continue;
-        }
+    for (place, point) in points.iter().enumerate() {
+        let without_flash = tenant.allot(point.size, 0, request.prices);
+        let suffices = without_flash.latency_us <= most_us;
+        let left_us = most_us - latencies.memory_us - latencies.flash_us * point.miss_ratio;
         let misses = if latencies.backend_us > 0.0 { left_us / latencies.backend_us } else { 1.0 };
-        let Some(size) = tenant.curve.size_for(misses) else { continue };
-        let flash_bytes = size.saturating_sub(point.size);
-        if tenant.flash_bytes_max.is_none_or(|most| flash_bytes <= most) {
-            all.push(tenant.allot(point.size, flash_bytes, request.prices));
+        let size = if left_us < 0.0 { None } else { tenant.curve.size_for(misses) };
+        if suffices {
+            all.push(without_flash);
+        } else if let Some(size) = size.filter(|size| *size > point.size) {
+            let next = points.get(place + 1).map(|next| next.size);
+            all.extend(sized(tenant, request, (point.size, next), size));
         }
-        if flash_bytes == 0 && !do_writes_count {
+        if suffices && !do_writes_count {
             break;
         }
     }
     all
 }
 
+/// The allotment of this much DRAM and flash together that has the least DRAM from `memory` on, if
+/// that is less than the next point of the curve.
+fn sized(
+    tenant: &Tenant,
+    request: &PlanRequest,
+    (memory, next): (u64, Option<u64>),
+    all: u64,
+) -> Option<Allotment> {
+    let flash_max = tenant.flash_bytes_max.unwrap_or(u64::MAX);
+    let memory = memory.max(all.saturating_sub(flash_max));
+    let is_before_next = next.is_none_or(|next| memory < next);
+    is_before_next.then(|| tenant.allot(memory, all - memory, request.prices))
+}
+
 /// All sizes of these points that meet a tenant's latency.
 fn pairs(tenant: &Tenant, curve: &Curve, request: &PlanRequest) -> Vec<Allotment> {
     let points = curve.points();
     let from = |(place, memory): (usize, &Point)| {
-        let memory = memory.size;
-        points[place..].iter().map(move |all| (memory, all.size - memory))
+        let from = (memory.size, points.get(place + 1).map(|next| next.size));
+        points[place..].iter().filter_map(move |all| sized(tenant, request, from, all.size))
     };
-    let sizes = points.iter().enumerate().flat_map(from);
-    let sizes = sizes.filter(|(_, flash)| tenant.flash_bytes_max.is_none_or(|most| *flash <= most));
-    let all = sizes.map(|(memory, flash)| tenant.allot(memory, flash, request.prices));
+    let all = points.iter().enumerate().flat_map(from);
     let most_us = tenant.sla_us.map_or(f64::INFINITY, |sla_us| sla_us * (1.0 + ROUNDING));
     all.filter(|gets| gets.latency_us <= most_us).collect()
 }
@@ -117,7 +140,7 @@ fn keep_trade_offs(all: &mut Vec<Allotment>) {
 
 /// An upper bound of the cost of a plan.
 fn dearest(choices: &[Vec<Choice>]) -> f64 {
-    choices.iter().map(|all| all.iter().map(|it| it.cost).fold(0.0, f64::max)).sum()
+    choices.iter().map(|all| all.iter().map(Choice::dearest).fold(0.0, f64::max)).sum()
 }
 
 /// A tenant's use of the bounds, as a fraction of each.
@@ -134,6 +157,29 @@ fn uses_of(
     };
     let mut uses = Bound::ALL.into_iter().zip(most).map(part);
     std::array::from_fn(|_| uses.next().unwrap_or_default())
+}
+
+/// What a byte of flash that becomes DRAM changes: the value of `of`, and the uses.
+fn exchange_of(
+    request: &PlanRequest,
+    tenant: usize,
+    most: [Option<f64>; Bound::ALL.len()],
+    of: Option<Bound>,
+) -> (f64, PriceOf) {
+    let index = request.tenants[tenant].index_bytes_per_byte;
+    let prices = request.prices;
+    let gib = (1_u64 << 30) as f64;
+    let change = |bound: Bound| match bound {
+        Bound::Dram => 1.0 - index,
+        Bound::Flash => -1.0,
+        Bound::Cost => (prices.dram_per_gib * (1.0 - index) - prices.flash_per_gib) / gib,
+        Bound::FlashWrites => 0.0,
+    };
+    let part = |(bound, most): (Bound, Option<f64>)| {
+        most.filter(|most| *most > 0.0).map_or(0.0, |most| change(bound) / most)
+    };
+    let mut uses = Bound::ALL.into_iter().zip(most).map(part);
+    (of.map_or(0.0, change), std::array::from_fn(|_| uses.next().unwrap_or_default()))
 }
 
 /// A number for each of [`Bound::ALL`].
@@ -160,9 +206,10 @@ impl Knapsack {
         let do_writes_count =
             least == Bound::FlashWrites || request.bounds.get(Bound::FlashWrites).is_some();
         let of = |(number, tenant): (usize, &Tenant)| {
+            let exchange = exchange_of(request, number, most, Some(least));
             let choice = |gets: Allotment| {
                 let cost = request.use_of(number, &gets, least);
-                Choice { gets, cost, uses: uses_of(request, number, &gets, most) }
+                Choice::new(gets, cost, uses_of(request, number, &gets, most), exchange)
             };
             let all = allotments(tenant, request, do_writes_count).into_iter().map(choice);
             all.filter(Choice::is_possible).collect()
@@ -184,9 +231,10 @@ impl Knapsack {
         });
         let of = |(number, curve): (usize, &Curve)| {
             let tenant = &request.tenants[number];
+            let exchange = exchange_of(request, number, most, None);
             let choice = |gets: Allotment| {
                 let cost = gets.latency_us * tenant.requests_per_s;
-                Choice { gets, cost, uses: uses_of(request, number, &gets, most) }
+                Choice::new(gets, cost, uses_of(request, number, &gets, most), exchange)
             };
             let mut all = pairs(tenant, curve, request);
             if is_cost_all {
@@ -219,17 +267,65 @@ impl Knapsack {
         self.choices.iter().map(of).collect()
     }
 
-    fn use_of(&self, chosen: &[usize], bound: usize) -> f64 {
-        let uses = self.choices.iter().zip(chosen).map(|(choices, at)| choices[*at].uses[bound]);
+    /// The use of a bound, by the better end of each choice at these prices.
+    fn use_at(&self, prices: &PriceOf, chosen: &[usize], bound: usize) -> f64 {
+        let uses = self.choices.iter().zip(chosen).map(|(choices, at)| {
+            let choice = &choices[*at];
+            let exchanged = if choice.slope(prices) < 0.0 { choice.exchangeable } else { 0 };
+            choice.uses[bound] + choice.exchange_uses[bound] * exchanged as f64
+        });
         uses.sum()
     }
 
-    fn cost(&self, chosen: &[usize]) -> f64 {
-        self.choices.iter().zip(chosen).map(|(choices, at)| choices[*at].cost).sum()
+    fn totals(&self, chosen: &[usize]) -> (f64, PriceOf) {
+        let mut totals = (0.0, [0.0; Bound::ALL.len()]);
+        for (choices, at) in self.choices.iter().zip(chosen) {
+            choices[*at].add_to(&mut totals, 1.0);
+        }
+        totals
     }
 
-    fn fits(&self, chosen: &[usize]) -> bool {
-        self.bounds().all(|bound| self.use_of(chosen, bound) <= 1.0 + ROUNDING)
+    /// The cost of these choices, whose sums are `totals`, and the bytes that tenants exchange, so
+    /// that all bounds are kept at the least cost; `None` if they cannot be.
+    fn exchanged(
+        &self,
+        chosen: &[usize],
+        totals: &(f64, PriceOf),
+    ) -> Option<(f64, Vec<(usize, u64)>)> {
+        let others_fit = |it: usize| it == FLASH || totals.1[it] <= 1.0 + ROUNDING;
+        if !self.bounds().all(others_fit) {
+            return None;
+        }
+        let choice = |tenant: usize| &self.choices[tenant][chosen[tenant]];
+        let lowers_cost = |tenant: usize| choice(tenant).least_exchange() < 0.0;
+        if totals.1[FLASH] <= 1.0 + ROUNDING && !(0..chosen.len()).any(lowers_cost) {
+            return Some((totals.0, Vec::new()));
+        }
+        let attempt = |order: fn(&Choice) -> f64| {
+            let mut tenants: Vec<usize> = (0..chosen.len()).collect();
+            tenants.sort_by(|one, other| order(choice(*one)).total_cmp(&order(choice(*other))));
+            let ((mut cost, mut uses), mut exchanges) = (*totals, Vec::new());
+            for tenant in tenants {
+                let choice = choice(tenant);
+                let bytes = choice.exchange_within(&uses);
+                if bytes > 0 {
+                    cost += choice.exchange_cost * bytes as f64;
+                    for (all, one) in uses.iter_mut().zip(choice.exchange_uses) {
+                        *all += one * bytes as f64;
+                    }
+                    exchanges.push((tenant, bytes));
+                }
+            }
+            let is_kept = self.bounds().all(|it| uses[it] <= 1.0 + ROUNDING);
+            is_kept.then_some((cost, exchanges))
+        };
+        attempt(|choice| choice.exchange_cost)
+            .or_else(|| attempt(|choice| choice.exchange_uses[DRAM]))
+    }
+
+    /// The cost of these choices if they fit.
+    fn cost(&self, chosen: &[usize]) -> Option<f64> {
+        self.exchanged(chosen, &self.totals(chosen)).map(|(cost, _)| cost)
     }
 
     /// Prices at which all choices fit, or as nearly as possible.
@@ -251,7 +347,7 @@ impl Knapsack {
     fn price(&self, mut prices: PriceOf, bound: usize) -> f64 {
         let mut is_kept_at = |price: f64| {
             prices[bound] = price;
-            self.use_of(&self.chosen(&prices), bound) <= 1.0 + ROUNDING
+            self.use_at(&prices, &self.chosen(&prices), bound) <= 1.0 + ROUNDING
         };
         if is_kept_at(0.0) {
             return 0.0;
@@ -268,36 +364,103 @@ impl Knapsack {
 
     /// The cheapest choices that fit, changing one tenant's at a time.
     fn improved(&self, mut chosen: Vec<usize>) -> Vec<usize> {
+        let mut cost = self.cost(&chosen).unwrap_or(f64::INFINITY);
         loop {
-            let before = self.cost(&chosen);
+            let before = cost;
             for tenant in 0..chosen.len() {
                 let was = chosen[tenant];
-                let mut best = (self.choices[tenant][was].cost, was);
-                for place in 0..self.choices[tenant].len() {
-                    let cost = self.choices[tenant][place].cost;
+                let mut others = self.totals(&chosen);
+                self.choices[tenant][was].add_to(&mut others, -1.0);
+                let mut best = (cost, was);
+                for (place, choice) in self.choices[tenant].iter().enumerate() {
+                    // No exchange makes it cheaper, unless flash is dearer than DRAM.
+                    if others.0 + choice.cost + choice.least_exchange() >= best.0 {
+                        continue;
+                    }
+                    let mut totals = others;
+                    choice.add_to(&mut totals, 1.0);
                     chosen[tenant] = place;
-                    if cost < best.0 && self.fits(&chosen) {
+                    if let Some((cost, _)) = self.exchanged(&chosen, &totals)
+                        && cost < best.0
+                    {
                         best = (cost, place);
                     }
                 }
-                chosen[tenant] = best.1;
+                (cost, chosen[tenant]) = best;
             }
-            if self.cost(&chosen) >= before {
+            if cost >= before {
                 return chosen;
             }
         }
     }
 }
 
+/// The places of these bounds in [`Bound::ALL`].
+const DRAM: usize = 0;
+const FLASH: usize = 1;
+
 impl Choice {
-    /// Whether it fits alone, with finite numbers.
-    fn is_possible(&self) -> bool {
-        self.uses.iter().all(|part| *part <= 1.0 + ROUNDING)
+    fn new(gets: Allotment, cost: f64, uses: PriceOf, exchange: (f64, PriceOf)) -> Self {
+        let (exchange_cost, exchange_uses) = exchange;
+        // Only a bound of flash makes it worth anything, or an objective that is better with less.
+        let has_use = exchange_uses[FLASH] < 0.0 || exchange_cost < 0.0;
+        let exchangeable = if has_use { gets.flash_bytes } else { 0 };
+        Self { gets, cost, uses, exchangeable, exchange_cost, exchange_uses }
     }
 
-    /// Its cost, and its use of bounds at these prices.
+    /// The bytes that it exchanges where all choices have these uses: those that flash has too many,
+    /// or if it gets better with each, as many as the bounds allow.
+    fn exchange_within(&self, uses: &PriceOf) -> u64 {
+        let each = -self.exchange_uses[FLASH];
+        let excess = if each > 0.0 { ((uses[FLASH] - 1.0) / each).ceil().max(0.0) } else { 0.0 };
+        if self.exchange_cost >= 0.0 {
+            return (excess as u64).min(self.exchangeable);
+        }
+        let parts = uses.iter().zip(self.exchange_uses).filter(|(_, each)| *each > 0.0);
+        let room = parts.map(|(used, each)| ((1.0 - used) / each).floor().max(0.0));
+        let room = room.fold(f64::INFINITY, f64::min);
+        (room.max(excess) as u64).min(self.exchangeable)
+    }
+
+    /// Whether it fits alone, with finite numbers; its flash may be DRAM instead.
+    fn is_possible(&self) -> bool {
+        let parts = self.uses.iter().enumerate();
+        let mut others = parts.filter(|(bound, _)| *bound != FLASH || self.exchangeable == 0);
+        others.all(|(_, part)| *part <= 1.0 + ROUNDING)
+    }
+
+    /// What an exchanged byte changes at these prices.
+    fn slope(&self, prices: &PriceOf) -> f64 {
+        let uses = self.exchange_uses.iter().zip(prices).map(|(part, price)| part * price);
+        self.exchange_cost + uses.sum::<f64>()
+    }
+
+    /// Its cost, and its use of bounds at these prices, at its better end.
     fn priced(&self, prices: &PriceOf) -> f64 {
-        self.cost + self.uses.iter().zip(prices).map(|(part, price)| part * price).sum::<f64>()
+        let uses = self.uses.iter().zip(prices).map(|(part, price)| part * price).sum::<f64>();
+        let exchanged = match self.exchangeable {
+            0 => 0.0,
+            bytes => (self.slope(prices) * bytes as f64).min(0.0),
+        };
+        self.cost + uses + exchanged
+    }
+
+    /// Its cost with the exchanges that raise it most.
+    fn dearest(&self) -> f64 {
+        self.cost + self.exchange_cost.max(0.0) * self.exchangeable as f64
+    }
+
+    /// The most that exchanges can lower its cost, as a negative number.
+    fn least_exchange(&self) -> f64 {
+        self.exchange_cost.min(0.0) * self.exchangeable as f64
+    }
+
+    /// Adds it to sums of cost and uses, or subtracts it.
+    fn add_to(&self, totals: &mut (f64, PriceOf), sign: f64) {
+        totals.0 += sign * self.cost;
+        for (all, one) in totals.1.iter_mut().zip(self.uses) {
+            *all += sign * one;
+        }
     }
 }
 
@@ -334,7 +497,7 @@ impl<'k> Search<'k> {
                 rest[tenant + 1][bound] + uses.fold(f64::INFINITY, f64::min)
             });
         }
-        let best = best.map(|chosen| (knapsack.cost(&chosen), chosen));
+        let best = best.and_then(|chosen| Some((knapsack.cost(&chosen)?, chosen)));
         Self { knapsack, worse, least: firsts.iter().sum::<f64>() - bounds, rest, best, nodes: 0 }
     }
 
@@ -348,8 +511,9 @@ impl<'k> Search<'k> {
     fn go(&mut self, chosen: &mut Vec<usize>, so_far: f64, used: PriceOf) {
         let tenant = chosen.len();
         if tenant == self.knapsack.choices.len() {
-            let cost = self.knapsack.cost(chosen);
-            if !self.is_no_better(cost) {
+            if let Some(cost) = self.knapsack.cost(chosen)
+                && !self.is_no_better(cost)
+            {
                 self.best = Some((cost, chosen.clone()));
             }
             return;
@@ -363,7 +527,9 @@ impl<'k> Search<'k> {
             let uses = &self.knapsack.choices[tenant][place].uses;
             let used = std::array::from_fn(|bound| used[bound] + uses[bound]);
             let rest = &self.rest[tenant + 1];
-            if self.knapsack.bounds().all(|it| used[it] + rest[it] <= 1.0 + ROUNDING) {
+            // Exchanges can lower the use of flash.
+            let can_fit = |it: usize| it == FLASH || used[it] + rest[it] <= 1.0 + ROUNDING;
+            if self.knapsack.bounds().all(can_fit) {
                 chosen.push(place);
                 self.go(chosen, so_far + by, used);
                 chosen.pop();
@@ -377,16 +543,19 @@ pub(crate) fn least(request: &PlanRequest, objective: Objective) -> Outcome {
     Knapsack::of(request, objective).solve(request)
 }
 
-/// The plan of the least mean latency for a cost, over these points of the curves. Unknown without
-/// a bound of cost, or with too many points.
+/// The plan of the least mean latency within the bounds, over these points of the curves. Unknown
+/// with too many points.
 pub(crate) fn quickest(request: &PlanRequest, curves: &[Curve]) -> Outcome {
     let pairs_of = |curve: &Curve| {
         let points = curve.points().len();
         points.saturating_mul(points + 1) / 2
     };
     let pairs = curves.iter().map(pairs_of).fold(0, usize::saturating_add);
-    if request.bounds.cost.is_none() || pairs > PAIRS_MAX {
+    if pairs > PAIRS_MAX {
         return Outcome::Unknown;
+    }
+    if request.bounds.cost.is_none() {
+        return Knapsack::of_pairs(request, curves, false).solve(request);
     }
     let outcome = Knapsack::of_pairs(request, curves, true).solve(request);
     let is_kept = |plan: &Plan, bound: Bound| {
@@ -408,7 +577,7 @@ impl Knapsack {
             return Outcome::Nothing;
         }
         let prices = self.prices();
-        let first = Some(self.chosen(&prices)).filter(|chosen| self.fits(chosen));
+        let first = Some(self.chosen(&prices)).filter(|chosen| self.cost(chosen).is_some());
         let is_free = prices.iter().all(|price| *price == 0.0);
         let chosen = match first {
             Some(chosen) if is_free => chosen,
@@ -430,6 +599,12 @@ impl Knapsack {
             let gets = choices[*at].gets;
             (gets.memory_bytes, gets.flash_bytes)
         });
-        Outcome::Found(Plan::of(request, &sizes.collect::<Vec<_>>()))
+        let mut sizes: Vec<(u64, u64)> = sizes.collect();
+        let exchanged = self.exchanged(&chosen, &self.totals(&chosen));
+        for (tenant, bytes) in exchanged.into_iter().flat_map(|(_, exchanges)| exchanges) {
+            let (memory, flash) = sizes[tenant];
+            sizes[tenant] = (memory + bytes, flash - bytes);
+        }
+        Outcome::Found(Plan::of(request, &sizes))
     }
 }

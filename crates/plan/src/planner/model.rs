@@ -4,7 +4,7 @@
 //! cache:
 //!
 //! ```text
-//! Lat(c_m, c_s)  = m + s · mr(c_m) + db · mr(c_m + c_s)
+//! Lat(c_m, c_s)  = m + s · mr(c_m) + db · mr(c_m + c_s)    (m + db · mr(c_m) without flash)
 //! Cost(c_m, c_s) = p_m · (c_m + i · c_s) + p_s · c_s
 //! ```
 //!
@@ -63,6 +63,11 @@ impl Latencies {
             flash_us: given.flash_us.unwrap_or(self.flash_us),
             backend_us: given.backend_us.unwrap_or(self.backend_us),
         }
+    }
+
+    /// The mean latency of DRAM alone with this miss ratio, in microseconds.
+    pub fn mean_us_without_flash(&self, miss_ratio: f64) -> f64 {
+        self.memory_us + self.backend_us * miss_ratio
     }
 
     /// The mean latency with these miss ratios of DRAM, and of DRAM and flash together, in
@@ -167,7 +172,10 @@ impl Tenant {
             flash_bytes,
             memory_miss_ratio,
             miss_ratio,
-            latency_us: self.latencies.mean_us(memory_miss_ratio, miss_ratio),
+            latency_us: match flash_bytes {
+                0 => self.latencies.mean_us_without_flash(miss_ratio),
+                _ => self.latencies.mean_us(memory_miss_ratio, miss_ratio),
+            },
             cost: prices.cost(memory_bytes.saturating_add(index_bytes), flash_bytes),
         }
     }

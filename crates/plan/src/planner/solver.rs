@@ -6,11 +6,11 @@
 //! * [`plan_on_hull`]: as a linear program, as in the paper. A curve that is not convex is replaced
 //!   by its lower hull, which is too optimistic at sizes between the hull's points.
 //! * [`plan_exactly`]: over the curve's own points. Each size is a point's: a little less misses
-//!   more, and any size between two points is a waste (unless flash is bounded: more DRAM could
-//!   replace it). For the least cost that meets latencies it searches all points
-//!   ([`crate::planner::choices`]). For the least latency within a budget it searches
-//!   [`DEFAULT_POINTS`] of each curve first, and then all near the solution; without a bound of
-//!   cost, as a mixed-integer program.
+//!   more, and any size between two points is a waste, unless flash is bounded and more DRAM
+//!   replaces it. For the least cost that meets latencies it searches all points
+//!   ([`crate::planner::choices`]). For the least latency within bounds it searches
+//!   [`DEFAULT_POINTS`] of each curve first, and then all near the solution; with too many points
+//!   for that, as a mixed-integer program.
 //!
 //! Guarantees: every plan has been checked against the curves themselves ([`Plan`]); if there is
 //! none, the error names the bound that prevents it, and the value needed ([`Infeasible`]).
@@ -194,7 +194,7 @@ enum Shape {
 fn check(request: &PlanRequest) -> Result<(), Infeasible> {
     for (number, tenant) in request.tenants.iter().enumerate() {
         let least = tenant.curve.points().last().map_or(1.0, |point| point.miss_ratio);
-        let least_us = tenant.latencies.mean_us(least, least);
+        let least_us = tenant.latencies.mean_us_without_flash(least);
         if tenant.sla_us.is_some_and(|sla_us| least_us > sla_us * (1.0 + ROUNDING)) {
             return Err(Infeasible::Sla { tenant: number, least_us });
         }

@@ -20,6 +20,13 @@ pub(super) struct Lines<R> {
     text: Vec<u8>,
 }
 
+/// Whether a line names the columns of this format.
+pub(super) fn is_header(line: &str) -> bool {
+    let fields: Vec<String> =
+        line.split(',').map(|name| name.trim().to_ascii_lowercase()).collect();
+    fields.len() == COLUMNS && fields[4].starts_with("offset") && fields[5].starts_with("size")
+}
+
 /// Whether a line has this format.
 pub(super) fn is_line(line: &str) -> bool {
     let fields: Vec<&str> = line.split(',').collect();
@@ -41,6 +48,9 @@ impl<R: BufRead> Lines<R> {
 
     fn requests(&mut self) -> Result<Requests, String> {
         let text = std::str::from_utf8(&self.text).map_err(|_| "it is not text".to_owned())?;
+        if self.line == 1 && is_header(text.trim_end()) {
+            return Ok(Requests::new());
+        }
         let fields: Vec<&str> = text.trim_end().split(',').collect();
         let &[step, host, disk, kind, offset, size, _] = &fields[..] else {
             return Err(format!("{} columns rather than {COLUMNS}", fields.len()));

@@ -26,9 +26,12 @@ const EXPANDED_BYTES_MAX: u64 = 256 << 20;
 /// Approximate bytes of a number as Redis writes it.
 const NUMBER_BYTES: u64 = 8;
 
+/// The present time of a trace, in seconds since 1970, if it is known.
+pub(super) type Now = Option<f64>;
+
 /// The requests of a command; none for a command without a known key. A command with too few words
 /// has none, as a server would refuse it.
-pub(super) fn requests(words: &[Word]) -> Requests {
+pub(super) fn requests(words: &[Word], now: Now) -> Requests {
     let Some((name, rest)) = words.split_first() else { return Requests::new() };
     if expanded_bytes(rest) > EXPANDED_BYTES_MAX {
         return Requests::new();
@@ -44,13 +47,25 @@ pub(super) fn requests(words: &[Word]) -> Requests {
         let all = [&hash.begin[..], &[0], &name.begin[..]].concat();
         Word { bytes: all.len() as u64, begin: all }
     };
-    match (&*name.begin.to_ascii_uppercase(), rest) {
-        (b"GET" | b"GETRANGE" | b"STRLEN" | b"GETEX", [one, ..]) => {
-            of(Kind::Get, std::slice::from_ref(one))
+    let fields_of = |hash: &Word, names: &[Word]| -> Vec<Word> {
+        names.iter().map(|name| field(hash, name)).collect()
+    };
+    let upper = name.begin.to_ascii_uppercase();
+    match (&*upper, rest) {
+        (
+            b"GETEX" | b"EXPIRE" | b"PEXPIRE" | b"EXPIREAT" | b"PEXPIREAT" | b"PERSIST",
+            [one, ..],
+        ) => {
+            let get = (&*upper == b"GETEX").then(|| of(Kind::Get, std::slice::from_ref(one)));
+            let change = new_ttl(&upper, &rest[1..], now).and_then(|ttl_seconds| {
+                Some(Request { ttl_seconds, ..Request::new(Kind::Expire, key(one)?) })
+            });
+            get.into_iter().flatten().chain(change).collect()
         }
+        (b"GET" | b"GETRANGE" | b"STRLEN", [one, ..]) => of(Kind::Get, std::slice::from_ref(one)),
         (b"MGET" | b"EXISTS" | b"TOUCH", keys) => of(Kind::Get, keys),
         (b"SET", [one, value, options @ ..]) => {
-            let ttl_seconds = ttl(options);
+            let ttl_seconds = ttl(options, now);
             let put = put(one, value.bytes);
             put.map(|put| Request { ttl_seconds, ..put }).into_iter().collect()
         }
@@ -72,22 +87,34 @@ pub(super) fn requests(words: &[Word]) -> Requests {
         }
         (b"DEL" | b"UNLINK", keys) => of(Kind::Delete, keys),
         (b"GETDEL", [one]) => {
-            let both = [Kind::Get, Kind::Delete];
-            both.into_iter().flat_map(|kind| of(kind, std::slice::from_ref(one))).collect()
+            let of_kind = |kind| of(kind, std::slice::from_ref(one));
+            [of_kind(Kind::Get), of_kind(Kind::Delete)].concat()
         }
         (b"HGET" | b"HMGET" | b"HEXISTS", [hash, fields @ ..]) => {
-            let fields: Vec<Word> = fields.iter().map(|name| field(hash, name)).collect();
-            of(Kind::Get, &fields)
+            of(Kind::Get, &fields_of(hash, fields))
         }
         (b"HSET" | b"HMSET" | b"HSETNX", [hash, pairs @ ..]) => {
             let put = |pair: &[Word]| put(&field(hash, &pair[0]), pair[1].bytes);
             pairs.chunks_exact(2).filter_map(put).collect()
         }
-        (b"HDEL", [hash, fields @ ..]) => {
-            let fields: Vec<Word> = fields.iter().map(|name| field(hash, name)).collect();
-            of(Kind::Delete, &fields)
-        }
+        (b"HDEL", [hash, fields @ ..]) => of(Kind::Delete, &fields_of(hash, fields)),
         _ => Requests::new(),
+    }
+}
+
+/// The time to live that a command gives an existing key, an inner `None` for ever; `None` if it
+/// gives none, or one that is unknown.
+fn new_ttl(name: &[u8], arguments: &[Word], now: Now) -> Option<Option<u64>> {
+    let persists = |word: &Word| word.begin.eq_ignore_ascii_case(b"PERSIST");
+    let time = arguments.first();
+    match name {
+        b"PERSIST" => Some(None),
+        b"GETEX" if arguments.iter().any(persists) => Some(None),
+        b"GETEX" => ttl(arguments, now).map(Some),
+        b"EXPIRE" => number(time?).map(Some),
+        b"PEXPIRE" => number(time?).map(|ms| Some(ms.div_ceil(1000))),
+        b"EXPIREAT" => until(number(time?)? as f64, now).map(Some),
+        _ => until(number(time?)? as f64 / 1e3, now).map(Some),
     }
 }
 
@@ -98,13 +125,30 @@ fn expanded_bytes(words: &[Word]) -> u64 {
     first * words.len() as u64 + fields
 }
 
-/// The time to live in the options of `SET`.
-fn ttl(options: &[Word]) -> Option<u64> {
+/// The time to live in the options of `SET` and `GETEX`.
+fn ttl(options: &[Word], now: Now) -> Option<u64> {
     options.windows(2).find_map(|pair| match &*pair[0].begin.to_ascii_uppercase() {
         b"EX" => number(&pair[1]),
         b"PX" => number(&pair[1]).map(|ms| ms.div_ceil(1000)),
+        b"EXAT" => until(number(&pair[1])? as f64, now),
+        b"PXAT" => until(number(&pair[1])? as f64 / 1e3, now),
         _ => None,
     })
+}
+
+/// The seconds until a time, at least 1; `None` if the present is unknown.
+fn until(unix_s: f64, now: Now) -> Option<u64> {
+    Some((unix_s - now?).ceil().max(1.0) as u64)
+}
+
+/// Whether a command sets a deadline as a time since 1970, as all do in an append-only file.
+pub(super) fn has_deadline(words: &[Word]) -> bool {
+    let Some((name, rest)) = words.split_first() else { return false };
+    let is = |word: &Word, names: [&[u8]; 2]| {
+        names.iter().any(|name| word.begin.eq_ignore_ascii_case(name))
+    };
+    is(name, [b"EXPIREAT", b"PEXPIREAT"])
+        || is(name, [b"SET", b"GETEX"]) && rest.iter().skip(1).any(|it| is(it, [b"EXAT", b"PXAT"]))
 }
 
 fn number(word: &Word) -> Option<u64> {

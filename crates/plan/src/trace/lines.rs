@@ -13,6 +13,11 @@ pub(super) const TWITTER_COLUMNS: usize = 7;
 #[derive(Debug, Clone, Copy, Default)]
 struct Columns {
     key: usize,
+    key_bytes: Option<usize>,
+    /// The size is that of the whole object, key included.
+    is_whole: bool,
+    /// The unit of times by their name, in seconds; `None` if their size tells.
+    time_unit_s: Option<f64>,
     operation: Option<usize>,
     value_bytes: Option<usize>,
     seconds: Option<usize>,
@@ -23,6 +28,9 @@ struct Columns {
 
 const OF_TWITTER: Columns = Columns {
     key: 1,
+    key_bytes: Some(2),
+    is_whole: false,
+    time_unit_s: Some(1.0),
     operation: Some(5),
     value_bytes: Some(3),
     seconds: Some(0),
@@ -32,10 +40,37 @@ const OF_TWITTER: Columns = Columns {
 };
 
 /// Column names, in lower case.
-const KEY: &[&str] = &["key", "cachekey", "obj_id", "object", "id"];
+const KEY: &[&str] = &["key", "cachekey", "obj_id", "object_id", "objid", "object", "obj", "id"];
+const KEY_BYTES: &[&str] = &["key_size", "key_bytes", "keysize"];
 const OPERATION: &[&str] = &["op", "operation", "command"];
-const VALUE_BYTES: &[&str] = &["value_size", "value_bytes", "size", "obj_size", "objectsize"];
-const SECONDS: &[&str] = &["time", "timestamp", "op_time", "seconds"];
+const VALUE_BYTES: &[&str] = &[
+    "value_size",
+    "value_bytes",
+    "valuesize",
+    "size",
+    "obj_size",
+    "object_size",
+    "objsize",
+    "objectsize",
+];
+const SECONDS: &[&str] =
+    &["time", "timestamp", "op_time", "seconds", "clock_time", "real_time", "time_stamp", "ts"];
+/// Names of times in other units, in seconds.
+const OTHER_TIMES: &[(&str, f64)] = &[
+    ("time_ms", 1e-3),
+    ("timestamp_ms", 1e-3),
+    ("time_us", 1e-6),
+    ("timestamp_us", 1e-6),
+    ("time_ns", 1e-9),
+    ("timestamp_ns", 1e-9),
+];
+/// Names of keys in libCacheSim's traces, whose sizes are those of whole objects.
+const KEYS_OF_WHOLE: &[&str] = &["obj_id", "object_id", "objid", "object", "obj"];
+/// A time since 1970 from here on cannot be in seconds (it would be the year 5138), in
+/// milliseconds, or in microseconds.
+const NO_SECONDS: f64 = 1e11;
+const NO_MILLISECONDS: f64 = 1e14;
+const NO_MICROSECONDS: f64 = 1e17;
 const TTL: &[&str] = &["ttl"];
 const ENTRIES: &[&str] = &["entries", "limit", "count"];
 const COUNT: &[&str] = &["op_count"];
@@ -53,14 +88,21 @@ pub(super) fn is_header(line: &str) -> bool {
 }
 
 fn columns<'a>(names: impl Iterator<Item = &'a str>) -> Option<Columns> {
-    let names: Vec<String> = names.map(|name| name.trim().to_ascii_lowercase()).collect();
+    // libCacheSim's header is a comment.
+    let clean = |name: &str| name.trim_start_matches(['#', ' ']).trim().to_ascii_lowercase();
+    let names: Vec<String> = names.map(clean).collect();
     // Of several matching names the first of `known`: `key` before a mere `id`.
     let at = |known: &[&str]| known.iter().find_map(|it| names.iter().position(|name| name == it));
+    let other_time = OTHER_TIMES.iter().find_map(|(name, unit_s)| Some((at(&[name])?, *unit_s)));
+    let key = at(KEY)?;
     Some(Columns {
-        key: at(KEY)?,
+        key,
+        key_bytes: at(KEY_BYTES),
+        is_whole: KEYS_OF_WHOLE.contains(&names[key].as_str()),
+        time_unit_s: other_time.map(|(_, unit_s)| unit_s),
         operation: at(OPERATION),
         value_bytes: at(VALUE_BYTES),
-        seconds: at(SECONDS),
+        seconds: other_time.map(|(at, _)| at).or(at(SECONDS)),
         ttl: at(TTL),
         entries: at(ENTRIES),
         count: at(COUNT),
@@ -73,6 +115,8 @@ pub(super) struct Lines<R> {
     columns: Columns,
     /// The remaining requests of the last line.
     rest: Option<(Request, usize)>,
+    /// The unit of times, in seconds, once the first one has been read.
+    time_unit_s: Option<f64>,
 }
 
 impl<R: BufRead> Lines<R> {
@@ -85,13 +129,18 @@ impl<R: BufRead> Lines<R> {
             line: 1,
             what: format!("there is no column {}", KEY[0]),
         })?;
-        Ok(Self { reader, record: ByteRecord::new(), columns, rest: None })
+        Ok(Self::of(reader, columns))
     }
 
     pub(super) fn of_twitter(input: R) -> Self {
         // A quote is part of a key.
         let reader = reader().has_headers(false).quoting(false).from_reader(Bounded::new(input));
-        Self { reader, record: ByteRecord::new(), columns: OF_TWITTER, rest: None }
+        Self::of(reader, OF_TWITTER)
+    }
+
+    fn of(reader: csv::Reader<Bounded<R>>, columns: Columns) -> Self {
+        let time_unit_s = columns.time_unit_s;
+        Self { reader, record: ByteRecord::new(), columns, rest: None, time_unit_s }
     }
 
     /// The request of a line, and its number of repetitions.
@@ -106,7 +155,8 @@ impl<R: BufRead> Lines<R> {
                 _ => Err(format!("{text:?} is not a {what}")),
             }
         };
-        let Columns { key, operation, value_bytes, seconds, ttl, entries, count } = self.columns;
+        let Columns { key, key_bytes, is_whole, operation, value_bytes, .. } = self.columns;
+        let Columns { seconds, ttl, entries, count, .. } = self.columns;
         let kind = match operation {
             None => Kind::Get,
             Some(at) => match kind_of(field(at)?) {
@@ -124,7 +174,12 @@ impl<R: BufRead> Lines<R> {
             return Err("it is larger than any object".to_owned());
         }
         let times = number(count, "number of requests")?.map_or(1.0, |times| times.min(COUNT_MAX));
+        let key_bytes = match is_whole {
+            true => Some(0),
+            false => whole(number(key_bytes, "key size")?),
+        };
         let request = Request {
+            key_bytes,
             value_bytes: whole(size),
             seconds: number(seconds, "time")?,
             // 0 means that the value lives for ever.
@@ -137,6 +192,13 @@ impl<R: BufRead> Lines<R> {
 }
 
 impl<R> Lines<R> {
+    /// The request with its time in seconds: the first time tells the unit, unless its name does.
+    fn in_seconds(&mut self, request: Request) -> Request {
+        let Some(time) = request.seconds else { return request };
+        let unit_s = *self.time_unit_s.get_or_insert_with(|| unit_of(time));
+        Request { seconds: Some(time * unit_s), ..request }
+    }
+
     /// The next requests of the last line, in batches.
     fn copies(&mut self) -> Option<Requests> {
         let (request, times) = self.rest.take().filter(|(_, times)| *times > 0)?;
@@ -145,6 +207,16 @@ impl<R> Lines<R> {
         let requests = vec![request.clone(); now];
         self.rest = Some((request, times - now));
         Some(requests)
+    }
+}
+
+/// The unit of a time since 1970, in seconds.
+fn unit_of(time: f64) -> f64 {
+    match time {
+        time if time < NO_SECONDS => 1.0,
+        time if time < NO_MILLISECONDS => 1e-3,
+        time if time < NO_MICROSECONDS => 1e-6,
+        _ => 1e-9,
     }
 }
 
@@ -202,6 +274,17 @@ fn fault(error: csv::Error, line: u64) -> Fault {
 }
 
 impl<R: BufRead> Parts for Lines<R> {
+    fn notes(&self) -> Vec<String> {
+        let named = self.columns.time_unit_s;
+        let unit = match self.time_unit_s.filter(|_| named.is_none()) {
+            Some(1e-3) => "milliseconds",
+            Some(1e-6) => "microseconds",
+            Some(1e-9) => "nanoseconds",
+            _ => return Vec::new(),
+        };
+        vec![format!("the times are too large for seconds: they are read as {unit}")]
+    }
+
     fn next_part(&mut self) -> Option<Result<Requests, Fault>> {
         if let Some(requests) = self.copies() {
             return Some(Ok(requests));
@@ -217,7 +300,7 @@ impl<R: BufRead> Parts for Lines<R> {
         match self.request() {
             Err(what) => Some(Err(Fault::Broken { line, what })),
             Ok(request) => {
-                self.rest = request;
+                self.rest = request.map(|(request, times)| (self.in_seconds(request), times));
                 Some(Ok(self.copies().unwrap_or_default()))
             }
         }

@@ -39,7 +39,7 @@ impl<R: BufRead> Parts for Lines<R> {
         let Some(words) = words(rest) else {
             return Some(Err(broken("a word is unterminated or has an unknown escape")));
         };
-        let mut found = requests(&words);
+        let mut found = requests(&words, Some(time));
         found.iter_mut().for_each(|request| request.seconds = Some(time));
         Some(Ok(found))
     }

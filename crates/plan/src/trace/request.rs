@@ -13,6 +13,8 @@ pub enum Kind {
     Delete,
     /// Reads the entries that follow a key.
     Scan,
+    /// Changes the time to live of an existing value to that of the request.
+    Expire,
 }
 
 /// One request.
@@ -22,11 +24,14 @@ pub struct Request {
     pub kind: Kind,
     /// Its key; the start of a scan.
     pub key: Vec<u8>,
+    /// The length of the key in a cache, if the trace records it: its own keys may be other names.
+    pub key_bytes: Option<u64>,
     /// Bytes of the value, if the trace records them.
     pub value_bytes: Option<u64>,
     /// Seconds from an arbitrary start of the trace.
     pub seconds: Option<f64>,
-    /// Time to live of a new value in seconds; `None` for ever.
+    /// Time to live in seconds of a new value, or of the existing one ([`Kind::Expire`]); `None` for
+    /// ever.
     pub ttl_seconds: Option<u64>,
     /// Entries requested by a scan.
     pub entries: Option<u64>,
@@ -35,8 +40,14 @@ pub struct Request {
 impl Request {
     /// A request with only a kind and a key.
     pub fn new(kind: Kind, key: impl Into<Vec<u8>>) -> Self {
-        let (value_bytes, seconds, ttl_seconds, entries) = Default::default();
-        Self { kind, key: key.into(), value_bytes, seconds, ttl_seconds, entries }
+        let (key_bytes, value_bytes, seconds, ttl_seconds, entries) = Default::default();
+        Self { kind, key: key.into(), key_bytes, value_bytes, seconds, ttl_seconds, entries }
+    }
+
+    /// The length of its key and its value in a cache.
+    pub fn object_bytes(&self) -> u64 {
+        let key_bytes = self.key_bytes.unwrap_or(self.key.len() as u64);
+        key_bytes.saturating_add(self.value_bytes.unwrap_or(0))
     }
 }
 
@@ -72,4 +83,9 @@ pub(super) type Requests = Vec<Request>;
 pub(super) trait Parts {
     /// The next line or command; `None` at the end, or if the rest cannot be parsed.
     fn next_part(&mut self) -> Option<Result<Requests, Fault>>;
+
+    /// What a reader of the results must know about how the trace was understood, so far.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
 }

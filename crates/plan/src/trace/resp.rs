@@ -3,7 +3,7 @@
 
 use std::io::{self, BufRead, Read};
 
-use super::command::{KEPT_BYTES_MAX, Word, requests};
+use super::command::{KEPT_BYTES_MAX, Word, has_deadline, requests};
 use super::request::{Fault, Parts, Requests};
 
 /// Redis accepts no longer ones.
@@ -17,11 +17,15 @@ pub(super) struct Commands<R> {
     /// Commands so far.
     count: u64,
     is_broken: bool,
+    /// The time of the last `#TS:`, in seconds since 1970.
+    now_s: Option<f64>,
+    /// Commands with a deadline whose distance is unknown.
+    unknown_deadlines: u64,
 }
 
 impl<R: BufRead> Commands<R> {
     pub(super) fn new(input: R) -> Self {
-        Self { input, count: 0, is_broken: false }
+        Self { input, count: 0, is_broken: false, now_s: None, unknown_deadlines: 0 }
     }
 
     /// The number after `mark`; `None` at the end of the trace.
@@ -32,7 +36,12 @@ impl<R: BufRead> Commands<R> {
             match line.first() {
                 None => return Ok(None),
                 // `#TS:` and a time, between the commands of an append-only file.
-                Some(b'#') if mark == b'*' => line.clear(),
+                Some(b'#') if mark == b'*' => {
+                    let text = std::str::from_utf8(&line).unwrap_or_default().trim_end();
+                    let time = text.strip_prefix("#TS:").and_then(|time| time.parse().ok());
+                    self.now_s = time.or(self.now_s);
+                    line.clear();
+                }
                 Some(_) => break,
             }
         }
@@ -90,6 +99,17 @@ impl From<io::Error> for Trouble {
 }
 
 impl<R: BufRead> Parts for Commands<R> {
+    fn notes(&self) -> Vec<String> {
+        let unknown = self.unknown_deadlines;
+        let note = || {
+            format!(
+                "{unknown} commands have a deadline, but the file has no times to count from (set \
+                 aof-timestamp-enabled in Redis): they are read as without one"
+            )
+        };
+        (unknown > 0).then(note).into_iter().collect()
+    }
+
     fn next_part(&mut self) -> Option<Result<Requests, Fault>> {
         if self.is_broken {
             return None;
@@ -97,7 +117,14 @@ impl<R: BufRead> Parts for Commands<R> {
         self.count += 1;
         let line = self.count;
         let fault = match self.command() {
-            Ok(words) => return words.map(|words| Ok(requests(&words))),
+            Ok(words) => {
+                let words = words?;
+                let is_unknown = self.now_s.is_none() && has_deadline(&words);
+                self.unknown_deadlines += u64::from(is_unknown);
+                let mut found = requests(&words, self.now_s);
+                found.iter_mut().for_each(|request| request.seconds = self.now_s);
+                return Some(Ok(found));
+            }
             Err(Trouble::Io(error)) => Fault::Io(error),
             Err(Trouble::Broken(what)) => {
                 let what = format!("command: {what}; the rest of the trace is not read");

@@ -17,6 +17,7 @@ fn accesses(keys: u64) -> impl Strategy<Value = Vec<Access>> {
         1 => Just(Action::LoadUnsized),
         2 => Just(Action::Set(1)),
         1 => Just(Action::Delete),
+        1 => Just(Action::Expire),
     ];
     let ttl = prop_oneof![1 => Just(None), 2 => (0..400_u64).prop_map(Some)];
     let step = (0..keys, action, ttl, 0..20_u64);
@@ -25,6 +26,9 @@ fn accesses(keys: u64) -> impl Strategy<Value = Vec<Access>> {
         let mut all = Vec::new();
         for (key, action, ttl_ms, further) in steps {
             at_ms += further;
+            // An object whose time is over at once is noticed with the next request.
+            let at_least = u64::from(action == Action::Expire);
+            let ttl_ms = ttl_ms.map(|ttl_ms: u64| ttl_ms.max(at_least));
             all.push(access(key, action, at_ms, ttl_ms));
         }
         all
@@ -45,6 +49,9 @@ type Alive = HashMap<u64, Option<u64>>;
 impl Cache {
     fn record(&mut self, access: &Access, alive: &Alive) {
         self.cached.retain(|key| alive.contains_key(key));
+        if access.action == Action::Expire {
+            return;
+        }
         let key = access.key;
         let is_request = access.action.is_request();
         self.hits += u64::from(is_request && self.cached.contains(&key));
@@ -52,7 +59,7 @@ impl Cache {
         let comes = match access.action {
             Action::Get => alive.contains_key(&key),
             Action::Load(_) | Action::LoadUnsized | Action::Set(_) => true,
-            Action::Delete => false,
+            Action::Delete | Action::Expire => false,
         };
         if comes {
             self.cached.push_front(key);
@@ -86,6 +93,9 @@ proptest! {
                 }
                 Action::Set(_) => drop(alive.insert(access.key, deadline)),
                 Action::Delete => drop(alive.remove(&access.key)),
+                Action::Expire => {
+                    alive.entry(access.key).and_modify(|of_key| *of_key = deadline);
+                }
             }
         }
         prop_assert_eq!(profiler.curve().requests(), requests as f64);
