@@ -85,6 +85,8 @@ pub enum ErrorKind {
     Unsupported,
     /// The file system is mounted read-only.
     ReadOnly,
+    /// The file may belong to another user: it is a link, or others can write it.
+    Foreign,
     /// The device or the system failed (EIO and all others).
     Failed,
 }
@@ -154,6 +156,9 @@ impl std::fmt::Display for Error {
             (None, ErrorKind::ShortRead) => f.write_str(": the file is shorter than it should be"),
             (None, ErrorKind::Unsupported) => f.write_str(": not supported here"),
             (None, ErrorKind::ReadOnly) => f.write_str(": the file system is read-only"),
+            (None, ErrorKind::Foreign) => f.write_str(
+                ": it is a link, no regular file, or can be written by other users; remove it",
+            ),
             (None, ErrorKind::Failed) => f.write_str(": the device failed"),
         }
     }

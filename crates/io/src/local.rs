@@ -23,7 +23,7 @@ use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,6 +51,11 @@ const ALIGNMENT_UNKNOWN: usize = 4096;
 
 /// Most concurrent reads of a queue. More would only wait in the device's own queue.
 const QUEUE_READS_MAX: u32 = 256;
+
+/// The mode of a file that only this process's user may use.
+const PRIVATE_MODE: u32 = 0o600;
+/// The modes of a file that other users can write.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// The machine's file system.
 pub struct LocalStorage {
@@ -164,6 +169,29 @@ impl Storage for LocalStorage {
         let mut options = OpenOptions::new();
         options.read(true).write(true);
         self.open_with(Operation::Open, path, access, &options)
+    }
+
+    fn open_private(&self, path: &Path) -> Result<Arc<dyn File>> {
+        let foreign = || Error::new(ErrorKind::Foreign, Operation::Open, path);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        options.mode(PRIVATE_MODE).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        let file = match options.open(path) {
+            Err(error) if error.raw_os_error() == Some(libc::ELOOP) => return Err(foreign()),
+            opened => system(Operation::Open, path, opened)?,
+        };
+        let metadata = system(Operation::Inspect, path, file.metadata())?;
+        let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
+        let is_shared = metadata.mode() & WRITABLE_BY_OTHERS != 0;
+        // Another name may be in a directory that others can write.
+        if !metadata.is_file() || !is_own || is_shared || metadata.nlink() > 1 {
+            return Err(foreign());
+        }
+        drop(file);
+        // Nobody else can replace what is this user's own in a directory with the sticky bit.
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(libc::O_NOFOLLOW);
+        self.open_with(Operation::Open, path, Access::Buffered, &options)
     }
 
     fn open_read(&self, path: &Path, access: Access) -> Result<Arc<dyn File>> {

@@ -310,6 +310,10 @@ impl Storage for PacedStorage {
         Ok(self.paced(self.inner.open(path, access)?, access))
     }
 
+    fn open_private(&self, path: &Path) -> Result<Arc<dyn File>> {
+        Ok(self.paced(self.inner.open_private(path)?, Access::Buffered))
+    }
+
     fn open_read(&self, path: &Path, access: Access) -> Result<Arc<dyn File>> {
         Ok(self.paced(self.inner.open_read(path, access)?, access))
     }

@@ -83,6 +83,17 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     /// Opens an existing file for reading and writing.
     fn open(&self, path: &Path, access: Access) -> Result<Arc<dyn File>>;
 
+    /// Opens the file at `path` for reading and writing through the system's page cache, or creates
+    /// it, if only this process's user can write it. Fails with [`crate::ErrorKind::Foreign`] if it
+    /// is a symbolic link, no regular file, another user's, or writable by others: in a directory
+    /// in which every user may create files, it might be another user's trap.
+    fn open_private(&self, path: &Path) -> Result<Arc<dyn File>> {
+        match self.exists(path)? {
+            true => self.open(path, Access::Buffered),
+            false => self.create(path, Access::Buffered),
+        }
+    }
+
     /// Opens an existing file for reading only.
     fn open_read(&self, path: &Path, access: Access) -> Result<Arc<dyn File>>;
 

@@ -78,6 +78,12 @@ impl PendingRead {
         self.lookup.key()
     }
 
+    /// The length of the value that was read, if the read is complete and has found one.
+    pub fn value_len(&self) -> Option<usize> {
+        let (found, _) = self.outcome.as_ref()?.as_ref()?;
+        Some(found.object.value.len())
+    }
+
     /// Advances the read; `read` is the result of the previous step's request. Returns the next
     /// request, or `None` when the result is ready for [`Cache::finish_update`].
     pub fn step(&mut self, read: Option<tidekv_io::Result<Buffer>>) -> Option<ReadRequest> {
@@ -119,6 +125,7 @@ struct Inner {
     /// The highest version that flash has recorded as reserved.
     versions_reserved: AtomicU64,
     object_bytes_max: u64,
+    evicts: bool,
     /// When the whole cache is cleared.
     clear_at_s: AtomicU32,
     /// Held while that is changed or carried out, in DRAM and on flash.
@@ -177,6 +184,7 @@ impl Cache {
             versions: AtomicU64::new(version_max),
             versions_reserved: AtomicU64::new(version_max),
             object_bytes_max: options.object_bytes_max,
+            evicts: options.evicts,
             clear_at_s: AtomicU32::new(clear_at_s),
             clearing: Mutex::new(()),
             maintained_s: AtomicU32::new(0),
@@ -203,11 +211,12 @@ impl Cache {
         second(&*self.inner.clock)
     }
 
-    /// Runs due maintenance: clears the cache if its time has come, and checks devices that are out
-    /// or warming. Every operation does so too; call this from time to time so that it also happens
-    /// on an idle cache. May wait for a device.
+    /// Runs due maintenance: clears the cache if its time has come, checks devices that are out or
+    /// warming, and removes expired objects from DRAM. Call it once a second. All but the last also
+    /// happens with every operation. May wait for a device.
     pub fn run_maintenance(&self) {
-        self.tick();
+        let now_s = self.tick();
+        self.inner.pools.iter().for_each(|pool| pool.sweep(now_s));
     }
 
     /// Drains the pending writes of the flash devices in this thread. A caller that stores faster
@@ -227,6 +236,11 @@ impl Cache {
         version
     }
 
+    /// Whether objects are evicted from DRAM to make room for others.
+    pub fn evicts(&self) -> bool {
+        self.inner.evicts
+    }
+
     /// The largest value that is accepted, in bytes.
     pub fn object_bytes_max(&self) -> u64 {
         self.inner.object_bytes_max
@@ -236,6 +250,13 @@ impl Cache {
     /// not, storing it only removes the object under its key.
     pub fn has_room_for(&self, key_len: usize, value_len: usize) -> bool {
         self.inner.pools.iter().any(|pool| pool.has_room_for(key_len, value_len))
+    }
+
+    /// Whether an object with such a value has room without eviction, in place of one whose value
+    /// has `old_len` bytes, if there is one. Always, unless the cache must not evict
+    /// ([`Options::evicts`]). May be called while a change of `key` is decided, and is exact then.
+    pub fn has_free_room_for(&self, key: &[u8], value_len: usize, old_len: Option<usize>) -> bool {
+        self.pool(key).has_free_room_for(xxh3_64(key), (key.len(), value_len), old_len)
     }
 
     /// Looks `key` up in memory. The object counts as fetched.
@@ -251,6 +272,12 @@ impl Cache {
                 Lookup::Miss
             }
         }
+    }
+
+    /// The length of the value under `key`, if it is in DRAM. Fetches nothing.
+    pub fn value_len(&self, key: &[u8]) -> Option<usize> {
+        let (pool, hash) = (self.pool(key), xxh3_64(key));
+        pool.shard(hash).peek(hash, key).map(|cached| cached.found.object.value.len())
     }
 
     /// Whether a lookup of `key` would have to read flash. Reads nothing, and fetches nothing.
@@ -397,6 +424,8 @@ impl Cache {
         shards.iter_mut().for_each(|shard| shard.clear());
         self.flashes().for_each(Flash::clear);
         pools.iter().for_each(|pool| pool.observer.on_clear());
+        drop(shards);
+        pools.iter().for_each(Pool::note_all_free_bytes);
     }
 
     /// Clears the cache at the second `unix_s`, in place of the second of an earlier call.

@@ -59,6 +59,11 @@ fn rounded(bytes: usize) -> usize {
     bytes.next_multiple_of(step)
 }
 
+/// The pause between two sweeps of a shard for expired objects, in seconds.
+const SWEEP_PAUSE_S: u32 = 10;
+/// No object expires.
+const NEVER_S: u32 = u32::MAX;
+
 /// Acquired by a reader of an object on flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lease(u64);
@@ -70,12 +75,19 @@ pub(crate) struct Shard<C> {
     /// Keys being read, by hash, with the number of readers.
     reading: HashMap<u64, (Lease, usize)>,
     tickets: u64,
+    /// No object expires before this second.
+    expires_from_s: u32,
+    /// The second of the last sweep.
+    swept_s: u32,
 }
 
 impl<C> Shard<C> {
+    /// Bytes that an object takes beyond its charge.
+    pub(crate) const OVERHEAD_BYTES: usize = Objects::<DramObject<C>>::OVERHEAD_BYTES;
+
     pub(crate) fn new(eviction: Eviction, capacity_bytes: usize) -> Self {
         let objects = Objects::new(eviction, capacity_bytes);
-        Self { objects, reading: HashMap::new(), tickets: 0 }
+        Self { objects, reading: HashMap::new(), tickets: 0, expires_from_s: NEVER_S, swept_s: 0 }
     }
 
     /// The object under `key`, without recording an access.
@@ -94,6 +106,9 @@ impl<C> Shard<C> {
     /// than the shard is evicted itself.
     pub(crate) fn put(&mut self, hash: u64, cached: DramObject<C>) -> Evicted<DramObject<C>> {
         let (charge_bytes, benefit) = (cached.charge_bytes(), cached.benefit());
+        if let Some(second) = cached.found.object.deadline.unix_s() {
+            self.expires_from_s = self.expires_from_s.min(second);
+        }
         let insertion = self.objects.insert_for(hash, cached, charge_bytes, benefit);
         let mut evicted = insertion.evicted;
         insertion.refused.into_iter().for_each(|cached| evicted.push(cached));
@@ -103,6 +118,49 @@ impl<C> Shard<C> {
     /// Removes the object under `hash`.
     pub(crate) fn remove(&mut self, hash: u64) -> Option<DramObject<C>> {
         self.objects.remove(hash)
+    }
+
+    /// Begins a sweep for expired objects, if there may be any and the last one was a while ago;
+    /// returns whether it does.
+    pub(crate) fn begin_sweep(&mut self, now_s: u32) -> bool {
+        let is_due = self.expires_from_s <= now_s && self.swept_s.abs_diff(now_s) >= SWEEP_PAUSE_S;
+        if is_due {
+            self.swept_s = now_s;
+            // What is inserted during the sweep lowers it, and so does its end.
+            self.expires_from_s = NEVER_S;
+        }
+        is_due
+    }
+
+    /// Removes and returns the expired objects in `count` places from `first` on, and lowers
+    /// `expires_from_s` to the earliest deadline of the others there.
+    pub(crate) fn sweep(
+        &mut self,
+        first: usize,
+        count: usize,
+        now_s: u32,
+        expires_from_s: &mut u32,
+    ) -> Vec<DramObject<C>> {
+        let mut expired = Vec::new();
+        self.objects.scan(first, count, |hash, cached| {
+            match cached.found.object.deadline.unix_s() {
+                Some(second) if second <= now_s => expired.push(hash),
+                Some(second) => *expires_from_s = (*expires_from_s).min(second),
+                None => {}
+            }
+        });
+        expired.into_iter().filter_map(|hash| self.objects.remove(hash)).collect()
+    }
+
+    /// Ends a sweep, which has found this earliest deadline.
+    pub(crate) fn end_sweep(&mut self, expires_from_s: u32) {
+        self.expires_from_s = self.expires_from_s.min(expires_from_s);
+    }
+
+    /// Bytes that further objects may be charged before others are evicted, their overhead
+    /// included.
+    pub(crate) fn free_bytes(&self) -> usize {
+        self.objects.capacity_bytes().saturating_sub(self.objects.charged_bytes())
     }
 
     /// Whether a shard of that capacity can keep an object with such a charge.

@@ -66,6 +66,9 @@ pub struct Options {
     /// The eviction policy of DRAM. Where sizes differ, [`Eviction::GreedyDual`] has fewer misses
     /// than S3-FIFO, the default, and more missed bytes (`docs/adr/0036-cost-aware-eviction.md`).
     pub eviction: Eviction,
+    /// Whether objects are evicted from DRAM to make room for others. If not, an object without
+    /// room is not stored ([`crate::Cache::has_free_room_for`]). Must be so with flash.
+    pub evicts: bool,
     /// The expected average object size, in bytes: flash has room for as many index entries as
     /// objects of that size fit.
     pub avg_object_bytes: u64,
@@ -98,6 +101,7 @@ impl Default for Options {
             requires_flash: false,
             object_bytes_max: 1 << 20,
             eviction: Eviction::S3Fifo,
+            evicts: true,
             avg_object_bytes: 4 << 10,
             index_bytes: None,
             flash_writes_bytes_per_s: None,
@@ -140,6 +144,9 @@ impl Options {
             return Err(Error::invalid(format!(
                 "a segment has {SEGMENT_BYTES_LEAST} to {SEGMENT_BYTES_MAX} bytes, a power of two"
             )));
+        }
+        if !self.evicts && !self.flash.is_empty() {
+            return Err(Error::invalid("a cache with flash evicts objects from DRAM"));
         }
         if self.flash.len() > DEVICE_SLOTS_MAX {
             return Err(Error::invalid(format!("there can be {DEVICE_SLOTS_MAX} flash devices")));

@@ -25,6 +25,9 @@ pub(crate) struct Counters {
     pub(crate) flash_hits: Counter,
     pub(crate) misses: Counter,
     pub(crate) expired: Counter,
+    pub(crate) swept: Counter,
+    pub(crate) reclaimed: Counter,
+    pub(crate) refused: Counter,
     pub(crate) evicted: Counter,
     pub(crate) evicted_unfetched: Counter,
     pub(crate) stores: Counter,
@@ -74,6 +77,12 @@ pub struct Stats {
     pub misses: u64,
     /// Expired objects found in DRAM.
     pub expired: u64,
+    /// Expired objects removed from DRAM in the background.
+    pub swept: u64,
+    /// Objects that made room in DRAM for others after they had expired.
+    pub reclaimed: u64,
+    /// Objects not stored because nothing may be evicted for them ([`crate::Options::evicts`]).
+    pub refused: u64,
     /// Objects evicted from DRAM.
     pub evicted: u64,
     /// Of these, objects that were never fetched.
@@ -98,6 +107,9 @@ impl std::ops::Add for Stats {
             flash_hits: self.flash_hits + other.flash_hits,
             misses: self.misses + other.misses,
             expired: self.expired + other.expired,
+            swept: self.swept + other.swept,
+            reclaimed: self.reclaimed + other.reclaimed,
+            refused: self.refused + other.refused,
             evicted: self.evicted + other.evicted,
             evicted_unfetched: self.evicted_unfetched + other.evicted_unfetched,
             stores: self.stores + other.stores,

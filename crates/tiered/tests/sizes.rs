@@ -121,6 +121,7 @@ fn buffer_freed_by_flash_is_used_for_objects() {
         dram_bytes,
         flash: vec![FlashOptions { path: "/flash".into(), bytes: 4 * DEVICE_BYTES }],
         segment_bytes: Some(4 * SEGMENT_BYTES),
+        object_bytes_max: 64 << 10,
         ..options()
     };
     let (cache, _, _) = begin(&options);

@@ -1,5 +1,7 @@
 //! Behaviour of the local storage only: alignment, the ring, refusals of the kernel.
 
+use std::os::unix::fs::PermissionsExt;
+
 use super::*;
 
 #[test]
@@ -203,4 +205,36 @@ fn hole_reads_as_zeros_and_takes_no_space() {
     assert!(read.iter().enumerate().all(|(at, byte)| *byte == if is_hole(at) { 0 } else { 7 }));
     file.write_at(512 << 10, &[8; 4096]).unwrap();
     assert_eq!(*file.read_at(512 << 10, 4096).unwrap(), [8; 4096]);
+}
+
+/// Another user could make this process write, or trust, a file of its choice.
+#[test]
+fn a_private_file_is_neither_a_link_nor_writable_by_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let storage = LocalStorage::new();
+    let refused = |path: &Path| {
+        let error = storage.open_private(path).expect_err("it is refused");
+        assert_eq!(error.kind(), ErrorKind::Foreign, "{error}");
+        assert!(error.to_string().contains("remove it"), "{error}");
+    };
+    let path = directory.path().join("state");
+    storage.open_private(&path).unwrap().write_at(0, b"mine").unwrap();
+    assert_eq!(&*storage.open_private(&path).unwrap().read_at(0, 4).unwrap(), b"mine");
+    let mode = fs::metadata(&path).unwrap().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    refused(&link);
+    let dangling = directory.path().join("dangling");
+    std::os::unix::fs::symlink(directory.path().join("target"), &dangling).unwrap();
+    refused(&dangling);
+    assert!(!directory.path().join("target").exists());
+    let second = directory.path().join("second");
+    fs::hard_link(&path, &second).unwrap();
+    refused(&second);
+    fs::remove_file(&second).unwrap();
+    for mode in [0o620, 0o602, 0o666] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        refused(&path);
+    }
 }

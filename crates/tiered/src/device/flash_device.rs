@@ -42,6 +42,7 @@ use crate::options::Expiry;
 use crate::segment::buffer::Segment;
 use crate::segment::invalidations::{Invalidation, Invalidations};
 use crate::segment::layout::{INVALIDATION_BYTES, Layout, Name, SLOT_BYTES, SUPERBLOCK_BYTES};
+use crate::segment::parts::PART_NAME;
 use crate::segment::record::{self, Record};
 use crate::segment::segment_table::{LiveSegments, Slot};
 use crate::segment::slots::Slots;
@@ -189,6 +190,24 @@ impl Device {
         self.counters.objects_written.add(1);
         self.counters.object_bytes_written.add((key.len() + object.value.len()) as u64);
         Ok(true)
+    }
+
+    /// Bytes of a value in a part of its record.
+    pub(crate) fn part_bytes(&self, key: &[u8]) -> usize {
+        self.record_bytes_max() - record::record_bytes(key.len() + PART_NAME, 0)
+    }
+
+    /// The number of parts of a value of this length.
+    pub(crate) fn parts_of(&self, key: &[u8], value_len: usize) -> usize {
+        value_len.div_ceil(self.part_bytes(key))
+    }
+
+    /// Whether the free write buffers suffice for this number of segments, now and when none is in
+    /// use.
+    pub(crate) fn has_buffers_for(&self, segments: usize) -> (bool, bool) {
+        let buffers = self.limits.load().buffers;
+        let free = buffers.saturating_sub(self.write_state.lock().buffers);
+        (segments <= free, segments < buffers)
     }
 
     /// Invalidates the record of a key with that hash, now and for recoveries; returns whether

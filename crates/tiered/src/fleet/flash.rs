@@ -36,7 +36,7 @@ use crate::index::flash_dram::Limits;
 use crate::membership::Membership;
 use crate::object::{CachedObject, Object};
 use crate::options::Options;
-use crate::segment::parts::{PART_NAME, Parts};
+use crate::segment::parts::Parts;
 use crate::segment::record::{self, Kind, Record};
 use crate::segment::state_file::StateFile;
 use crate::segment::superblock::{Opening, Superblock};
@@ -232,6 +232,17 @@ impl Flash {
             return;
         }
         let len = record::record_bytes(key.len(), found.object.value.len());
+        if len > device.record_bytes_max() {
+            // A part of an object would be written in vain.
+            let (fits_now, fits_ever) =
+                device.has_buffers_for(device.parts_of(key, found.object.value.len()));
+            let counters = &self.inner.device_slots[device_slot].counters;
+            if !fits_now {
+                if fits_ever { &counters.bypassed } else { &counters.too_large }.add(1);
+                self.inner.schedule(device_slot, &device);
+                return;
+            }
+        }
         if let Some(budget) = &self.inner.write_budget
             && !budget.spend(
                 len as u64,
@@ -453,8 +464,8 @@ impl Inner {
         now_s: u32,
     ) -> tidekv_io::Result<bool> {
         let value = whole.found.object.value.clone();
-        let part_bytes = device.record_bytes_max() - record::record_bytes(key.len() + PART_NAME, 0);
-        let count = value.len().div_ceil(part_bytes) as u32;
+        let part_bytes = device.part_bytes(key);
+        let count = device.parts_of(key, value.len()) as u32;
         // Parts of another state of the object have other names.
         let parts = Parts { id: self.environment.random.next_u64(), len: value.len(), count };
         let record = |kind, value| {

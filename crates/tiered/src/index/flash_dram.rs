@@ -3,16 +3,18 @@
 //!
 //! | part | size |
 //! |---|---|
-//! | write buffers | an eighth, in whole segments, 3 to 24 of each device |
+//! | write buffers | an eighth, in whole segments, 3 to 24 of each device; more if the largest object takes more and half of the DRAM has room for it |
 //! | hot entries and pending changes of the index | a sixteenth, or as configured |
 //! | filters, partitions and slots | by the size of the devices |
 //!
 //! Pure.
 
-use crate::entry::Entry;
+use crate::entry::{Entry, RECORD_HEADER_BYTES, UNIT_BYTES};
 use crate::error::{Error, Result};
-use crate::options::{Expiry, Options};
+use crate::options::{Expiry, KEY_BYTES_MAX, Options};
+use crate::segment::buffer::Segment;
 use crate::segment::layout::Layout;
+use crate::segment::parts::PART_NAME;
 
 /// One in this many bytes of the DRAM may be flash write buffers.
 const BUFFERS_DRAM_DIVISOR: u64 = 8;
@@ -20,11 +22,19 @@ const BUFFERS_DRAM_DIVISOR: u64 = 8;
 const BUFFERS_MIN: u64 = 3;
 /// More would serve groups of objects that no workload has all at once.
 const BUFFERS_MAX: u64 = 24;
+/// The largest object may take write buffers up to one in this many bytes of the DRAM.
+const OBJECT_BUFFERS_DRAM_DIVISOR: u64 = 2;
+/// Buffers beside those of the largest object: one being filled, and one being written.
+const BUFFERS_BESIDE_OBJECT: u64 = 2;
 /// One in this many bytes of the DRAM is for hot entries and changes of the flash index.
 const INDEX_DRAM_DIVISOR: u64 = 16;
 /// More index changes would only take longer to replay after a kill: with this many, pages of a
 /// hundred million objects are written for about fifty changes at a time.
 const CHANGES_MAX: u64 = 3 << 20;
+
+/// Bytes of a part of an object beside its part of the value, at most.
+const PART_OVERHEAD_BYTES: u64 =
+    (RECORD_HEADER_BYTES + KEY_BYTES_MAX + PART_NAME + UNIT_BYTES) as u64;
 
 /// More changes of one partition than that are slow to search.
 const PARTITION_CHANGES_MAX: usize = 256;
@@ -59,6 +69,8 @@ pub struct FlashDram {
     fixed_bytes: u64,
     /// The configured size of hot entries and changes.
     index_bytes: Option<u64>,
+    /// Buffers that take the largest object, and two more.
+    object_buffers: u64,
     expiry: Expiry,
 }
 
@@ -74,6 +86,7 @@ impl FlashDram {
             segment_bytes: 0,
             fixed_bytes: 0,
             index_bytes: options.index_bytes,
+            object_buffers: 0,
             expiry: options.expiry,
         };
         for flash in &options.flash {
@@ -81,6 +94,12 @@ impl FlashDram {
             let layout = Layout::of(flash.bytes, average, options.segment_bytes, bits)?;
             of.segment_bytes = of.segment_bytes.max(u64::from(layout.segment_bytes));
             of.fixed_bytes += layout.index_bytes_max();
+        }
+        if of.devices > 0 {
+            let part_bytes = Segment::record_bytes_max(of.segment_bytes as usize) as u64;
+            // A part has a header and a key too.
+            let parts = options.object_bytes_max.div_ceil(part_bytes - PART_OVERHEAD_BYTES);
+            of.object_buffers = parts + BUFFERS_BESIDE_OBJECT;
         }
         let bytes = of.bytes(options.dram_bytes);
         if bytes > options.dram_bytes / 4 * 3 {
@@ -130,8 +149,9 @@ impl FlashDram {
         };
         let has_no_more =
             |(buffers, dram_bytes): &(u64, u64)| self.buffers(*dram_bytes) <= *buffers;
-        let all = (BUFFERS_MIN..=BUFFERS_MAX).map(|buffers| (buffers, with(buffers)));
-        all.into_iter().find(has_no_more).map_or_else(|| with(BUFFERS_MAX), |(_, bytes)| bytes)
+        let most = BUFFERS_MAX.max(self.object_buffers);
+        let mut all = (BUFFERS_MIN..=most).map(|buffers| (buffers, with(buffers)));
+        all.find(has_no_more).map_or_else(|| with(most), |(_, bytes)| bytes)
     }
 
     /// The limits of each device with this DRAM size.
@@ -158,8 +178,9 @@ impl FlashDram {
 
     /// Write buffers of a device.
     fn buffers(&self, dram_bytes: u64) -> u64 {
-        let buffers = dram_bytes / BUFFERS_DRAM_DIVISOR / self.devices / self.segment_bytes;
-        buffers.clamp(BUFFERS_MIN, BUFFERS_MAX)
+        let within = |divisor: u64| dram_bytes / divisor / self.devices / self.segment_bytes;
+        let buffers = within(BUFFERS_DRAM_DIVISOR).clamp(BUFFERS_MIN, BUFFERS_MAX);
+        buffers.max(self.object_buffers.min(within(OBJECT_BUFFERS_DRAM_DIVISOR)))
     }
 
     fn buffers_bytes(&self, buffers: u64) -> u64 {
@@ -206,6 +227,23 @@ mod tests {
         assert_eq!(of(256, 1, Some(5 * MIB)).bytes(16 * MIB), 6 * MIB + 5 * MIB + fixed);
         let none = of(256, 0, None);
         assert_eq!((none.bytes(256 * MIB), none.dram_bytes_for(7)), (0, 7));
+    }
+
+    #[test]
+    fn buffers_take_the_largest_object_where_dram_has_room() {
+        let flash = vec![FlashOptions { path: "flash".into(), bytes: 1 << 30 }];
+        let buffers = |dram_mib: u64, object_mib: u64| {
+            let (dram_bytes, object_bytes_max) = (dram_mib * MIB, object_mib * MIB);
+            let flash = flash.clone();
+            let options = Options { dram_bytes, flash, object_bytes_max, ..Options::default() };
+            let of = FlashDram::of(&options).expect("it fits");
+            (of.limits(dram_bytes).buffers as u64 * of.segment_bytes / MIB, of.segment_bytes / MIB)
+        };
+        assert_eq!(buffers(64, 1), (8, 2));
+        // Five parts of 2 MiB, less a little, and two buffers.
+        assert_eq!(buffers(64, 8), (14, 2));
+        assert_eq!(buffers(64, 16), (22, 2));
+        assert_eq!(buffers(1_024, 64), (70, 2));
     }
 
     #[test]

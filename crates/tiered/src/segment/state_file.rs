@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tidekv_io::{Access, File, Result, Storage};
+use tidekv_io::{File, Result, Storage};
 
 use crate::membership::{MEMBERSHIP_BYTES, Membership};
 use crate::segment::coding::{Reader, Writer};
@@ -31,10 +31,8 @@ impl StateFile {
         path: &Path,
         boot: u128,
     ) -> Result<(Self, Option<Membership>)> {
-        let file = match storage.exists(path)? {
-            true => storage.open(path, Access::Buffered)?,
-            false => storage.create(path, Access::Buffered)?,
-        };
+        // It may be in a directory in which every user can create files.
+        let file = storage.open_private(path)?;
         file.allocate(2 * BLOCK_BYTES)?;
         let mut newest: Option<(u64, Membership)> = None;
         let mut is_damaged = false;

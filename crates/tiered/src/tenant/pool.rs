@@ -33,6 +33,9 @@ const STEP_BYTES: usize = 256 << 10;
 /// ... and by this many if evicted objects go to flash, which takes ten times as long.
 const STEP_BYTES_TO_FLASH: usize = 32 << 10;
 
+/// Places of a shard that a sweep for expired objects visits under one lock.
+const SWEEP_PLACES: usize = 1024;
+
 pub(crate) type Shard = dram::Shard<CopyLocation>;
 
 /// The objects of a tenant.
@@ -54,6 +57,8 @@ pub(crate) struct Pool {
     dram_bytes_min: u64,
     dram_bytes_opened: u64,
     object_bytes_max: u64,
+    /// The free bytes of each shard, if nothing may be evicted; written under its lock.
+    free_bytes: Option<Box<[AtomicUsize]>>,
 }
 
 impl Pool {
@@ -100,6 +105,8 @@ impl Pool {
             resizing: Mutex::new(()),
             flash_dram,
             object_bytes_max: options.object_bytes_max,
+            free_bytes: (!options.evicts)
+                .then(|| (0..shards).map(|_| AtomicUsize::new(shard_bytes as usize)).collect()),
         };
         Ok((pool, start))
     }
@@ -122,9 +129,54 @@ impl Pool {
 
     /// The shard of a key with that hash.
     pub(crate) fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
-        let shards = &self.shards;
+        self.shards[self.shard_number(hash)].lock()
+    }
+
+    fn shard_number(&self, hash: u64) -> usize {
         // The upper half: the lower one places objects within a shard.
-        shards[((hash >> 32) as usize * shards.len()) >> 32].lock()
+        ((hash >> 32) as usize * self.shards.len()) >> 32
+    }
+
+    /// Whether an object of these lengths has room without eviction, in place of one whose value
+    /// has `old_len` bytes, if there is one. Locks nothing; exact under the lock of the key's shard.
+    pub(crate) fn has_free_room_for(
+        &self,
+        hash: u64,
+        (key_len, value_len): (usize, usize),
+        old_len: Option<usize>,
+    ) -> bool {
+        let Some(free_bytes) = &self.free_bytes else { return true };
+        let free_bytes = free_bytes[self.shard_number(hash)].load(Ordering::Relaxed);
+        let taken = |len| dram::charge_bytes(key_len, len) + Shard::OVERHEAD_BYTES;
+        taken(value_len) <= free_bytes + old_len.map_or(0, taken)
+    }
+
+    /// Records the free bytes of a shard, under its lock.
+    fn note_free_bytes(&self, hash: u64, shard: &Shard) {
+        if let Some(free_bytes) = &self.free_bytes {
+            free_bytes[self.shard_number(hash)].store(shard.free_bytes(), Ordering::Relaxed);
+        }
+    }
+
+    /// Removes expired objects from DRAM, a few at a time, so that other threads hardly wait.
+    pub(crate) fn sweep(&self, now_s: u32) {
+        for (number, shard) in self.shards.iter().enumerate() {
+            let mut shard = shard.lock();
+            if !shard.begin_sweep(now_s) {
+                continue;
+            }
+            let (mut first, mut expires_from_s) = (0, u32::MAX);
+            while first < shard.places() {
+                let expired = shard.sweep(first, SWEEP_PLACES, now_s, &mut expires_from_s);
+                self.counters.swept.add(expired.len() as u64);
+                if let Some(free_bytes) = &self.free_bytes {
+                    free_bytes[number].store(shard.free_bytes(), Ordering::Relaxed);
+                }
+                MutexGuard::unlocked_fair(&mut shard, || drop(expired));
+                first += SWEEP_PLACES;
+            }
+            shard.end_sweep(expires_from_s);
+        }
     }
 
     /// DRAM of the pool, in bytes.
@@ -173,6 +225,7 @@ impl Pool {
             for shard in &self.shards {
                 shard.lock().grow_to(shard_bytes);
             }
+            self.note_all_free_bytes();
             self.dram_bytes.store(dram_bytes, Ordering::Relaxed);
         }
         drop(resizing);
@@ -194,7 +247,16 @@ impl Pool {
         // A little less DRAM may leave a little more for objects: flash has whole buffers.
         let shard_bytes = self.shard_bytes(self.dram_bytes());
         self.shards.iter().for_each(|shard| shard.lock().grow_to(shard_bytes));
+        self.note_all_free_bytes();
         Ok(())
+    }
+
+    /// Records the free bytes of all shards.
+    pub(crate) fn note_all_free_bytes(&self) {
+        for (shard, free_bytes) in self.shards.iter().zip(self.free_bytes.iter().flatten()) {
+            let shard = shard.lock();
+            free_bytes.store(shard.free_bytes(), Ordering::Relaxed);
+        }
     }
 
     /// Shrinks a shard by one step, if it is too large; returns whether it still is.
@@ -251,6 +313,9 @@ impl Pool {
             flash_hits: counters.flash_hits.get(),
             misses: counters.misses.get(),
             expired: counters.expired.get(),
+            swept: counters.swept.get(),
+            reclaimed: counters.reclaimed.get(),
+            refused: counters.refused.get(),
             evicted: counters.evicted.get(),
             evicted_unfetched: counters.evicted_unfetched.get(),
             stores: counters.stores.get(),
@@ -323,6 +388,7 @@ impl Pool {
         if shard.peek(hash, key)?.found.object.deadline.has_passed(now_s) {
             self.counters.expired.add(1);
             shard.remove(hash);
+            self.note_free_bytes(hash, shard);
             return None;
         }
         shard.get(hash, key)
@@ -347,7 +413,9 @@ impl Pool {
             Change::Remove => {
                 self.observer.on_access(hash, now_s, || Access::Removed);
                 self.forget_copies(shard, hash);
-                return shard.remove(hash);
+                let removed = shard.remove(hash);
+                self.note_free_bytes(hash, shard);
+                return removed;
             }
             Change::Store(object) => DramObject::new(key, object, now_s),
             Change::Revise(object) => self.revised(shard, hash, key, object, now_s),
@@ -362,10 +430,17 @@ impl Pool {
         self.observer.on_access(hash, now_s, || stored(&cached));
         // An object that is removed before it is replaced does not count as evicted.
         let old = shard.remove(hash);
+        self.note_free_bytes(hash, shard);
         if cached.found.object.deadline.has_passed(now_s) {
             return old;
         }
+        let lengths = (key.len(), cached.found.object.value.len());
+        if !self.has_free_room_for(hash, lengths, None) {
+            self.counters.refused.add(1);
+            return old;
+        }
         self.evict(&shard.put(hash, cached), now_s);
+        self.note_free_bytes(hash, shard);
         old
     }
 
@@ -399,6 +474,10 @@ impl Pool {
     pub(crate) fn evict(&self, evicted: &Evicted<DramObject<CopyLocation>>, now_s: u32) {
         let counters = &self.counters;
         for cached in evicted.iter() {
+            if cached.found.object.deadline.has_passed(now_s) {
+                counters.reclaimed.add(1);
+                continue;
+            }
             counters.evicted.add(1);
             if !cached.found.was_fetched {
                 counters.evicted_unfetched.add(1);
@@ -426,9 +505,9 @@ pub(crate) fn hit_of(key: &[u8], found: &CachedObject) -> Access {
     Access::Hit { bytes: taken_bytes(key, found), deadline: found.object.deadline }
 }
 
-/// The charge of an object in DRAM, in bytes.
+/// All bytes of DRAM that an object takes.
 fn taken_bytes(key: &[u8], found: &CachedObject) -> u64 {
-    dram::charge_bytes(key.len(), found.object.value.len()) as u64
+    (dram::charge_bytes(key.len(), found.object.value.len()) + Shard::OVERHEAD_BYTES) as u64
 }
 
 /// The most of `shards_max` shards that leave each room for the largest object, between
