@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tidekv_io::{Clock, SystemClock, threads};
+use tracing::Metadata;
 use tracing::callsite::Identifier;
-use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::environment;
@@ -38,13 +38,53 @@ const DEFAULT_FILTER: &str = "warn,tidekv_memcached::elastic=info";
 /// The log of this process, once it is started.
 static LOG: OnceLock<Log> = OnceLock::new();
 
+/// How much the log of a server says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Level {
+    /// Warnings, and resizes of elastic mode with their reasons.
+    #[default]
+    Default,
+    /// The above, and information.
+    Info,
+    /// The above, and what is needed to find faults.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+impl Level {
+    /// The level of this number of `-v`.
+    pub fn of_verbosity(count: u8) -> Self {
+        match count {
+            0 => Self::Default,
+            1 => Self::Info,
+            2 => Self::Debug,
+            _ => Self::Trace,
+        }
+    }
+
+    fn directives(self) -> &'static str {
+        match self {
+            Self::Default => DEFAULT_FILTER,
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}
+
 /// Starts the log, with the filter of the environment or the default one.
 pub fn start() {
+    start_at(Level::default());
+}
+
+/// Starts the log, with the filter of the environment or that of `level`.
+pub fn start_at(level: Level) {
     let log = LOG.get_or_init(|| Log::new(Box::new(standard_error)));
     let configured = std::env::var(environment::LOG);
     let filter = tracing_subscriber::EnvFilter::builder()
         .with_default_directive(tracing_subscriber::filter::LevelFilter::WARN.into())
-        .parse_lossy(configured.as_deref().unwrap_or(DEFAULT_FILTER));
+        .parse_lossy(configured.as_deref().unwrap_or(level.directives()));
     // Fails only if a subscriber is already installed.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -242,7 +282,7 @@ impl<'a> MakeWriter<'a> for Log {
 
     fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Line<'a> {
         // What only a developer asks for is never counted instead of written.
-        let is_countable = *metadata.level() <= Level::INFO;
+        let is_countable = *metadata.level() <= tracing::Level::INFO;
         Line { log: self, kind: is_countable.then(|| metadata.callsite()) }
     }
 }

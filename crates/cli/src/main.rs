@@ -71,7 +71,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(commands::serve::Serve),
-    Cache(commands::cache::Cache),
+    Cache(Box<commands::cache::Cache>),
     Get(commands::point::Get),
     Put(commands::point::Put),
     Delete(commands::point::Delete),

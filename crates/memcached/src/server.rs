@@ -155,6 +155,11 @@ impl CacheServer {
         self.state.budget.used_bytes()
     }
 
+    /// Bytes of replies that clients have not read, beyond the free allowance of each connection.
+    pub fn unread_bytes(&self) -> usize {
+        self.state.replies.used_bytes()
+    }
+
     /// Pauses the curves, effective within a twentieth of a second, or resumes them with the next
     /// burst that is due; requests in between count as not profiled. Without effect if curves are
     /// off ([`CacheServerOptions::profile_window`]).

@@ -1,4 +1,4 @@
-//! Compares the server's replies in the binary protocol with those of memcached 1.6.18, byte for
+//! Compares the server's replies in the binary protocol with those of memcached 1.6.45, byte for
 //! byte.
 //!
 //! `testdata/binary.golden` holds frames of requests (`>`) and of the replies of memcached (`<`),

@@ -256,7 +256,7 @@ fn a_thousand_idle_clients_do_not_matter() {
     let mut idle: Vec<_> = (0..1000).map(|_| CacheClient::connect(&server)).collect();
     eventually("all are connected", || server.connections() == 1000);
     for client in &mut idle {
-        assert_eq!(client.ask("version\r\n"), "VERSION 1.6.18\r\n");
+        assert_eq!(client.ask("version\r\n"), "VERSION 1.6.45\r\n");
     }
     assert_eq!(server.buffered_bytes(), 0);
 }
@@ -366,7 +366,7 @@ fn shutdown_finishes_received_requests() {
     let cache = open();
     let server = CacheServer::start(cache.clone(), options()).unwrap();
     let mut idle = CacheClient::connect(&server);
-    assert_eq!(idle.ask("version\r\n"), "VERSION 1.6.18\r\n");
+    assert_eq!(idle.ask("version\r\n"), "VERSION 1.6.45\r\n");
     let mut busy: Vec<_> = (0..8).map(|_| CacheClient::connect(&server)).collect();
     for (number, client) in busy.iter_mut().enumerate() {
         client.ask(set(&format!("key{number}"), "0"));
@@ -410,7 +410,7 @@ fn flags_of_later_versions_are_supported() {
     );
     assert_eq!(
         asked,
-        "HD c77\r\nVA 5 f3 c77\r\nhello\r\nHD ka\r\nVA 0 f0 c1\r\n\r\nHD\r\n\
+        "HD c77\r\nVA 5 f3 c77\r\nhello\r\nHD ka\r\nVA 0 f0 c77\r\n\r\nHD\r\n\
          VA 0 c99 t30 X W\r\n\r\nHD c5 W\r\nHD c1234\r\nHD c7\r\nSTORED\r\n"
     );
 }
@@ -419,7 +419,7 @@ static SHUTDOWNS: AtomicUsize = AtomicUsize::new(0);
 
 #[test]
 fn clients_may_stop_the_server_only_if_allowed() {
-    let refused = "ERROR: shutdown not enabled\r\n";
+    let refused = "SERVER_ERROR: shutdown not enabled\r\n";
     assert_eq!(CacheClient::connect(&start()).ask("shutdown\r\n"), refused);
     let on_shutdown: Option<fn()> = Some(|| {
         SHUTDOWNS.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Compares the server's replies with those of memcached 1.6.18, byte for byte.
+//! Compares the server's replies with those of memcached 1.6.45, byte for byte.
 //!
 //! `testdata/memcached.golden` holds requests (`>`, with `\r`, `\n` and bytes as in Rust, and a
 //! line end behind each), the reply of memcached (`<`), and for an intended difference, the reply

@@ -7,6 +7,7 @@
 
 pub mod error;
 pub mod address;
+pub mod process;
 pub mod threads;
 pub mod watchdog;
 pub mod outgoing;

@@ -66,6 +66,8 @@ pub(crate) fn of_trace(
                     trace::Kind::Put => Kind::Put,
                     trace::Kind::Delete => Kind::Delete,
                     trace::Kind::Scan => Kind::Scan,
+                    // A store's workloads have no times to live.
+                    trace::Kind::Expire => continue,
                 };
                 // No request for a store.
                 let is_too_large = request.value_bytes.is_some_and(|n| n > VALUE_BYTES_MAX as u64);

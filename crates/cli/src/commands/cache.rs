@@ -4,6 +4,8 @@
 //! progress and writes the objects in DRAM to flash. A second signal ends it at once; that breaks no
 //! guarantee, as a cache gives none.
 
+mod memcached_flags;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +24,15 @@ use crate::log;
 use crate::output;
 use crate::quantity::{count, parse_duration, parse_micros, parse_size, show_size};
 use crate::terms::Terms;
+use memcached_flags::MemcachedFlags;
 
+/// The memory for requests that have not arrived completely, and that for replies that clients have
+/// not read, are each one part in this many of the DRAM ...
+const CLIENTS_DIVISOR: u64 = 16;
+/// ... within these bounds, in bytes, and at least the largest object.
+const CLIENTS_BYTES_MIN: u64 = 16 << 20;
+/// See [`CLIENTS_BYTES_MIN`].
+const CLIENTS_BYTES_MAX: u64 = 256 << 20;
 /// The largest possible value: memcached's lengths have 31 bits.
 const OBJECT_BYTES_MAX: u64 = 1 << 30;
 
@@ -62,8 +72,10 @@ impl From<Order> for Eviction {
     tidekv cache --dram 4GiB --tenant shop=shop: --tenant-dram shop=1GiB\n  \
     tidekv cache --dram 1GiB --listen 10.0.0.5 --auth-file users --tls-cert cert.pem --tls-key key.pem")]
 pub struct Cache {
-    /// DRAM for objects and for the index of the flash tier.
-    #[arg(long, short = 'm', value_name = "SIZE", default_value = "64MiB", value_parser = parse_size)]
+    /// DRAM for objects and for the index of the flash tier. Beyond it the server takes a sixteenth of
+    /// it (16MiB to 256MiB) for requests that have not arrived completely, as much for replies that
+    /// clients have not read, and about 20MiB.
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_size)]
     dram: u64,
 
     /// File or block device of the flash tier, and the size to use, such as
@@ -153,8 +165,9 @@ pub struct Cache {
     tls: TlsArguments,
 
     /// Maximum number of concurrent client connections; the server rejects further ones.
-    #[arg(long, short = 'c', value_name = "N", default_value_t = 10_000)]
-    connections_max: usize,
+    #[arg(long, short = 'c', value_name = "N", default_value_t = 10_000,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    connections_max: u32,
 
     /// Idle timeout: close a connection that has sent no data for this time, such as 5m; 0 means
     /// never.
@@ -172,6 +185,9 @@ pub struct Cache {
     /// Allow a non-local address without --auth-file.
     #[arg(long)]
     insecure: bool,
+
+    #[command(flatten)]
+    memcached: MemcachedFlags,
 }
 
 impl Cache {
@@ -183,12 +199,15 @@ impl Cache {
         }
         let offset_clock =
             self.debugtime.then(|| Arc::new(OffsetClock::new(Arc::new(SystemClock::new()))));
-        let server_options = CacheServerOptions {
-            listen: self.listen.clone(),
+        let dram = self.memcached.dram().unwrap_or(self.dram);
+        let clients_bytes = (dram / CLIENTS_DIVISOR).clamp(CLIENTS_BYTES_MIN, CLIENTS_BYTES_MAX);
+        let mut server_options = CacheServerOptions {
             http: self.http.clone(),
             users: self.users()?,
             tls: self.tls.files(),
-            connections_max: self.connections_max,
+            connections_max: self.connections_max as usize,
+            buffered_bytes_max: clients_bytes as usize,
+            unread_bytes_max: clients_bytes as usize,
             idle_timeout: Some(self.idle_timeout).filter(|time| !time.is_zero()),
             clock: offset_clock.clone(),
             elastic: self.elastic()?,
@@ -197,7 +216,8 @@ impl Cache {
             insecure: self.insecure,
             ..CacheServerOptions::default()
         };
-        log::start();
+        self.memcached.apply(&self.listen, &mut server_options)?;
+        log::start_at(self.memcached.log_level());
         let mut signals = Signals::new()?;
         let clock: Arc<dyn Clock> = match offset_clock {
             Some(clock) => clock,
@@ -205,7 +225,8 @@ impl Cache {
         };
         let storage: Arc<dyn Storage> = Arc::new(LocalStorage::new());
         let options = Options {
-            dram_bytes: self.dram,
+            dram_bytes: dram,
+            evicts: self.memcached.evicts(),
             flash: self.flash.clone(),
             requires_flash: self.require_flash,
             object_bytes_max: self.object_max,
@@ -277,7 +298,7 @@ impl Cache {
         let tenant = |(name, prefix): &(String, String)| TenantOptions {
             name: name.clone(),
             prefix: prefix.as_bytes().to_vec(),
-            dram_bytes: of(&self.tenant_dram, name, self.dram),
+            dram_bytes: of(&self.tenant_dram, name, self.memcached.dram().unwrap_or(self.dram)),
             flash_bytes: of(&self.tenant_flash, name, flash_bytes),
         };
         Ok(self.tenant.iter().map(tenant).collect())
@@ -325,7 +346,7 @@ impl Cache {
         format!(
             "listening on {}{page}; {} of DRAM{flash}, values up to {}{tenants}",
             addresses.join(", "),
-            show_size(self.dram),
+            show_size(cache.stats().dram_bytes_max),
             show_size(self.object_max),
         )
     }

@@ -25,7 +25,7 @@ fn it_serves_and_ends_cleanly_on_a_signal() {
         assert_eq!(ask(&mut stream, &["set", "k", "0", "0", "1\r\nv"]), "STORED");
         assert_eq!(ask(&mut stream, &["mg", "k", "s"]), "HD s1");
         assert_eq!(ask(&mut stream, &["debugtime", "5"]), "ERROR");
-        assert_eq!(ask(&mut stream, &["shutdown"]), "ERROR: shutdown not enabled");
+        assert_eq!(ask(&mut stream, &["shutdown"]), "SERVER_ERROR: shutdown not enabled");
         serving.signal(signal);
         let done = serving.wait();
         assert_eq!((done.code, &*done.err), (0, ""));
@@ -52,7 +52,7 @@ fn it_listens_on_every_address_and_shows_metrics() {
     let arguments = ["--listen", &socket, "--config", config.to_str().unwrap()];
     let serving = serve(&[&ANYWHERE[..], &arguments].concat());
     assert!(serving.line.contains(&socket), "{}", serving.line);
-    assert_eq!(ask(&mut serving.connect(), &["version"]), "VERSION 1.6.18");
+    assert_eq!(ask(&mut serving.connect(), &["version"]), "VERSION 1.6.45");
     let mut stream = UnixStream::connect(place.file("socket")).unwrap();
     assert_eq!(ask(&mut stream, &["get", "a"]), "END");
     let url = serving.line.split("page at http://").nth(1).unwrap();
@@ -153,5 +153,70 @@ fn invalid_options_are_rejected_with_their_name() {
         &["--idle-timeout", "soon"],
     ] {
         assert_eq!(run(&[&["cache"], arguments].concat()).code, 2, "{arguments:?}");
+    }
+}
+
+/// `-m 64` was 64 bytes, and the others were unexpected.
+#[test]
+fn the_command_line_of_memcached_works() {
+    let line = ["-m", "16", "-l", "127.0.0.1:0", "-t", "2", "-c", "1024", "-U", "0"];
+    let serving =
+        serve(&[&line[..], &["-v", "-F", "-X", "-o", "modern,idle_timeout=300"]].concat());
+    assert!(serving.line.contains("16 MiB of DRAM"), "{}", serving.line);
+    let mut stream = serving.connect();
+    assert_eq!(ask(&mut stream, &["flush_all"]), "CLIENT_ERROR flush_all not allowed");
+    assert_eq!(ask(&mut stream, &["lru_crawler", "metadump", "all"]), "ERROR metadump not allowed");
+    stream.write_all(b"stats settings\r\n").unwrap();
+    let mut text = String::new();
+    while !text.ends_with("END\r\n") {
+        let mut part = [0; 4096];
+        let count = stream.read(&mut part).unwrap();
+        text.push_str(std::str::from_utf8(&part[..count]).unwrap());
+    }
+    for line in [
+        "maxbytes 16777216",
+        "maxconns 1024",
+        "num_threads 2",
+        "verbosity 1",
+        "flush_enabled no",
+        "dump_enabled no",
+        "idle_timeout 300",
+        "evictions on",
+        "binding_protocol auto-negotiate",
+    ] {
+        assert!(text.contains(&format!("STAT {line}\r\n")), "{line}: {text}");
+    }
+    serving.signal("-TERM");
+    assert_eq!(serving.wait().code, 0);
+    let place = TestDirectory::new();
+    let socket = place.file("socket");
+    let serving = serve(&["-s", socket.to_str().unwrap(), "-M", "-m", "2", "-I", "64k"]);
+    let mut stream = UnixStream::connect(&socket).unwrap();
+    let value = "x".repeat(60_000);
+    let replies: Vec<String> = (0..50)
+        .map(|i| {
+            ask(&mut stream, &["set", &format!("k{i}"), "0", "0", &format!("60000\r\n{value}")])
+        })
+        .collect();
+    let refused = "SERVER_ERROR out of memory storing object";
+    assert_eq!((&*replies[0], &*replies[49]), ("STORED", refused));
+    assert_eq!(ask(&mut stream, &["mg", "k0", "s"]), "HD s60000");
+    drop(serving);
+    for (arguments, what) in [
+        (&["-U", "11211"][..], "UDP"),
+        (&["-p", "0"], "-s FILE"),
+        (&["-m", "64", "--dram", "64MiB"], "cannot be used with"),
+        (&["-c", "0"], "-c"),
+        (&["-M", "--flash", "f:64MiB"], "evicts"),
+        (&["-S"], "--auth-file"),
+        (&["-B", "binary"], "auto"),
+        (&["-o", "ext_path=/x:1G"], "--flash"),
+        (&["-o", "nonsense"], "unknown option"),
+        (&["-a", "777", "-s", "socket"], "owner"),
+        (&["-t", "0"], "-t"),
+    ] {
+        let done = run(&[&["cache"], arguments].concat());
+        assert_ne!(done.code, 0, "{arguments:?}");
+        assert!(done.err.contains(what), "{arguments:?}: {}", done.err);
     }
 }

@@ -8,13 +8,16 @@
 //!    long requests, a request goes to an I/O thread, together with the requests that follow it.
 //! 3. Unsent replies are bounded: beyond a few replies, and beyond a part of a long one, no request
 //!    is executed until the client has received them, and a client that receives none within the
-//!    write timeout is disconnected.
+//!    write timeout is disconnected. Over all connections, memory is reserved before a value
+//!    becomes part of a reply; while another connection waits for that memory, a client that
+//!    hardly reads is disconnected.
 //! 4. Received but not executed bytes are bounded, over all connections; a value without room is
 //!    rejected, and its connection continues.
 //! 5. Invalid input and a failing command, a panic included, end at most their own connection.
 
 use std::collections::VecDeque;
 use std::io;
+use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -41,6 +44,8 @@ use crate::state::server_state::State;
 const REQUESTS_MAX: usize = 256;
 /// Replies are sent when they reach this size, even if more requests are buffered.
 const REPLY_BYTES_MAX: usize = 256 << 10;
+/// Memory for shorter replies is not reserved before they are sent.
+const RESERVED_BYTES_MIN: usize = 16 << 10;
 /// Maximum requests that go to an I/O thread together: all their replies are in memory.
 const TRIP_REQUESTS_MAX: usize = 64;
 /// An I/O thread returns after this many bytes of replies.
@@ -49,6 +54,7 @@ const TRIP_BYTES_MAX: usize = 1 << 20;
 const SMALL_BYTES_MAX: usize = 64 << 10;
 
 const INTERNAL: &[u8] = b"SERVER_ERROR internal error\r\n";
+const NO_REPLY_MEMORY: &[u8] = b"SERVER_ERROR out of memory writing get response\r\n";
 const NO_ROOM: &[u8] = b"SERVER_ERROR out of memory reading request\r\n";
 
 /// A parsed request or error.
@@ -69,7 +75,7 @@ enum Item {
 /// [`Curves::waited`]: tidekv_observe::curves::Curves::waited
 #[derive(Debug, Default)]
 struct FlashTimer {
-    since_ns: Option<u64>,
+    since_ns: Option<NonZeroU64>,
 }
 
 impl FlashTimer {
@@ -77,7 +83,7 @@ impl FlashTimer {
     fn start(&mut self, state: &State, request: &Request) {
         let is_for_one_key = || request.fetches().count() == 1;
         if self.since_ns.is_none() && state.curves.is_some() && is_for_one_key() {
-            self.since_ns = Some(state.monotonic_ns());
+            self.since_ns = NonZeroU64::new(state.monotonic_ns());
         }
     }
 
@@ -86,7 +92,7 @@ impl FlashTimer {
         if let Some(since_ns) = self.since_ns.take()
             && let Some(curves) = &state.curves
         {
-            curves.waited(state.monotonic_ns().saturating_sub(since_ns));
+            curves.waited(state.monotonic_ns().saturating_sub(since_ns.get()));
         }
     }
 
@@ -109,6 +115,8 @@ pub(crate) struct Connection {
     buffer: BytesMut,
     reservation: Reservation,
     replies: Outgoing,
+    /// The memory of the replies.
+    replies_memory: Reservation,
     /// Flash reads for the next requests.
     prefetched: PrefetchedReads,
     /// The key to read from flash next.
@@ -125,6 +133,7 @@ impl Connection {
             buffer: BytesMut::new(),
             reservation: state.budget.reservation(),
             replies: Outgoing::default(),
+            replies_memory: state.replies.reservation(),
             prefetched: PrefetchedReads::default(),
             wanted: None,
             client,
@@ -312,6 +321,11 @@ impl Connection {
                     // Let other connections run.
                     tokio::task::yield_now().await;
                 }
+                Progress::Memory(bytes) => {
+                    timer.discard();
+                    items.push_front(Item::Request(request));
+                    Box::pin(self.wait_for_memory(bytes)).await?;
+                }
                 Progress::Wait => {
                     timer.start(&self.state, &request);
                     items.push_front(Item::Request(request));
@@ -320,18 +334,26 @@ impl Connection {
                         // Threads read by themselves, and may take long.
                         self.prefetched.clear();
                         timer.discard();
-                        self.run_on_thread(&mut items).await;
+                        Box::pin(self.run_on_thread(&mut items)).await?;
                     }
                 }
             }
             if self.is_closing {
                 return Ok(());
             }
-            if self.replies.len() >= REPLY_BYTES_MAX {
+            if self.must_flush() {
                 self.flush().await?;
             }
         }
         Ok(())
+    }
+
+    /// Whether the replies so far are sent before the next request: they are long, or there is no
+    /// memory for more.
+    fn must_flush(&mut self) -> bool {
+        let bytes = self.replies.len();
+        bytes >= REPLY_BYTES_MAX
+            || (bytes >= RESERVED_BYTES_MIN && !self.replies_memory.try_grow_to(bytes))
     }
 
     /// Compares a user and a password with the known ones, after the delay of a client that guesses
@@ -365,7 +387,8 @@ impl Connection {
 
     /// Executes a request on this event loop, as far as it need not wait.
     fn run(&mut self, request: &mut Request) -> Progress {
-        let execution = Execution::new(&self.state, &mut self.replies, false);
+        let out = (&mut self.replies, &mut self.replies_memory);
+        let execution = Execution::new(&self.state, out, false);
         let mut execution = execution.with_prefetched(&self.prefetched);
         let done = catch_unwind(AssertUnwindSafe(|| request.run(&mut execution)));
         self.wanted = execution.wanted();
@@ -388,7 +411,7 @@ impl Connection {
     ///
     /// The threads are the runtime's blocking threads; the settings give their number. Their queue
     /// needs no bound: a connection has one piece of work at a time.
-    async fn run_on_thread(&mut self, items: &mut VecDeque<Item>) {
+    async fn run_on_thread(&mut self, items: &mut VecDeque<Item>) -> io::Result<()> {
         let mut requests = VecDeque::new();
         while requests.len() < TRIP_REQUESTS_MAX
             && matches!(items.front(), Some(Item::Request(_)))
@@ -398,22 +421,40 @@ impl Connection {
         }
         let state = Arc::clone(&self.state);
         let mut replies = std::mem::take(&mut self.replies);
+        let mut memory =
+            std::mem::replace(&mut self.replies_memory, self.state.replies.reservation());
         let work = move || {
-            let run = || run_trip(&state, &mut replies, &mut requests);
+            let run = || run_trip(&state, (&mut replies, &mut memory), &mut requests);
             let done = catch_unwind(AssertUnwindSafe(run));
-            (replies, requests, done)
+            (replies, memory, requests, done)
         };
-        let Ok((replies, requests, done)) = tokio::task::spawn_blocking(work).await else {
+        let Ok((replies, memory, requests, done)) = tokio::task::spawn_blocking(work).await else {
             // The runtime shuts down before the work has started, and this task with it.
             return std::future::pending().await;
         };
-        self.replies = replies;
+        (self.replies, self.replies_memory) = (replies, memory);
         requests.into_iter().rev().for_each(|request| items.push_front(Item::Request(request)));
         match done {
             Ok(Progress::Close) => self.is_closing = true,
+            Ok(Progress::Memory(bytes)) => return self.wait_for_memory(bytes).await,
             Ok(_) => {}
             Err(_) => drop(self.fail()),
         }
+        Ok(())
+    }
+
+    /// Sends the replies so far, and waits for `bytes` of memory for the next one. Without it in time
+    /// the connection ends: a reply cannot be left out.
+    async fn wait_for_memory(&mut self, bytes: usize) -> io::Result<()> {
+        self.flush().await?;
+        if self.replies_memory.grow_to(bytes).await {
+            return Ok(());
+        }
+        if !self.parser.is_binary() {
+            self.replies.put(NO_REPLY_MEMORY);
+        }
+        self.is_closing = true;
+        Ok(())
     }
 
     /// A command panicked: its effects are unknown, so the connection must end.
@@ -431,18 +472,34 @@ impl Connection {
     async fn flush(&mut self) -> io::Result<()> {
         // Sending may take long.
         self.prefetched.clear();
+        if self.replies.is_empty() {
+            return Ok(());
+        }
         let patience = self.state.options.write_timeout;
         let counters = &self.state.counters;
         let sent = |count| counters.add(Count::BytesWritten, count);
-        stream::send(&mut *self.stream, &mut self.replies, patience, sent).await
+        let is_reserved = self.replies_memory.try_grow_to(self.replies.len());
+        let is_needed = || !is_reserved || self.state.replies.is_exhausted();
+        let result =
+            stream::send_unless(&mut *self.stream, &mut self.replies, patience, is_needed, sent)
+                .await;
+        if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::OutOfMemory) {
+            tracing::warn!("a client that does not read its replies is closed: memory is needed");
+        }
+        self.replies_memory.shrink_to(0);
+        result
     }
 }
 
 /// Executes the first of `requests`, which may wait, and the others up to the limit of replies; the
 /// remaining ones stay.
-fn run_trip(state: &State, replies: &mut Outgoing, requests: &mut VecDeque<Request>) -> Progress {
+fn run_trip(
+    state: &State,
+    (replies, memory): (&mut Outgoing, &mut Reservation),
+    requests: &mut VecDeque<Request>,
+) -> Progress {
     while let Some(request) = requests.front_mut() {
-        let mut execution = Execution::new(state, replies, true);
+        let mut execution = Execution::new(state, (&mut *replies, &mut *memory), true);
         let progress = request.run(&mut execution);
         state.counters.add(Count::Offloaded, 1);
         match progress {
@@ -450,6 +507,7 @@ fn run_trip(state: &State, replies: &mut Outgoing, requests: &mut VecDeque<Reque
             Progress::More => return Progress::More,
             Progress::Wait => unreachable!("here it may wait"),
             Progress::Close => return Progress::Close,
+            Progress::Memory(bytes) => return Progress::Memory(bytes),
         }
         if replies.len() >= TRIP_BYTES_MAX {
             break;

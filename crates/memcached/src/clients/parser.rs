@@ -24,17 +24,17 @@ use crate::commands::binary::{self, Access, Binary, Framed};
 use crate::commands::catalogue::{self, LINE_TOO_LONG, Parsed, Request, UNAUTHENTICATED};
 use crate::protocol::binary::{Echo, HEADER_BYTES, Header, REQUEST_MAGIC};
 use crate::protocol::numerals::unsigned_32;
-use crate::protocol::request::{Fits, LINE_END_BYTES};
+use crate::protocol::request::{BAD_FORMAT, Fits, LINE_END_BYTES};
 use crate::protocol::words::{Line, words_of};
 
+/// Minimum bytes of a line with its end, as in memcached.
+const LINE_BYTES_MIN: usize = 4;
 /// Maximum bytes of a line, as in memcached; lines of keys may be longer.
 const LINE_BYTES_MAX: usize = 2048;
 /// Maximum bytes of a line of keys: some thousands of the longest keys.
 const KEYS_BYTES_MAX: usize = 1 << 20;
 /// Commands that are followed by keys.
-const KEYS_COMMANDS: [&[u8]; 5] = [b"get ", b"gets ", b"gat ", b"gats ", b"bget "];
-/// Maximum spaces before them.
-const SPACES_MAX: usize = 100;
+const KEYS_COMMANDS: [&[u8]; 4] = [b"get ", b"gets ", b"gat ", b"gats "];
 /// Maximum bytes of a user and a password, separator included.
 const CREDENTIALS_BYTES_MAX: u32 = 2048;
 /// Initial allocation of a value.
@@ -266,8 +266,10 @@ impl Parser {
         if !is_known {
             return self.introduction(line);
         }
-        // A single `\r` is a line of its own.
-        if line.len() > 1 && line.ends_with(b"\r") {
+        if end + 1 < LINE_BYTES_MIN {
+            return Some(Next::Request(Request::say(BAD_FORMAT)));
+        }
+        if line.ends_with(b"\r") {
             line.truncate(line.len() - 1);
         }
         match catalogue::read(&Line::new(line), fits) {
@@ -391,9 +393,8 @@ fn line_bytes_max(buffer: &[u8]) -> usize {
     if buffer.len() <= LINE_BYTES_MAX {
         return LINE_BYTES_MAX;
     }
-    let spaces = buffer.iter().take_while(|&&byte| byte == b' ').count();
-    let has_keys = KEYS_COMMANDS.iter().any(|name| buffer[spaces..].starts_with(name));
-    if spaces <= SPACES_MAX && has_keys { KEYS_BYTES_MAX } else { LINE_BYTES_MAX }
+    let has_keys = KEYS_COMMANDS.iter().any(|name| buffer.starts_with(name));
+    if has_keys { KEYS_BYTES_MAX } else { LINE_BYTES_MAX }
 }
 
 /// Parses a user and a password, followed by a line end.

@@ -5,7 +5,7 @@ use tidekv_tiered::{CachedObject, Change, KEY_BYTES_MAX, Object};
 
 use crate::commands::execution::{Execution, Progress};
 use crate::commands::storing::BINARY_KEY;
-use crate::protocol::numerals::unsigned_64;
+use crate::protocol::numerals::{digits_64, unsigned_64};
 use crate::protocol::request::BAD_FORMAT;
 use crate::protocol::words::Line;
 use crate::state::counters::{Count, Counters};
@@ -109,7 +109,7 @@ pub(crate) fn read(line: &Line) -> Result<Arithmetic, &'static str> {
     if key.len() > KEY_BYTES_MAX {
         return Err(BAD_FORMAT);
     }
-    let delta = unsigned_64(line.word(2)).ok_or("CLIENT_ERROR invalid numeric delta argument")?;
+    let delta = digits_64(line.word(2)).ok_or("CLIENT_ERROR invalid numeric delta argument")?;
     let step = Step { delta, is_down: line.word(0) == b"decr" };
     Ok(Arithmetic { key, step, is_quiet: line.is_quiet() })
 }

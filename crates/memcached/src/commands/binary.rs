@@ -8,7 +8,8 @@ use tidekv_tiered::KEY_BYTES_MAX;
 
 use crate::commands::arithmetic::Step;
 use crate::commands::removal::Flush;
-use crate::commands::statistics::{PROTOCOL_VERSION, Statistics};
+use crate::commands::statistic_lists::PROTOCOL_VERSION;
+use crate::commands::statistics::Statistics;
 use crate::commands::storing::Store;
 use crate::protocol::binary::{Echo, Header, NO_CREATION, Opcode, Status};
 use crate::protocol::expiry::Expiry;
@@ -205,6 +206,7 @@ fn store_of(opcode: Opcode, header: &Header, (extras, key): (&[u8], Bytes)) -> S
         expiry: Expiry::of_unsigned(number(extras, 4).unwrap_or(0)),
         compare: Some(header.version),
         explicit: None,
+        creates: false,
         may_be_stale: false,
         marks: 0,
     }

@@ -30,6 +30,11 @@ enum Counted {
 impl Binary {
     /// Executes or continues it.
     pub(crate) fn run(&mut self, execution: &mut Execution<'_>) -> Progress {
+        if let Action::Fetch { key, .. } = &self.action
+            && let Err(missing) = execution.reserve_for(key)
+        {
+            return missing;
+        }
         let ends = matches!(self.action, Action::Reject(_) | Action::Quit);
         match self.answer(execution) {
             Ok(()) if ends => Progress::Close,
@@ -43,6 +48,8 @@ impl Binary {
         match &mut self.action {
             Action::Fetch { key, expiry, returns } => {
                 let found = retrieval::look_up(execution, key, *expiry)?;
+                let counters = &execution.state.counters;
+                retrieval::count(counters, expiry.is_some(), found.is_some());
                 match found {
                     Some(found) => put_object(execution.out, echo, key, &found.object, *returns),
                     None if is_quiet => {}
@@ -69,8 +76,11 @@ impl Binary {
                 put_counted(execution, echo, is_quiet, *step, &counted);
             }
             Action::Flush(flush) => {
-                flush.apply(execution)?;
-                put_status(execution.out, echo, Status::Success, is_quiet);
+                let status = match flush.apply(execution)? {
+                    true => Status::Success,
+                    false => Status::AuthError,
+                };
+                put_status(execution.out, echo, status, is_quiet);
             }
             Action::Statistics(statistics) => put_statistics(execution, echo, *statistics)?,
             Action::Say(status, text) => {
@@ -96,15 +106,16 @@ fn run_store(
 ) -> Result<(), WouldBlock> {
     let outcome = store.run(execution)?;
     let status = match (outcome, store.mode) {
-        (Outcome::Stored(version), _) => {
+        (Outcome::Stored(stored), _) => {
             if !is_quiet {
-                put(execution.out, echo, Status::Success, (&[], &[], &[]), version);
+                put(execution.out, echo, Status::Success, (&[], &[], &[]), stored.version);
             }
             return Ok(());
         }
         (Outcome::Exists, _) | (Outcome::NotStored, Mode::Add) => Status::Exists,
         (Outcome::NotFound, _) | (Outcome::NotStored, Mode::Replace) => Status::NotFound,
         (Outcome::NotStored, _) => Status::NotStored,
+        (Outcome::NoMemory, _) => Status::NoMemory,
     };
     put_error(execution.out, echo, status);
     Ok(())

@@ -18,7 +18,7 @@ use crate::commands::statistics::{self, Statistics};
 use crate::commands::storing::{self, Refused, Set};
 use crate::commands::walk::{self, Walk};
 use crate::protocol::request::{
-    BAD_CHUNK, Fits, LINE_END_BYTES, Mode, NO_COMMAND, NO_MEMORY, TOO_LARGE,
+    BAD_CHUNK, BAD_FORMAT, Fits, LINE_END_BYTES, Mode, NO_COMMAND, NO_MEMORY, TOO_LARGE, value_len,
 };
 use crate::protocol::words::{Line, words_of};
 use crate::state::counters::Count;
@@ -75,8 +75,8 @@ pub(crate) struct Command {
     pub(crate) name: &'static str,
     #[cfg_attr(not(test), expect(dead_code, reason = "for the documentation, which a test makes"))]
     pub(crate) group: Group,
-    /// Minimum and maximum number of words, the name included.
-    words: (usize, usize),
+    /// Minimum number of words, the name included.
+    words_min: usize,
     /// Its arguments, as in memcached's documentation.
     pub(crate) syntax: &'static str,
     #[cfg_attr(not(test), expect(dead_code, reason = "for the documentation, which a test makes"))]
@@ -84,70 +84,83 @@ pub(crate) struct Command {
     read: Read,
 }
 
-const ANY: usize = usize::MAX;
-
 const fn command(
     group: Group,
     name: &'static str,
-    words: (usize, usize),
+    words_min: usize,
     syntax: &'static str,
     summary: &'static str,
     read: Read,
 ) -> Command {
-    Command { name, group, words, syntax, summary, read }
+    Command { name, group, words_min, syntax, summary, read }
 }
 
 use Group::{Meta, Reading, Server, Writing};
 
 /// All commands.
 #[rustfmt::skip]
-pub(crate) static COMMANDS: [Command; 33] = [
-    command(Reading, "get", (2, ANY), "key [key ...]", "Returns the values of keys.", |line, _| whole(retrieval::read(line), Request::Get)),
-    command(Reading, "gets", (2, ANY), "key [key ...]", "The same, with versions for `cas`.", |line, _| whole(retrieval::read(line), Request::Get)),
-    command(Reading, "gat", (2, ANY), "seconds key [key ...]", "Returns the values of keys and sets their time to live.", |line, _| whole(retrieval::read(line), Request::Get)),
-    command(Reading, "gats", (2, ANY), "seconds key [key ...]", "The same, with versions.", |line, _| whole(retrieval::read(line), Request::Get)),
-    command(Reading, "bget", (2, ANY), "key [key ...]", "An old name of `get`.", |line, _| whole(retrieval::read(line), Request::Get)),
-    command(Writing, "set", (5, 6), "key flags seconds length [noreply]", "Stores the value that follows.", set),
-    command(Writing, "add", (5, 6), "key flags seconds length [noreply]", "Stores the value if the key does not exist.", set),
-    command(Writing, "replace", (5, 6), "key flags seconds length [noreply]", "Stores the value if the key exists.", set),
-    command(Writing, "append", (5, 6), "key flags seconds length [noreply]", "Appends to the value of an existing key.", set),
-    command(Writing, "prepend", (5, 6), "key flags seconds length [noreply]", "Prepends to the value of an existing key.", set),
-    command(Writing, "cas", (6, 7), "key flags seconds length version [noreply]", "Stores the value if the object still has this version.", set),
-    command(Writing, "delete", (2, 4), "key [0] [noreply]", "Removes a key.", |line, _| whole(removal::read_delete(line), Request::Delete)),
-    command(Writing, "incr", (3, 4), "key number [noreply]", "Adds to a 64-bit number and returns the result.", |line, _| whole(arithmetic::read(line), Request::Arithmetic)),
-    command(Writing, "decr", (3, 4), "key number [noreply]", "Subtracts from a number, down to 0, and returns the result.", |line, _| whole(arithmetic::read(line), Request::Arithmetic)),
-    command(Writing, "touch", (3, 4), "key seconds [noreply]", "Changes the time to live of a key.", |line, _| whole(removal::read_touch(line), Request::Touch)),
-    command(Writing, "flush_all", (1, 3), "[seconds] [noreply]", "Removes all objects, now or later.", |line, _| whole(removal::read_flush(line), Request::Flush)),
-    command(Meta, "mg", (2, ANY), "key [flag ...]", "Returns the requested attributes of a key.", |line, _| whole(meta_get::read(line).map(Box::new), Request::MetaGet)),
-    command(Meta, "ms", (2, ANY), "key length [flag ...]", "Stores the value that follows.", meta_set),
-    command(Meta, "md", (2, ANY), "key [flag ...]", "Removes a key, or marks it as stale.", |line, _| whole(meta_delete::read(line).map(Box::new), Request::MetaDelete)),
-    command(Meta, "ma", (2, ANY), "key [flag ...]", "Increments or decrements a number.", |line, _| whole(meta_arithmetic::read(line).map(Box::new), Request::MetaArithmetic)),
-    command(Meta, "me", (1, ANY), "key [b]", "Returns information about a key, for debugging.", |line, _| whole(meta_debug::read(line), Request::MetaDebug)),
-    command(Meta, "mn", (1, ANY), "", "Returns `MN`: all earlier requests have been answered.", |_, _| say("MN")),
-    command(Server, "stats", (1, ANY), "[settings | items | slabs | sizes | conns | tenants | mrc | reset | cachedump class limit]", "Returns statistics.", stats),
-    command(Server, "lru_crawler", (1, ANY), "metadump all | mgdump all", "Lists all keys in DRAM, with information about them, or as requests.", |line, _| whole(walk::read_crawler(line), Request::Walk)),
-    command(Server, "version", (1, ANY), "", "Returns the version of memcached whose protocol this is.", version),
-    command(Server, "verbosity", (2, 3), "level [noreply]", "Is stored and has no effect.", |line, _| service(service::read_verbosity(line), line.is_quiet())),
-    command(Server, "cache_memlimit", (2, 3), "mebibytes [noreply]", "Changes the DRAM budget.", |line, _| service(service::read_memory(line), line.is_quiet())),
-    command(Server, "debugtime", (2, ANY), "seconds | p | r", "Moves, stops or resumes the clock, if the server was started with `--debugtime`.", |line, _| service(service::read_time(line), false)),
-    command(Server, "shutdown", (1, ANY), "[graceful]", "Stops the server, if it was started with `--enable-shutdown`.", |line, _| service(service::read_shutdown(line), false)),
-    command(Server, "slabs", (1, ANY), "reassign", "Rejected: there are no slabs.", slabs),
-    command(Server, "watch", (1, ANY), "", "Rejected: there is no such log.", |_, _| Err("CLIENT_ERROR watch commands not allowed")),
-    command(Server, "refresh_certs", (1, ANY), "", "Rejected: certificates are read at the start.", |_, _| Err("ERROR certificates are read at the start")),
-    command(Server, "quit", (1, ANY), "", "Closes the connection.", |_, _| Ok(Parsed::Whole(Request::Service(Service::Quit, true)))),
+pub(crate) static COMMANDS: [Command; 32] = [
+    command(Reading, "get", 2, "key [key ...]", "Returns the values of keys.", |line, _| whole(retrieval::read(line), Request::Get)),
+    command(Reading, "gets", 2, "key [key ...]", "The same, with versions for `cas`.", |line, _| whole(retrieval::read(line), Request::Get)),
+    command(Reading, "gat", 3, "seconds key [key ...]", "Returns the values of keys and sets their time to live.", |line, _| whole(retrieval::read(line), Request::Get)),
+    command(Reading, "gats", 3, "seconds key [key ...]", "The same, with versions.", |line, _| whole(retrieval::read(line), Request::Get)),
+    command(Writing, "set", 5, "key flags seconds length [noreply]", "Stores the value that follows.", set),
+    command(Writing, "add", 5, "key flags seconds length [noreply]", "Stores the value if the key does not exist.", set),
+    command(Writing, "replace", 5, "key flags seconds length [noreply]", "Stores the value if the key exists.", set),
+    command(Writing, "append", 5, "key flags seconds length [noreply]", "Appends to the value of an existing key.", set),
+    command(Writing, "prepend", 5, "key flags seconds length [noreply]", "Prepends to the value of an existing key.", set),
+    command(Writing, "cas", 5, "key flags seconds length version [noreply]", "Stores the value if the object still has this version.", set),
+    command(Writing, "delete", 2, "key [noreply]", "Removes a key.", |line, _| whole(removal::read_delete(line), Request::Delete)),
+    command(Writing, "incr", 3, "key number [noreply]", "Adds to a 64-bit number and returns the result.", |line, _| whole(arithmetic::read(line), Request::Arithmetic)),
+    command(Writing, "decr", 3, "key number [noreply]", "Subtracts from a number, down to 0, and returns the result.", |line, _| whole(arithmetic::read(line), Request::Arithmetic)),
+    command(Writing, "touch", 3, "key seconds [noreply]", "Changes the time to live of a key.", |line, _| whole(removal::read_touch(line), Request::Touch)),
+    command(Writing, "flush_all", 1, "[seconds] [noreply]", "Removes all objects, now or later.", |line, _| whole(removal::read_flush(line), Request::Flush)),
+    command(Meta, "mg", 2, "key [flag ...]", "Returns the requested attributes of a key.", |line, _| whole(meta_get::read(line).map(Box::new), Request::MetaGet)),
+    command(Meta, "ms", 3, "key length [flag ...]", "Stores the value that follows.", meta_set),
+    command(Meta, "md", 2, "key [flag ...]", "Removes a key, or marks it as stale.", |line, _| whole(meta_delete::read(line).map(Box::new), Request::MetaDelete)),
+    command(Meta, "ma", 2, "key [flag ...]", "Increments or decrements a number.", |line, _| whole(meta_arithmetic::read(line).map(Box::new), Request::MetaArithmetic)),
+    command(Meta, "me", 2, "key [b]", "Returns information about a key, for debugging.", |line, _| whole(meta_debug::read(line), Request::MetaDebug)),
+    command(Meta, "mn", 1, "", "Returns `MN`: all earlier requests have been answered.", |_, _| say("MN")),
+    command(Server, "stats", 1, "[settings | items | slabs | sizes | conns | tenants | mrc | reset | cachedump class limit]", "Returns statistics.", stats),
+    command(Server, "lru_crawler", 1, "metadump all | mgdump all", "Lists all keys in DRAM, with information about them, or as requests.", |line, _| whole(walk::read_crawler(line), Request::Walk)),
+    command(Server, "version", 1, "", "Returns the version of memcached whose protocol this is.", version),
+    command(Server, "verbosity", 1, "level [noreply]", "Is stored and has no effect.", |line, _| service(service::read_verbosity(line), line.is_quiet())),
+    command(Server, "cache_memlimit", 1, "mebibytes [noreply]", "Changes the DRAM budget.", |line, _| service(service::read_memory(line), line.is_quiet())),
+    command(Server, "debugtime", 1, "seconds | p | r", "Moves, stops or resumes the clock, if the server was started with `--debugtime`.", |line, _| service(service::read_time(line), false)),
+    command(Server, "shutdown", 1, "[graceful]", "Stops the server, if it was started with `--enable-shutdown`.", |line, _| service(service::read_shutdown(line), false)),
+    command(Server, "slabs", 1, "reassign", "Rejected: there are no slabs.", slabs),
+    command(Server, "watch", 1, "", "Rejected: there is no such log.", |_, _| Err("CLIENT_ERROR watch commands not allowed")),
+    command(Server, "refresh_certs", 1, "", "Rejected: certificates are read at the start.", |_, _| Err("ERROR certificates are read at the start")),
+    command(Server, "quit", 1, "", "Closes the connection.", |_, _| Ok(Parsed::Whole(Request::Service(Service::Quit, true)))),
+];
+
+/// Commands whose name may have spaces before it, and which check the number of their words.
+const LENIENT: [&str; 8] = [
+    "flush_all",
+    "lru_crawler",
+    "verbosity",
+    "cache_memlimit",
+    "debugtime",
+    "shutdown",
+    "slabs",
+    "refresh_certs",
 ];
 
 /// The result of parsing a line.
 pub(crate) fn read(line: &Line, fits: Fits<'_>) -> Parsed {
-    let name = line.word(0);
-    let Some(command) = COMMANDS.iter().find(|command| command.name.as_bytes() == name) else {
+    let is_named = |command: &&Command| {
+        let is_lenient = LENIENT.contains(&command.name);
+        let name = if is_lenient { line.word(0) } else { line.name() };
+        command.name.as_bytes() == name
+    };
+    let Some(command) = COMMANDS.iter().find(is_named) else {
         return match line.last_word().starts_with(b"HTTP/") {
             true => Parsed::Stranger,
-            false => refusal(NO_COMMAND, false),
+            false => refusal(NO_COMMAND, line.is_quiet()),
         };
     };
-    if !(command.words.0..=command.words.1).contains(&line.len()) {
-        return refusal(NO_COMMAND, false);
+    if line.len() < command.words_min {
+        return refusal(BAD_FORMAT, false);
     }
     let is_quiet = || command.syntax.ends_with("[noreply]") && line.is_quiet();
     (command.read)(line, fits).unwrap_or_else(|message| refusal(message, is_quiet()))
@@ -173,18 +186,19 @@ fn service(read: Result<Service, &'static str>, is_quiet: bool) -> Result<Parsed
 }
 
 fn set(line: &Line, fits: Fits<'_>) -> Result<Parsed, &'static str> {
-    let (set, len) = storing::read(line)?;
-    let key = &set.store.key;
-    if fits(key.len(), len as usize) {
-        return Ok(Parsed::Value(Request::Set(set), len));
-    }
-    let refused = Request::Set(set).refused(TOO_LARGE, Count::TooLarge);
+    let Some(len) = value_len(line.word(4)) else { return Ok(refusal(BAD_FORMAT, false)) };
+    let refused = match storing::read(line) {
+        Ok(set) if fits(set.store.key.len(), len as usize) => {
+            return Ok(Parsed::Value(Request::Set(set), len));
+        }
+        Ok(set) => Request::Set(set).refused(TOO_LARGE, Count::TooLarge),
+        Err(message) => Request::Service(Service::Say(message), line.is_quiet()),
+    };
     Ok(Parsed::Skip(refused, u64::from(len) + LINE_END_BYTES))
 }
 
 fn meta_set(line: &Line, fits: Fits<'_>) -> Result<Parsed, &'static str> {
     let len = meta_set::read_len(line)?;
-    let skipped = u64::from(len) + LINE_END_BYTES;
     let refused = match meta_set::read(line) {
         Ok(set) if fits(set.store.key.len(), len as usize) => {
             return Ok(Parsed::Value(Request::MetaSet(Box::new(set)), len));
@@ -192,7 +206,7 @@ fn meta_set(line: &Line, fits: Fits<'_>) -> Result<Parsed, &'static str> {
         Ok(set) => Request::MetaSet(Box::new(set)).refused(TOO_LARGE, Count::TooLarge),
         Err(message) => Request::Service(Service::Say(message), false),
     };
-    Ok(Parsed::Skip(refused, skipped))
+    Ok(Parsed::Skip(refused, u64::from(len) + LINE_END_BYTES))
 }
 
 fn stats(line: &Line, _: Fits<'_>) -> Result<Parsed, &'static str> {
@@ -294,7 +308,7 @@ impl Request {
 }
 
 /// The reply of `version`: the version of memcached whose protocol is implemented.
-const VERSION: &str = "VERSION 1.6.18";
+const VERSION: &str = "VERSION 1.6.45";
 /// The error of a line that is too long.
 pub(crate) const LINE_TOO_LONG: &str = "CLIENT_ERROR line too long";
 /// The error of an unauthenticated request.

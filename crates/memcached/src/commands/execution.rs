@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 
+use tidekv_net::budget::Reservation;
 use tidekv_net::outgoing::Outgoing;
 use tidekv_tiered::{CachedObject, Change, PendingRead, WouldBlock};
 
@@ -17,14 +18,23 @@ pub(crate) enum Progress {
     More,
     /// It must continue where it may wait. The finished part is not repeated.
     Wait,
+    /// It must continue when there is memory for this many bytes of its reply.
+    Memory(usize),
     /// The connection ends.
     Close,
 }
+
+/// Bytes of a reply beyond its value, at most: a key and numbers.
+const LINE_BYTES_MAX: usize = 1 << 10;
+/// Memory for replies is reserved in steps.
+const MEMORY_STEP_BYTES: usize = 64 << 10;
 
 /// The context of requests.
 pub(crate) struct Execution<'a> {
     pub(crate) state: &'a State,
     pub(crate) out: &'a mut Outgoing,
+    /// The memory reserved for `out`.
+    memory: &'a mut Reservation,
     /// Whether it may wait for storage and do long work.
     pub(crate) may_wait: bool,
     /// Prefetched flash reads, if there are any.
@@ -34,8 +44,30 @@ pub(crate) struct Execution<'a> {
 }
 
 impl<'a> Execution<'a> {
-    pub(crate) fn new(state: &'a State, out: &'a mut Outgoing, may_wait: bool) -> Self {
-        Self { state, out, may_wait, prefetched: None, wanted: Cell::new(None) }
+    pub(crate) fn new(
+        state: &'a State,
+        (out, memory): (&'a mut Outgoing, &'a mut Reservation),
+        may_wait: bool,
+    ) -> Self {
+        Self { state, out, memory, may_wait, prefetched: None, wanted: Cell::new(None) }
+    }
+
+    /// Reserves memory for a reply with a value of this length; fails if there is none at once.
+    pub(crate) fn reserve(&mut self, value_len: usize) -> Result<(), Progress> {
+        let bytes = self.out.len() + value_len + LINE_BYTES_MAX;
+        let has_memory = self.memory.try_grow_to(bytes.next_multiple_of(MEMORY_STEP_BYTES))
+            || self.memory.try_grow_to(bytes);
+        if has_memory { Ok(()) } else { Err(Progress::Memory(value_len + LINE_BYTES_MAX)) }
+    }
+
+    /// Reserves memory for a reply with the value of `key`, before it is looked up.
+    pub(crate) fn reserve_for(&mut self, key: &[u8]) -> Result<(), Progress> {
+        let cache = &self.state.objects.cache;
+        if self.reserve(cache.object_bytes_max() as usize).is_ok() {
+            return Ok(());
+        }
+        let prefetched = self.prefetched.and_then(|prefetched| prefetched.value_len(key));
+        self.reserve(prefetched.or_else(|| cache.value_len(key)).unwrap_or(0))
     }
 
     /// A context with prefetched flash reads.

@@ -7,7 +7,7 @@ use crate::commands::arithmetic::{self, NON_NUMERIC, Step, Stepped};
 use crate::commands::execution::{Execution, Progress};
 use crate::commands::meta_reply::MetaReply;
 use crate::commands::storing::BINARY_KEY;
-use crate::protocol::flags::{self, Flags};
+use crate::protocol::flags::{self, Flags, OPAQUE_TOO_LONG};
 use crate::protocol::words::Line;
 
 /// A `ma` request.
@@ -39,7 +39,11 @@ struct NumberReply {
 
 /// Reads `ma`.
 pub(crate) fn read(line: &Line) -> Result<MetaArithmetic, &'static str> {
-    let (key, flags) = flags::read_simply(line)?;
+    flags::check(line, 2)?;
+    let (key, flags) = flags::read(line, 2).map_err(|message| match message {
+        OPAQUE_TOO_LONG => message,
+        _ => "CLIENT_ERROR invalid or duplicate flag",
+    })?;
     let is_down = match flags.mode {
         None | Some(b'I' | b'+') => false,
         Some(b'D' | b'-') => true,
@@ -69,6 +73,7 @@ impl MetaArithmetic {
                     self.tell(execution, &told, false, now_s)
                 };
             }
+            Outcome::Made(_) if self.flags.is_quiet => return Progress::Done,
             Outcome::Made(told) => return self.tell(execution, &told, true, now_s),
             Outcome::NonNumeric => return execution.say(NON_NUMERIC),
             Outcome::NotFound => {

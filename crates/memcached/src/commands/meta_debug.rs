@@ -5,7 +5,7 @@ use tidekv_tiered::{CachedObject, Change, KEY_BYTES_MAX};
 
 use crate::commands::execution::{Execution, Progress};
 use crate::commands::storing::BINARY_KEY;
-use crate::protocol::flags::{decode, encode};
+use crate::protocol::flags::{self, decode, encode};
 use crate::protocol::request::BAD_FORMAT;
 use crate::protocol::words::Line;
 use crate::state::counters::Count;
@@ -19,6 +19,7 @@ pub(crate) struct MetaDebug {
 /// Reads `me`.
 pub(crate) fn read(line: &Line) -> Result<MetaDebug, &'static str> {
     let key = line.owned_word(1);
+    flags::check(line, 2)?;
     if key.is_empty() || key.len() > KEY_BYTES_MAX {
         return Err(BAD_FORMAT);
     }
@@ -46,8 +47,7 @@ impl MetaDebug {
 
     fn describe(&self, found: &CachedObject, now_s: u32) -> String {
         let object = &found.object;
-        // The remaining time, negative as in memcached.
-        let expiry = object.deadline.unix_s().map_or(-1, |end| i64::from(now_s) - i64::from(end));
+        let expiry = object.deadline.unix_s().map_or(-1, |end| i64::from(end) - i64::from(now_s));
         format!(
             " exp={expiry} la={} cas={} fetch={} cls=1 size={}",
             now_s.saturating_sub(found.accessed_s),

@@ -1,7 +1,7 @@
 //! `md`: removes an object, marks it as stale, or empties it.
 
 use bytes::Bytes;
-use tidekv_tiered::{CachedObject, Change, Object};
+use tidekv_tiered::{CachedObject, Change, Deadline, Object};
 
 use crate::commands::execution::{Execution, Progress};
 use crate::commands::meta_reply::MetaReply;
@@ -27,7 +27,8 @@ enum Outcome {
 
 /// Reads `md`.
 pub(crate) fn read(line: &Line) -> Result<MetaDelete, &'static str> {
-    let (key, flags) = flags::read_simply(line)?;
+    flags::check(line, 2)?;
+    let (key, flags) = flags::read(line, 2)?;
     Ok(MetaDelete { key, flags })
 }
 
@@ -78,18 +79,29 @@ impl MetaDelete {
         if !self.flags.invalidates && !self.flags.drops_value {
             return (Change::Remove, Outcome::Removed);
         }
-        let mut object = Object { version: next_version(), ..old.clone() };
-        if self.flags.invalidates {
-            if let Some(expiry) = self.flags.expiry {
-                object.deadline = expiry.deadline(now_s);
-            }
-            // The next client can win.
-            object.marks = object.marks & !WON | STALE;
-        }
+        let mut object = old.clone();
         if self.flags.drops_value {
-            let marks = object.marks & (BINARY_KEY | STALE | WON);
-            object = Object { value: Bytes::new(), flags: 0, marks, ..object };
+            // A new object, which has the old version.
+            object = Object {
+                value: Bytes::new(),
+                flags: self.flags.client_flags,
+                deadline: self
+                    .flags
+                    .expiry
+                    .map_or(Deadline::NEVER, |expiry| expiry.deadline(now_s)),
+                version: self.flags.explicit.unwrap_or(old.version),
+                marks: old.marks & BINARY_KEY,
+            };
         }
+        if !self.flags.invalidates {
+            return (Change::Store(object), Outcome::Removed);
+        }
+        if let Some(expiry) = self.flags.expiry {
+            object.deadline = expiry.deadline(now_s);
+        }
+        // The next client can win.
+        object.marks = object.marks & !WON | STALE;
+        object.version = next_version();
         (Change::Revise(object), Outcome::Kept)
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct MetaGet {
 
 /// Reads `mg`.
 pub(crate) fn read(line: &Line) -> Result<MetaGet, &'static str> {
-    flags::check(line, "CLIENT_ERROR options flags are too long")?;
+    flags::check(line, 2)?;
     let (key, flags) = flags::read(line, 2)?;
     Ok(MetaGet { key, flags })
 }
@@ -35,8 +35,6 @@ struct Seen {
     idle_s: u32,
     is_made: bool,
     has_won: bool,
-    /// The deadline after the request.
-    deadline: Deadline,
 }
 
 impl MetaGet {
@@ -45,6 +43,11 @@ impl MetaGet {
     }
 
     pub(crate) fn run(&mut self, execution: &mut Execution<'_>) -> Progress {
+        if self.flags.wants_value
+            && let Err(missing) = execution.reserve_for(&self.key)
+        {
+            return missing;
+        }
         let now_s = execution.state.now_s();
         let cache = &execution.state.objects.cache;
         let next_version = || self.flags.explicit.unwrap_or_else(|| cache.next_version());
@@ -98,7 +101,6 @@ impl MetaGet {
             idle_s: now_s.saturating_sub(found.accessed_s),
             is_made: false,
             has_won,
-            deadline,
         };
         (change, Some(seen))
     }
@@ -106,12 +108,17 @@ impl MetaGet {
     /// Creates an empty object if there is none and the client requests it.
     fn make(&self, now_s: u32, version: impl FnOnce() -> u64) -> (Change, Option<Seen>) {
         let Some(vivify) = self.flags.vivify else { return (Change::Fetch, None) };
-        let deadline = vivify.deadline(now_s);
         let binary = if self.flags.has_binary_key { BINARY_KEY } else { 0 };
+        // The last of both flags decides.
+        let deadlines = self.flags.asked.iter().filter_map(|asked| match asked.letter {
+            b'N' => Some(vivify.deadline(now_s)),
+            b'T' => Some(self.flags.expiry?.deadline(now_s)),
+            _ => None,
+        });
         let object = Object {
             value: Bytes::new(),
             flags: 0,
-            deadline,
+            deadline: deadlines.last().unwrap_or(Deadline::NEVER),
             version: version(),
             marks: WON | binary,
         };
@@ -120,37 +127,37 @@ impl MetaGet {
             true => Change::Store(object),
             false => Change::ReviseAndFetch(object),
         };
-        let seen = Seen {
-            object: told,
-            was_fetched: false,
-            idle_s: 0,
-            is_made: true,
-            has_won: true,
-            deadline,
-        };
+        let seen =
+            Seen { object: told, was_fetched: false, idle_s: 0, is_made: true, has_won: true };
         (change, Some(seen))
     }
 
     fn count(&self, execution: &Execution<'_>, is_found: bool) {
         let counters = &execution.state.counters;
-        let (all, hits, misses) = match self.flags.expiry {
-            None => (Count::Gets, Count::GetHits, Count::GetMisses),
-            Some(_) => (Count::Touches, Count::TouchHits, Count::TouchMisses),
+        let (all, outcome) = match (is_found, self.flags.expiry) {
+            (true, None) => (Count::Gets, Count::GetHits),
+            (true, Some(_)) => (Count::Touches, Count::TouchHits),
+            (false, _) => (Count::Gets, Count::GetMisses),
         };
         counters.add(all, 1);
-        counters.add(if is_found { hits } else { misses }, 1);
+        counters.add(outcome, 1);
     }
 
     fn tell(&self, execution: &mut Execution<'_>, seen: &Seen, now_s: u32) -> Progress {
         let object = &seen.object;
         let is_binary = object.marks & BINARY_KEY != 0;
         let mut deadline = object.deadline;
-        let mut reply = MetaReply::found(self.flags.wants_value.then_some(object.value.len()));
+        // A client that has this version needs no value.
+        let has_value = self.flags.wants_value && self.flags.compare != Some(object.version);
+        let mut reply = MetaReply::found(has_value.then_some(object.value.len()));
         for asked in &self.flags.asked {
-            match asked.letter {
+            match (asked.letter, self.flags.expiry, self.flags.vivify) {
                 // Later flags see the deadline that it sets.
-                b'T' => deadline = seen.deadline,
-                b'N' if seen.is_made => deadline = seen.deadline,
+                (b'T', Some(expiry), _) => deadline = expiry.deadline(now_s),
+                (b'N', _, Some(vivify)) if seen.is_made => deadline = vivify.deadline(now_s),
+                _ => {}
+            }
+            match asked.letter {
                 b's' => reply.numbered(b's', object.value.len() as u64),
                 b't' => reply.time_left(deadline, now_s),
                 b'c' => reply.numbered(b'c', object.version),
@@ -172,7 +179,7 @@ impl MetaGet {
         if seen.has_won {
             reply.flag(b'W');
         }
-        match self.flags.wants_value {
+        match has_value {
             true => reply.send_with(execution, &object.value),
             false => reply.send(execution),
         }

@@ -5,7 +5,7 @@ use tidekv_tiered::{Change, KEY_BYTES_MAX, Object, WouldBlock};
 
 use crate::commands::execution::{Execution, Progress};
 use crate::protocol::expiry::Expiry;
-use crate::protocol::numerals::signed_32;
+use crate::protocol::numerals::signed_digits_32;
 use crate::protocol::request::BAD_FORMAT;
 use crate::protocol::words::Line;
 use crate::state::counters::Count;
@@ -19,20 +19,11 @@ pub(crate) struct Delete {
 
 /// Reads `delete`.
 pub(crate) fn read_delete(line: &Line) -> Result<Delete, &'static str> {
-    // An old protocol version had a time, which must be 0.
-    let is_fine = match line.len() {
-        2 => true,
-        3 => line.word(2) == b"0" || line.is_quiet(),
-        _ => line.word(2) == b"0" && line.is_quiet(),
-    };
-    if !is_fine {
-        return Err("CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]");
-    }
     let key = line.owned_word(1);
     if key.len() > KEY_BYTES_MAX {
         return Err(BAD_FORMAT);
     }
-    Ok(Delete { key, is_quiet: line.len() > 2 && line.is_quiet() })
+    Ok(Delete { key, is_quiet: line.is_quiet() })
 }
 
 impl Delete {
@@ -101,7 +92,7 @@ pub(crate) fn read_flush(line: &Line) -> Result<Flush, &'static str> {
     if line.len() == 1 + usize::from(is_quiet) {
         return Ok(Flush { delay: None, is_quiet });
     }
-    let delay_s = signed_32(line.word(1)).ok_or("CLIENT_ERROR invalid exptime argument")?;
+    let delay_s = signed_digits_32(line.word(1)).ok_or("CLIENT_ERROR invalid exptime argument")?;
     let delay = if delay_s > 0 { Expiry::parse(line.word(1)) } else { None };
     Ok(Flush { delay, is_quiet })
 }
@@ -114,13 +105,21 @@ impl Flush {
 
     pub(crate) fn run(&mut self, execution: &mut Execution<'_>) -> Progress {
         match self.apply(execution) {
-            Ok(()) => execution.say_unless(self.is_quiet, "OK"),
+            Ok(true) => execution.say_unless(self.is_quiet, "OK"),
+            Ok(false) => {
+                // It counts nevertheless, as in memcached.
+                execution.state.counters.add(Count::Flushes, 1);
+                execution.say_unless(self.is_quiet, "CLIENT_ERROR flush_all not allowed")
+            }
             Err(WouldBlock) => Progress::Wait,
         }
     }
 
-    /// Removes all objects, or schedules that.
-    pub(crate) fn apply(&self, execution: &Execution<'_>) -> Result<(), WouldBlock> {
+    /// Removes all objects, or schedules that; returns whether it is allowed.
+    pub(crate) fn apply(&self, execution: &Execution<'_>) -> Result<bool, WouldBlock> {
+        if !execution.state.options.allows_flush {
+            return Ok(false);
+        }
         if !execution.may_wait {
             // Freeing many objects takes long.
             return Err(WouldBlock);
@@ -133,10 +132,8 @@ impl Flush {
         if due_s <= now_s {
             // Another thread may be flushing concurrently.
             cache.clear();
-            // Objects stored from now on have a later version, as in memcached.
-            cache.next_version();
         }
         execution.state.counters.add(Count::Flushes, 1);
-        Ok(())
+        Ok(true)
     }
 }

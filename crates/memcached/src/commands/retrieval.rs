@@ -6,8 +6,8 @@ use tidekv_tiered::{CachedObject, Change, KEY_BYTES_MAX, Object, WouldBlock};
 use crate::commands::execution::{Execution, Progress};
 use crate::protocol::expiry::Expiry;
 use crate::protocol::request::BAD_FORMAT;
-use crate::protocol::words::{Line, words_of};
-use crate::state::counters::Count;
+use crate::protocol::words::Line;
+use crate::state::counters::{Count, Counters};
 
 /// After this many bytes, replies are sent before the request continues.
 const REPLY_BYTES_MAX: usize = 256 << 10;
@@ -22,9 +22,11 @@ pub(crate) struct Get {
     has_versions: bool,
     /// The new time to live, if it changes.
     expiry: Option<Expiry>,
+    /// The keys are fetched, but a longer one than possible follows them: the reply is an error.
+    is_refused: bool,
 }
 
-/// Reads `get`, `gets`, `gat`, `gats` and `bget`.
+/// Reads `get`, `gets`, `gat` and `gats`.
 pub(crate) fn read(line: &Line) -> Result<Get, &'static str> {
     let name = line.word(0);
     let touches = name.starts_with(b"gat");
@@ -32,11 +34,14 @@ pub(crate) fn read(line: &Line) -> Result<Get, &'static str> {
         true => Some(Expiry::parse(line.word(1)).ok_or("CLIENT_ERROR invalid exptime argument")?),
         false => None,
     };
-    let keys = line.rest_from(1 + usize::from(touches));
-    if words_of(&keys).any(|key| key.len() > KEY_BYTES_MAX) {
-        return Err(BAD_FORMAT);
-    }
-    Ok(Get { keys, has_versions: name.ends_with(b"s"), expiry })
+    let mut keys = line.rest_from(1 + usize::from(touches));
+    let mut start = 0;
+    let is_fine = |word: &&[u8]| word.len() <= KEY_BYTES_MAX;
+    let words = keys.split(|&byte| byte == b' ');
+    words.take_while(is_fine).for_each(|word| start += word.len() + 1);
+    let is_refused = start < keys.len();
+    keys.truncate(start);
+    Ok(Get { keys, has_versions: name.ends_with(b"s"), expiry, is_refused })
 }
 
 impl Get {
@@ -49,11 +54,20 @@ impl Get {
     pub(crate) fn run(&mut self, execution: &mut Execution<'_>) -> Progress {
         for _ in 0..KEYS_MAX {
             let Some(key) = self.front() else {
-                return execution.say("END");
+                return execution.say(if self.is_refused { BAD_FORMAT } else { "END" });
             };
             let Ok(found) = look_up(execution, &key, self.expiry) else { return Progress::Wait };
+            if !self.is_refused
+                && let Some(CachedObject { object, .. }) = &found
+                && let Err(missing) = execution.reserve(object.value.len())
+            {
+                return missing;
+            }
+            count(&execution.state.counters, self.expiry.is_some(), found.is_some());
             self.keys = self.keys.slice_ref(&self.keys[key.len()..]);
-            if let Some(CachedObject { object, .. }) = found {
+            if !self.is_refused
+                && let Some(CachedObject { object, .. }) = found
+            {
                 self.put(execution, &key, &object);
             }
             if execution.out.len() >= REPLY_BYTES_MAX {
@@ -88,28 +102,29 @@ impl Get {
     }
 }
 
-/// Looks up an object, changes its time to live if there is an `expiry`, and counts the outcome.
+/// Looks up an object, and changes its time to live if there is an `expiry`.
 pub(crate) fn look_up(
     execution: &Execution<'_>,
     key: &[u8],
     expiry: Option<Expiry>,
 ) -> Result<Option<CachedObject>, WouldBlock> {
-    let (found, all, hits, misses) = match expiry {
-        None => (execution.get(key)?, Count::Gets, Count::GetHits, Count::GetMisses),
-        Some(expiry) => {
-            let deadline = expiry.deadline(execution.state.now_s());
-            let found = execution.change(key, |found| match found {
-                None => (Change::Fetch, None),
-                Some(found) => {
-                    let object = Object { deadline, ..found.object.clone() };
-                    (Change::ReviseAndFetch(object), Some(found.clone()))
-                }
-            })?;
-            (found, Count::Touches, Count::TouchHits, Count::TouchMisses)
+    let Some(expiry) = expiry else { return execution.get(key) };
+    let deadline = expiry.deadline(execution.state.now_s());
+    execution.change(key, |found| match found {
+        None => (Change::Fetch, None),
+        Some(found) => {
+            let object = Object { deadline, ..found.object.clone() };
+            (Change::ReviseAndFetch(object), Some(found.clone()))
         }
+    })
+}
+
+/// Counts a lookup, which changed the time to live if it `touches`.
+pub(crate) fn count(counters: &Counters, touches: bool, is_found: bool) {
+    let (all, hits, misses) = match touches {
+        false => (Count::Gets, Count::GetHits, Count::GetMisses),
+        true => (Count::Touches, Count::TouchHits, Count::TouchMisses),
     };
-    let counters = &execution.state.counters;
     counters.add(all, 1);
-    counters.add(if found.is_some() { hits } else { misses }, 1);
-    Ok(found)
+    counters.add(if is_found { hits } else { misses }, 1);
 }

@@ -3,7 +3,7 @@
 use tidekv_tiered::Cache;
 
 use crate::commands::execution::{Execution, Progress};
-use crate::protocol::numerals::{signed_64, unsigned_32};
+use crate::protocol::numerals::{digits_32, signed_64};
 use crate::protocol::request::{BAD_FORMAT, NO_COMMAND};
 use crate::protocol::words::Line;
 
@@ -38,12 +38,12 @@ pub(crate) enum TimeChange {
 
 /// Reads `verbosity`.
 pub(crate) fn read_verbosity(line: &Line) -> Result<Service, &'static str> {
-    unsigned_32(line.word(1)).map(Service::Verbosity).ok_or(BAD_FORMAT)
+    digits_32(line.word(1)).map(Service::Verbosity).ok_or(BAD_FORMAT)
 }
 
 /// Reads `cache_memlimit`.
 pub(crate) fn read_memory(line: &Line) -> Result<Service, &'static str> {
-    let mib = unsigned_32(line.word(1)).ok_or(NO_COMMAND)?;
+    let mib = digits_32(line.word(1)).ok_or(NO_COMMAND)?;
     if mib < MEMORY_MIB_MIN {
         return Err("MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 8m");
     }
@@ -92,7 +92,7 @@ impl Service {
                 }
             },
             Self::Shutdown { has_mode } => match state.options.on_shutdown {
-                None => "ERROR: shutdown not enabled",
+                None => "SERVER_ERROR: shutdown not enabled",
                 Some(_) if *has_mode => "CLIENT_ERROR invalid shutdown mode",
                 Some(shut_down) => {
                     shut_down();

@@ -10,7 +10,7 @@ use tidekv_tiered::{CachedObject, Cursor};
 use crate::commands::execution::{Execution, Progress};
 use crate::commands::storing::BINARY_KEY;
 use crate::protocol::flags::encode;
-use crate::protocol::numerals::unsigned_32;
+use crate::protocol::numerals::{digits_32, unsigned_32};
 use crate::protocol::request::{BAD_FORMAT, NO_COMMAND};
 use crate::protocol::words::Line;
 
@@ -69,8 +69,8 @@ pub(crate) fn read_cachedump(line: &Line) -> Result<Walk, &'static str> {
     if line.len() < 4 {
         return Err("CLIENT_ERROR bad command line");
     }
-    let class = unsigned_32(line.word(2)).ok_or(BAD_FORMAT)?;
-    let limit = unsigned_32(line.word(3)).ok_or(BAD_FORMAT)?;
+    let class = digits_32(line.word(2)).ok_or(BAD_FORMAT)?;
+    let limit = digits_32(line.word(3)).ok_or(BAD_FORMAT)?;
     if class >= CLASSES {
         return Err("CLIENT_ERROR Illegal slab id");
     }
@@ -80,6 +80,13 @@ pub(crate) fn read_cachedump(line: &Line) -> Result<Walk, &'static str> {
 
 impl Walk {
     pub(crate) fn run(&mut self, execution: &mut Execution<'_>) -> Progress {
+        if !execution.state.options.allows_dumps {
+            return execution.say(match self.format {
+                Format::Metadata => "ERROR metadump not allowed",
+                Format::Requests => "ERROR key dump not allowed",
+                Format::Items(_) => "CLIENT_ERROR stats cachedump not allowed",
+            });
+        }
         let Some(from) = self.cursor else {
             return execution.say(if self.format == Format::Requests { "EN" } else { "END" });
         };

@@ -18,7 +18,7 @@ use tidekv_observe::prometheus;
 
 /// All metrics, in the order in which they are written.
 #[rustfmt::skip]
-pub(crate) static CACHE_METRICS: [Metric; 32] = [
+pub(crate) static CACHE_METRICS: [Metric; 36] = [
     // The server.
     metric(Gauge, "tidekv_cache_start_time_seconds", "Start time of the server, in seconds since the Unix epoch.", "", &[("", "server.started_s")]),
     metric(Counter, "tidekv_cache_requests_total", "Requests received from clients.", "", &[("", "server.requests")]),
@@ -30,6 +30,7 @@ pub(crate) static CACHE_METRICS: [Metric; 32] = [
     metric(Gauge, "tidekv_cache_connected_clients", "Client connections open now.", "", &[("", "server.connected_clients")]),
     metric(Counter, "tidekv_cache_network_bytes_total", "Bytes received from clients (in) and sent to them (out).", "direction", &[("in", "server.bytes_read"), ("out", "server.bytes_written")]),
     metric(Gauge, "tidekv_cache_request_buffer_bytes", "Memory of incomplete requests, beyond the free allowance of each connection.", "", &[("", "server.request_buffer_bytes")]),
+    metric(Gauge, "tidekv_cache_reply_buffer_bytes", "Memory of replies that clients have not read, beyond the free allowance of each connection.", "", &[("", "server.reply_buffer_bytes")]),
     metric(Counter, "tidekv_cache_authentications_total", "Authentication attempts of clients, by outcome.", "outcome", &[("success", "server.authenticated"), ("failure", "server.authentication_errors")]),
     metric(Counter, "tidekv_cache_panics_total", "Commands that hit a bug and closed their connection.", "", &[("", "server.panics")]),
     // Requests by command.
@@ -47,6 +48,9 @@ pub(crate) static CACHE_METRICS: [Metric; 32] = [
     metric(Counter, "tidekv_cache_hits_total", "Lookups of all commands that found an object, by tier.", "tier", &[("dram", "cache.dram_hits"), ("flash", "cache.flash_hits")]),
     metric(Counter, "tidekv_cache_misses_total", "Lookups of all commands that found no object.", "", &[("", "cache.misses")]),
     metric(Counter, "tidekv_cache_expired_total", "Objects found expired in DRAM.", "", &[("", "cache.expired")]),
+    metric(Counter, "tidekv_cache_expired_removed_total", "Expired objects removed from DRAM in the background.", "", &[("", "cache.swept")]),
+    metric(Counter, "tidekv_cache_expired_reclaimed_total", "Expired objects that made room in DRAM for others.", "", &[("", "cache.reclaimed")]),
+    metric(Counter, "tidekv_cache_stores_refused_total", "Objects not stored because nothing may be evicted for them.", "", &[("", "cache.refused")]),
     metric(Counter, "tidekv_cache_stores_total", "Objects stored, new or changed.", "", &[("", "cache.stores")]),
     metric(Counter, "tidekv_cache_evictions_total", "Objects evicted from DRAM.", "", &[("", "cache.evicted")]),
     metric(Counter, "tidekv_cache_evictions_unfetched_total", "Objects evicted from DRAM that were never read.", "", &[("", "cache.evicted_unfetched")]),
@@ -175,10 +179,14 @@ pub(crate) fn read(state: &State) -> Numbers {
         ("server.started_s", u64::from(state.started_s)),
         ("server.connected_clients", state.clients.len() as u64),
         ("server.request_buffer_bytes", state.budget.used_bytes() as u64),
+        ("server.reply_buffer_bytes", state.replies.used_bytes() as u64),
         ("cache.dram_hits", cache.dram_hits),
         ("cache.flash_hits", cache.flash_hits),
         ("cache.misses", cache.misses),
         ("cache.expired", cache.expired),
+        ("cache.swept", cache.swept),
+        ("cache.reclaimed", cache.reclaimed),
+        ("cache.refused", cache.refused),
         ("cache.stores", cache.stores),
         ("cache.evicted", cache.evicted),
         ("cache.evicted_unfetched", cache.evicted_unfetched),

@@ -5,32 +5,54 @@
 
 use tidekv_tiered::Deadline;
 
-use crate::protocol::numerals::signed_32;
+use crate::protocol::numerals::{signed_32, signed_digits_32};
 
 /// Up to this many seconds count from now.
-const RELATIVE_S_MAX: u64 = 60 * 60 * 24 * 30;
+const RELATIVE_S_MAX: u32 = 60 * 60 * 24 * 30;
 
 /// An expiry time of a client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Expiry(i64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expiry {
+    /// In the past.
+    Expired,
+    /// 0, seconds from now, or a second since 1970.
+    At(u32),
+}
+
+impl Default for Expiry {
+    fn default() -> Self {
+        Self::At(0)
+    }
+}
 
 impl Expiry {
+    /// One of `set` and its relatives, parsed as by C's functions.
+    pub(crate) fn parse_leniently(text: &[u8]) -> Option<Self> {
+        signed_32(text).map(Self::of_signed)
+    }
+
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
-        signed_32(text).map(|seconds| Self(i64::from(seconds)))
+        signed_digits_32(text).map(Self::of_signed)
     }
 
     /// One of the binary protocol, which has no negative ones.
     pub(crate) fn of_unsigned(seconds: u32) -> Self {
-        Self(i64::from(seconds))
+        Self::At(seconds)
+    }
+
+    fn of_signed(seconds: i32) -> Self {
+        u32::try_from(seconds).map_or(Self::Expired, Self::At)
     }
 
     /// The deadline, at the time `now_s`.
     pub(crate) fn deadline(self, now_s: u32) -> Deadline {
-        match u64::try_from(self.0) {
-            Ok(0) => Deadline::NEVER,
-            Ok(seconds) if seconds <= RELATIVE_S_MAX => Deadline::at(u64::from(now_s) + seconds),
-            Ok(unix_s) => Deadline::at(unix_s),
-            Err(_) => Deadline::at(0),
+        match self {
+            Self::Expired => Deadline::at(0),
+            Self::At(0) => Deadline::NEVER,
+            Self::At(seconds) if seconds <= RELATIVE_S_MAX => {
+                Deadline::at(u64::from(now_s) + u64::from(seconds))
+            }
+            Self::At(unix_s) => Deadline::at(u64::from(unix_s)),
         }
     }
 }
@@ -54,7 +76,8 @@ mod tests {
         assert_eq!(deadline("2147483647", now_s), Some(2_147_483_647));
         assert!(Expiry::parse(b"-1").unwrap().deadline(now_s).has_passed(now_s));
         // Its lower 32 bits count.
-        assert!(Expiry::parse(b"4294967295").unwrap().deadline(now_s).has_passed(now_s));
+        let wrapped = Expiry::parse_leniently(b"4294967295").unwrap();
+        assert!(wrapped.deadline(now_s).has_passed(now_s));
         assert_eq!(Expiry::parse(b"x"), None);
         let latest = Expiry::of_unsigned(u32::MAX).deadline(now_s);
         assert_eq!(latest.unix_s(), Some(u32::MAX));

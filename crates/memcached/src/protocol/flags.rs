@@ -1,7 +1,6 @@
 //! The flags of the meta commands: their list and their parser.
 //!
-//! Guarantees: accepts and rejects the same flags as memcached 1.6.18, with the same errors; also
-//! accepts flags of later versions that add something new.
+//! Guarantees: accepts and rejects the same flags as memcached, with the same errors.
 
 use base64::Engine;
 use base64::alphabet;
@@ -11,16 +10,16 @@ use smallvec::SmallVec;
 use tidekv_tiered::KEY_BYTES_MAX;
 
 use crate::protocol::expiry::Expiry;
-use crate::protocol::numerals::{unsigned_32, unsigned_64};
+use crate::protocol::numerals::{digits_32, digits_64};
 use crate::protocol::request::{Asked, BAD_FORMAT};
 use crate::protocol::words::Line;
 
-/// Maximum words of a meta command, its name and the line end included.
+/// Maximum words of a meta command, its name included.
 const WORDS_MAX: usize = 20;
 /// Maximum bytes of an opaque token, its letter included.
 const OPAQUE_BYTES_MAX: usize = 32;
 
-const OPAQUE_TOO_LONG: &str = "CLIENT_ERROR opaque token too long";
+pub(crate) const OPAQUE_TOO_LONG: &str = "CLIENT_ERROR opaque token too long";
 const BAD_TOKEN: &str = "CLIENT_ERROR bad token in command line format";
 
 /// A flag.
@@ -33,8 +32,6 @@ pub(crate) struct Flag {
     /// The second letters of the commands that use it; the others accept and ignore it.
     pub(crate) commands: &'static str,
     pub(crate) summary: &'static str,
-    /// Whether it came to memcached after 1.6.18.
-    pub(crate) is_later: bool,
 }
 
 const fn flag(
@@ -43,7 +40,7 @@ const fn flag(
     commands: &'static str,
     summary: &'static str,
 ) -> Flag {
-    Flag { letter, token, commands, summary, is_later: false }
+    Flag { letter, token, commands, summary }
 }
 
 /// All flags.
@@ -52,9 +49,9 @@ const fn flag(
 pub(crate) static FLAGS: [Flag; 28] = [
     flag(b'b', "", "gsdae", "The key is base64 and may contain any bytes."),
     flag(b'c', "", "gsa", "Returns the version (CAS) of the object."),
-    flag(b'C', "version", "sda", "Succeeds only if the object has this version."),
+    flag(b'C', "version", "gsda", "Succeeds only if the object has this version. With mg: leaves out the value if it has."),
     flag(b'D', "number", "a", "The number to add or subtract; 1 by default."),
-    Flag { is_later: true, ..flag(b'E', "version", "gsda", "The new version of the object.") },
+    flag(b'E', "version", "gsda", "The new version of the object."),
     flag(b'f', "", "g", "Returns the client's flags."),
     flag(b'F', "flags", "s", "The client's flags, 32 bits."),
     flag(b'h', "", "g", "Returns whether the object had been fetched before: 0 or 1."),
@@ -64,18 +61,18 @@ pub(crate) static FLAGS: [Flag; 28] = [
     flag(b'l', "", "g", "Returns the seconds since the object was last fetched."),
     flag(b'L', "token", "", "For proxies; ignored."),
     flag(b'M', "mode", "sa", "One letter. ms: E adds, A appends, P prepends, R replaces, S sets. ma: I or + adds, D or - subtracts."),
-    flag(b'N', "seconds", "ga", "Creates the object with this time to live if it does not exist, and lets the client win."),
+    flag(b'N', "seconds", "gsa", "Creates the object with this time to live if it does not exist. With mg it lets the client win; with ms it belongs to the modes A and P."),
     flag(b'O', "token", "gsda", "Opaque token of up to 31 bytes, returned unchanged."),
     flag(b'P', "token", "", "For proxies; ignored."),
     flag(b'q', "", "gsda", "No reply in the usual case: a miss of mg, success of the others."),
     flag(b'R', "seconds", "g", "Lets the client win if the remaining time to live is less than this."),
-    flag(b's', "", "g", "Returns the length of the value."),
+    flag(b's', "", "gs", "Returns the length of the value."),
     flag(b't', "", "ga", "Returns the remaining time to live in seconds; -1 if the object does not expire."),
     flag(b'T', "seconds", "gsda", "The new time to live of the object; md: only with `I`."),
     flag(b'u', "", "g", "Does not count as an access."),
     flag(b'v', "", "ga", "Returns the value."),
     flag(b'W', "", "", "In a reply: the client has won and should store a new value."),
-    Flag { is_later: true, ..flag(b'x', "", "d", "Removes the value and the client's flags, but keeps the object.") },
+    flag(b'x', "", "d", "Removes the value and the client's flags, but keeps the object."),
     flag(b'X', "", "", "In a reply: the object is stale."),
     flag(b'Z', "", "", "In a reply: another client has already won."),
 ];
@@ -90,6 +87,7 @@ pub(crate) struct Flags {
     pub(crate) is_unseen: bool,
     pub(crate) invalidates: bool,
     pub(crate) drops_value: bool,
+    /// The letter of the mode; 0 if its token has none.
     pub(crate) mode: Option<u8>,
     pub(crate) expiry: Option<Expiry>,
     pub(crate) vivify: Option<Expiry>,
@@ -103,8 +101,15 @@ pub(crate) struct Flags {
     pub(crate) asked: SmallVec<[Asked; 4]>,
 }
 
-/// Parses the key and the flags of a line; the flags start at the word `first`.
+/// Parses the key and the flags of a line; the flags start at the word `first`. [`check`] must have
+/// accepted the line.
 pub(crate) fn read(line: &Line, first: usize) -> Result<(Bytes, Flags), &'static str> {
+    if line.word(1).len() > KEY_BYTES_MAX {
+        return Err(BAD_FORMAT);
+    }
+    if line.len() > WORDS_MAX {
+        return Err("CLIENT_ERROR options flags are too long");
+    }
     let mut flags = Flags::default();
     let mut seen = [false; 128];
     let mut wrong = None;
@@ -118,7 +123,7 @@ pub(crate) fn read(line: &Line, first: usize) -> Result<(Bytes, Flags), &'static
         match flags.read(letter, word) {
             Ok(()) => {}
             Err(Wrong::Flag) => return Err("CLIENT_ERROR invalid flag"),
-            Err(Wrong::Token(message)) => wrong = Some(message),
+            Err(Wrong::Token(message)) => wrong = Some(message.or(wrong.flatten())),
         }
         if b"stcflhOkTNR".contains(&letter) {
             flags.asked.push(Asked { letter, word: line.owned_word(index) });
@@ -128,44 +133,34 @@ pub(crate) fn read(line: &Line, first: usize) -> Result<(Bytes, Flags), &'static
     if flags.has_binary_key {
         match decode(&key) {
             Some(decoded) => key = decoded,
-            None => wrong = wrong.or(Some("CLIENT_ERROR error decoding key")),
+            None => wrong = wrong.or(Some(Some("CLIENT_ERROR error decoding key"))),
         }
     }
     match wrong {
         None => Ok((key, flags)),
-        Some(message) => Err(message),
+        Some(message) => Err(message.unwrap_or(BAD_FORMAT)),
     }
 }
 
-/// Like [`read`], with the general errors of some commands.
-pub(crate) fn read_simply(line: &Line) -> Result<(Bytes, Flags), &'static str> {
-    check(line, "CLIENT_ERROR options flags too long")?;
-    read(line, 2).map_err(|message| match message {
-        OPAQUE_TOO_LONG => message,
-        _ => "CLIENT_ERROR invalid or duplicate flag",
-    })
-}
-
-/// The checks of all meta commands.
-pub(crate) fn check(line: &Line, too_many: &'static str) -> Result<(), &'static str> {
-    if line.word(1).len() > KEY_BYTES_MAX {
-        return Err(BAD_FORMAT);
-    }
-    // The end of the line counts as a word.
-    if line.len() + 1 > WORDS_MAX { Err(too_many) } else { Ok(()) }
+/// The check of all meta commands: a word from `first` on begins with a letter, a digit, or one of
+/// the signs between the letters.
+pub(crate) fn check(line: &Line, first: usize) -> Result<(), &'static str> {
+    let is_flag = |index| matches!(line.word(index)[0], b'A'..=b'z' | b'0'..=b'9');
+    if (first..line.len()).all(is_flag) { Ok(()) } else { Err(BAD_FORMAT) }
 }
 
 enum Wrong {
     Flag,
-    Token(&'static str),
+    /// With the message, if it is not that of an earlier token or the general one.
+    Token(Option<&'static str>),
 }
 
 impl Flags {
     fn read(&mut self, letter: u8, word: &[u8]) -> Result<(), Wrong> {
         let token = &word[1..];
-        let expiry = || Expiry::parse(token).ok_or(Wrong::Token(BAD_TOKEN)).map(Some);
-        let version = || unsigned_64(token).ok_or(Wrong::Token(BAD_TOKEN)).map(Some);
-        let number = |message| unsigned_64(token).ok_or(Wrong::Token(message));
+        let expiry = || Expiry::parse(token).ok_or(Wrong::Token(Some(BAD_TOKEN))).map(Some);
+        let version = || digits_64(token).ok_or(Wrong::Token(Some(BAD_TOKEN))).map(Some);
+        let number = |message| digits_64(token).ok_or(Wrong::Token(Some(message)));
         match letter {
             b'b' => self.has_binary_key = true,
             b'v' => self.wants_value = true,
@@ -176,15 +171,14 @@ impl Flags {
             b'N' => self.vivify = expiry()?,
             b'T' => self.expiry = expiry()?,
             b'R' => self.recache = expiry()?,
-            b'F' => self.client_flags = unsigned_32(token).ok_or(Wrong::Token(BAD_FORMAT))?,
+            b'F' => self.client_flags = digits_32(token).ok_or(Wrong::Token(None))?,
             b'C' => self.compare = version()?,
             b'E' => self.explicit = version()?,
             b'J' => self.initial = number("CLIENT_ERROR invalid numeric initial value")?,
             b'D' => self.delta = Some(number("CLIENT_ERROR invalid numeric delta value")?),
-            b'M' if token.len() == 1 => self.mode = Some(token[0]),
-            b'M' => return Err(Wrong::Token("CLIENT_ERROR incorrect length for M token")),
+            b'M' => self.mode = Some(token.first().copied().unwrap_or(0)),
             b'O' if word.len() > OPAQUE_BYTES_MAX => {
-                return Err(Wrong::Token(OPAQUE_TOO_LONG));
+                return Err(Wrong::Token(Some(OPAQUE_TOO_LONG)));
             }
             b'O' | b'P' | b'L' | b'k' | b's' | b't' | b'c' | b'f' | b'l' | b'h' => {}
             _ => return Err(Wrong::Flag),
@@ -242,7 +236,6 @@ mod tests {
             ("mg a W", "CLIENT_ERROR invalid flag"),
             ("mg a Tx", BAD_TOKEN),
             ("mg a T", BAD_TOKEN),
-            ("mg a Mset", "CLIENT_ERROR incorrect length for M token"),
             ("mg a Dx", "CLIENT_ERROR invalid numeric delta value"),
             ("mg a D-1", "CLIENT_ERROR invalid numeric delta value"),
             ("mg a Jx", "CLIENT_ERROR invalid numeric initial value"),

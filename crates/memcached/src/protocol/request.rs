@@ -23,7 +23,7 @@ pub(crate) type Fits<'a> = &'a dyn Fn(usize, usize) -> bool;
 
 /// Parses the length of a value.
 pub(crate) fn value_len(text: &[u8]) -> Option<u32> {
-    let len = crate::protocol::numerals::signed_32(text)?;
+    let len = crate::protocol::numerals::signed_digits_32(text)?;
     (0..=VALUE_BYTES_MAX).contains(&len).then_some(len as u32)
 }
 

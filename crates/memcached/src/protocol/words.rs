@@ -1,7 +1,7 @@
 //! A line of a request, and its words.
 //!
-//! Guarantees: words are separated by spaces, and no other byte is a space; a line ends before its
-//! first zero byte, as in C; of a line with many words only the first ones are split.
+//! Guarantees: words are separated by spaces, and no other byte is a space; of a line with many
+//! words only the first ones are split.
 
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -19,8 +19,6 @@ pub(crate) struct Line {
 
 impl Line {
     pub(crate) fn new(bytes: Bytes) -> Self {
-        let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-        let bytes = bytes.slice(..end);
         let mut words = SmallVec::new();
         let mut start = 0;
         while words.len() < WORDS_MAX
@@ -34,6 +32,11 @@ impl Line {
             start += len;
         }
         Self { bytes, words }
+    }
+
+    /// The bytes up to the first space: the name of most commands.
+    pub(crate) fn name(&self) -> &[u8] {
+        self.bytes.split(|&byte| byte == b' ').next().unwrap_or_default()
     }
 
     /// Number of words.
@@ -92,7 +95,7 @@ mod tests {
     fn words_are_separated_by_spaces() {
         assert_eq!(words(b"get  a b "), [&b"get"[..], b"a", b"b"]);
         assert_eq!(words(b"\tget\r a"), [&b"\tget\r"[..], b"a"]);
-        assert_eq!(words(b"get a\0b c"), [&b"get"[..], b"a"]);
+        assert_eq!(words(b"get a\0b c"), [&b"get"[..], b"a\0b", b"c"]);
         assert!(words(b"   ").is_empty());
         assert!(words(b"").is_empty());
         assert_eq!(words(b" x").len(), 1);

@@ -30,13 +30,23 @@ pub struct CacheServerOptions {
     pub idle_timeout: Option<Duration>,
     /// Closes a connection whose client has read no reply for this long. Default 60 s.
     pub write_timeout: Duration,
-    /// Maximum bytes of incomplete requests over all connections; default 256 MiB. Requests of up
-    /// to 64 KiB are not counted. At least the size of the largest object.
+    /// Maximum bytes of incomplete requests over all connections, beyond 8 KiB of each; default
+    /// 16 MiB, and at least the largest object.
     pub buffered_bytes_max: usize,
+    /// Maximum bytes of replies that clients have not read, over all connections, beyond 8 KiB of
+    /// each; default 16 MiB, and at least the largest object.
+    pub unread_bytes_max: usize,
     /// The clock of the cache, if clients may move it (`debugtime`).
     pub clock: Option<Arc<OffsetClock>>,
     /// Called by the command `shutdown`; `None`: the command is rejected.
     pub on_shutdown: Option<fn()>,
+    /// The verbosity that `stats settings` reports until clients change it; without effect. Default 0.
+    pub verbosity: u32,
+    /// Whether `flush_all` is allowed. Default: yes.
+    pub allows_flush: bool,
+    /// Whether clients may list keys: `lru_crawler metadump` and `mgdump`, `stats cachedump`.
+    /// Default: yes.
+    pub allows_dumps: bool,
     /// I/O threads, for long requests, and for flash reads if the system has no asynchronous reads.
     /// Default 16.
     pub io_threads: usize,
@@ -61,9 +71,13 @@ impl Default for CacheServerOptions {
             connections_max: 10_000,
             idle_timeout: None,
             write_timeout: Duration::from_secs(60),
-            buffered_bytes_max: 256 << 20,
+            buffered_bytes_max: 16 << 20,
+            unread_bytes_max: 16 << 20,
             clock: None,
             on_shutdown: None,
+            verbosity: 0,
+            allows_flush: true,
+            allows_dumps: true,
             io_threads: 16,
             event_loops: None,
             profile_window: Some(Duration::from_secs(60)),

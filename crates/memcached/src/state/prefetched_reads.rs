@@ -61,6 +61,12 @@ impl PrefetchedReads {
         Some(ready.swap_remove(place).pending)
     }
 
+    /// The length of the value of `key`, if it was read.
+    pub(crate) fn value_len(&self, key: &[u8]) -> Option<usize> {
+        let ready = self.ready.borrow();
+        ready.iter().find(|ready| ready.pending.key() == key)?.pending.value_len()
+    }
+
     /// Records that a request is done.
     pub(crate) fn has_advanced(&mut self) {
         self.tries = 0;

@@ -7,17 +7,22 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tidekv_io::{Clock, Histogram, SystemClock};
 use tidekv_net::address::Address;
-use tidekv_net::budget::{Budget, FREE_BYTES};
+use tidekv_net::budget::Budget;
 use tidekv_net::clients::Clients;
 use tidekv_net::guesses::Guesses;
 use tidekv_net::reads::Reads;
 use tidekv_observe::curves::Curves;
-use tidekv_tiered::{Cache, KEY_BYTES_MAX, Stats};
+use tidekv_tiered::{Cache, Stats};
 
 use crate::settings::options::CacheServerOptions;
 use crate::settings::sizes::Report;
 use crate::state::counters::{Counters, Counts};
 use crate::state::objects::Objects;
+
+/// Bytes of requests, and of replies, that do not count in the memory of all clients.
+const FREE_BYTES: usize = 8 << 10;
+/// Room beside a value in these: for what has been received together with it, and for lines.
+const LINES_BYTES: usize = 256 << 10;
 
 /// The counters at the last `stats reset`.
 #[derive(Debug, Default)]
@@ -35,7 +40,10 @@ pub(crate) struct State {
     pub(crate) addresses: Vec<Address>,
     pub(crate) clients: Arc<Clients>,
     pub(crate) guesses: Guesses,
+    /// The memory of incomplete requests.
     pub(crate) budget: Budget,
+    /// The memory of replies that clients have not received.
+    pub(crate) replies: Budget,
     pub(crate) counters: Counters,
     /// Time from complete requests to their replies; requests received together are measured
     /// together.
@@ -65,12 +73,14 @@ impl State {
         curves: Option<Arc<Curves>>,
     ) -> Self {
         let largest = usize::try_from(cache.object_bytes_max()).unwrap_or(usize::MAX);
-        // A request within its own limit must fit.
-        let least = largest.saturating_add(KEY_BYTES_MAX + FREE_BYTES);
+        // A request within its own limit must fit, and the reply with it.
+        let least = largest.saturating_add(LINES_BYTES);
+        let budget = |bytes: usize| Budget::with_free_bytes(bytes.max(least), FREE_BYTES);
         Self {
             clients: Arc::default(),
             guesses: Guesses::default(),
-            budget: Budget::new(options.buffered_bytes_max.max(least)),
+            budget: budget(options.buffered_bytes_max),
+            replies: budget(options.unread_bytes_max),
             counters: Counters::default(),
             latency: Histogram::default(),
             started_s: cache.now_s(),
@@ -83,7 +93,7 @@ impl State {
             ),
             sizes: options.elastic.as_ref().map(|_| Mutex::default()),
             clock: SystemClock::new(),
-            verbosity: AtomicU32::new(0),
+            verbosity: AtomicU32::new(options.verbosity),
             objects: Objects::new(cache),
             options,
             addresses,

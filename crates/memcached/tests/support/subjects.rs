@@ -32,11 +32,10 @@ impl Ours {
             listen: vec![Address::Unix(socket.clone())],
             ..CacheServerOptions::default()
         };
-        let server = CacheServer::start(
-            super::open_with(&tidekv_tiered::Options::default(), moved),
-            options,
-        )
-        .unwrap();
+        let cache = super::open_with(&tidekv_tiered::Options::default(), moved);
+        // The first version of memcached's objects is 2.
+        cache.next_version();
+        let server = CacheServer::start(cache, options).unwrap();
         Self { _server: server, clock, socket }
     }
 }

@@ -10,6 +10,8 @@ use std::path::Path;
 use bytes::Bytes;
 use tidekv::Durability;
 
+use tidekv_net::process;
+
 use crate::commands::command::{Command, position};
 use crate::commands::errors::is_word;
 use crate::commands::session::REDIS_VERSION;
@@ -18,7 +20,6 @@ use crate::data::samples;
 use crate::protocol::reply::{CommandError, CommandResult, Reply};
 use crate::state::forecast;
 use crate::state::keyspaces::DATABASES;
-use crate::state::process;
 use crate::state::server_state::State;
 
 /// A section: its name, the function that writes its lines, and when it is part of the reply.

@@ -10,7 +10,6 @@ pub(crate) mod slow_log;
 pub(crate) mod latency_monitor;
 pub(crate) mod monitors;
 pub(crate) mod pause;
-pub(crate) mod process;
 pub(crate) mod checkpoints;
 pub(crate) mod keyspaces;
 pub(crate) mod session;

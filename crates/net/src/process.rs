@@ -4,21 +4,24 @@
 
 /// What the process has used.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Usage {
-    pub(crate) user_s: f64,
-    pub(crate) system_s: f64,
-    /// Memory of the process now, and at most so far, in bytes.
-    pub(crate) resident_bytes: u64,
-    pub(crate) peak_bytes: u64,
-    /// Memory of the machine.
-    pub(crate) machine_bytes: u64,
+pub struct Usage {
+    /// Processor time in user mode, in seconds.
+    pub user_s: f64,
+    /// Processor time in the kernel, in seconds.
+    pub system_s: f64,
+    /// Resident memory, in bytes.
+    pub resident_bytes: u64,
+    /// The most resident memory so far, in bytes.
+    pub peak_bytes: u64,
+    /// Memory of the machine, in bytes.
+    pub machine_bytes: u64,
 }
 
 /// Clock ticks a second in `/proc`: fixed by Linux's interface to programs.
 const TICKS_PER_S: f64 = 100.0;
 
 /// The usage now.
-pub(crate) fn usage() -> Usage {
+pub fn usage() -> Usage {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let (user_s, system_s) = times(&read("/proc/self/stat")).unwrap_or_default();
     let status = read("/proc/self/status");
