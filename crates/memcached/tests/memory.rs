@@ -300,3 +300,31 @@ fn what_clients_send_and_do_not_read_is_bounded() {
         clock.sleep(Duration::from_millis(20));
     }
 }
+
+/// Each held memory for the longest possible value, and was closed when others needed it.
+#[test]
+fn slow_readers_hold_no_more_memory_than_their_replies_take() {
+    const READERS: usize = 30;
+    const REQUESTS: usize = 300;
+    const VALUE_BYTES: usize = 100_000;
+    let server =
+        start_with(CacheServerOptions { unread_bytes_max: 16 << 20, ..support::options() });
+    let mut client = CacheClient::connect(&server);
+    assert_eq!(client.ask(set("key", &"v".repeat(VALUE_BYTES))), "STORED\r\n");
+    let mut readers: Vec<_> = (0..READERS).map(|_| support::socket(&server)).collect();
+    for reader in &mut readers {
+        std::io::Write::write_all(reader, "mg key v\r\n".repeat(REQUESTS).as_bytes()).unwrap();
+    }
+    let clock = SystemClock::new();
+    let began_ns = clock.monotonic_ns();
+    while server.unread_bytes() < READERS * (128 << 10) {
+        assert!(clock.monotonic_ns() - began_ns < PATIENCE.as_nanos() as u64);
+        clock.sleep(Duration::from_millis(10));
+    }
+    clock.sleep(Duration::from_secs(3));
+    let reply_bytes = format!("VA {VALUE_BYTES}\r\n").len() + VALUE_BYTES + 2;
+    for mut reader in readers {
+        let mut replies = vec![0; REQUESTS * reply_bytes];
+        std::io::Read::read_exact(&mut reader, &mut replies).expect("it is not closed");
+    }
+}

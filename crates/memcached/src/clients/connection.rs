@@ -478,6 +478,8 @@ impl Connection {
         let patience = self.state.options.write_timeout;
         let counters = &self.state.counters;
         let sent = |count| counters.add(Count::BytesWritten, count);
+        // Values reserve more than they need: a slow reader must not hold that.
+        self.replies_memory.shrink_to(self.replies.len());
         let is_reserved = self.replies_memory.try_grow_to(self.replies.len());
         let is_needed = || !is_reserved || self.state.replies.is_exhausted();
         let result =
