@@ -287,6 +287,7 @@ fn a_flush_on_a_full_disk_gets_the_space_of_the_next_log() {
         });
         let flushes = support::count(&db, "flush.count");
         while_less_than(flushes + 1, || support::count(&db, "flush.count"), put);
+        assert!(support::count(&db, "background.full_disk_retries") > 0, "{what}");
         disk.clear_on_operation();
         assert!(is_full.load(Ordering::Relaxed));
         // Its name may be in use again.

@@ -98,8 +98,8 @@ pub(crate) static METRICS: [Metric; 85] = [
     metric(Counter, "tidekv_dropped_tables_total", "Tables dropped unread: all entries had expired or were deletions (expired), or range deletions covered them (covered).", "reason", &[("expired", "compaction.expired_tables_dropped"), ("covered", "compaction.covered_tables_dropped")]),
     metric(Counter, "tidekv_dropped_table_bytes_total", "Bytes of tables dropped unread.", "", &[("", "compaction.dropped_bytes")]),
     metric(Counter, "tidekv_background_jobs_total", "Flushes and compactions completed.", "job", &[("flush", "flush.count"), ("compaction", "compaction.count")]),
-    metric(Counter, "tidekv_background_errors_total", "Flushes, compactions and looks for missing files that failed.", "", &[("", "background.errors")]),
-    metric(Counter, "tidekv_full_disk_retries_total", "Writes, flushes and new logs that were tried again because the disk was full.", "", &[("", "background.full_disk_retries")]),
+    metric(Counter, "tidekv_background_errors_total", "Flushes, compactions and checks for missing files that failed.", "", &[("", "background.errors")]),
+    metric(Counter, "tidekv_full_disk_retries_total", "Writes, flushes and log creations that were retried because the disk was full.", "", &[("", "background.full_disk_retries")]),
     Metric { bounds_s: &JOB_SECONDS, ..metric(Histogram, "tidekv_background_duration_seconds", "Duration of flushes and compactions.", "job", &[("flush", "flush"), ("compaction", "compaction")]) },
 ];
 

@@ -119,7 +119,7 @@ pub(crate) struct LogSet {
     next_log: Mutex<NextLog>,
     /// The bytes of all tables.
     stored_bytes: AtomicU64,
-    /// How often something was repeated because the disk was full.
+    /// See [`LogSet::full_disk_retries`].
     full_disk_retries: Counter,
 }
 
@@ -179,12 +179,12 @@ impl LogSet {
         self.stored_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// How often a write, a flush, a compaction or a new log was tried again because the disk was full.
+    /// How often a write, a flush or a new log was retried because the disk was full.
     pub(crate) fn full_disk_retries(&self) -> u64 {
         self.full_disk_retries.get()
     }
 
-    /// Takes note that something is tried again because the disk is full: nobody sees its error.
+    /// Counts a retry because the disk is full; its error is not reported otherwise.
     pub(crate) fn note_full_disk_retry(&self) {
         self.full_disk_retries.add(1);
     }

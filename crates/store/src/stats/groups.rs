@@ -107,9 +107,9 @@ groups! {
         entries_dropped = "compaction.entries_dropped",
         /// Expired entries that flushes and compactions dropped.
         entries_expired = "compaction.entries_expired",
-        /// Flushes, compactions and looks for missing files that failed.
+        /// Flushes, compactions and checks for missing files that failed.
         errors = "background.errors",
-        /// Writes, flushes and new logs that were tried again because the disk was full.
+        /// Writes, flushes and log creations that were retried because the disk was full.
         full_disk_retries = "background.full_disk_retries",
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tidekv_io::MemoryStorage;
+use tidekv_io::{ErrorKind, Fault, FaultRule, MemoryStorage, Operation};
 
 use crate::{Db, Environment, Options};
 
@@ -41,4 +41,28 @@ fn files_that_the_store_removes_itself_are_not_missed() {
     });
     db.health().unwrap();
     assert!(db.statistics().background().flushes > FLUSHES, "files were removed");
+}
+
+/// The check said nothing when it could not see the directory.
+#[test]
+fn a_directory_that_cannot_be_listed_is_an_error_of_the_background() {
+    let disk = MemoryStorage::new();
+    let environment = Environment::default().storage(Arc::new(disk.clone()));
+    let db = Db::open("/d", Options::new().environment(environment)).unwrap();
+    let errors = || db.statistics().counter("background.errors");
+    db.engine().look_for_files();
+    assert_eq!(errors(), 0);
+    disk.add_fault(FaultRule {
+        operation: Some(Operation::List),
+        path_contains: None,
+        skip: 0,
+        times: None,
+        fault: Fault::Fail(ErrorKind::Failed),
+    });
+    db.engine().look_for_files();
+    assert!(errors() > 0);
+    disk.clear_faults();
+    // Nothing is known to be missing.
+    db.keyspace("k").unwrap().put("a", "1").unwrap();
+    db.health().unwrap();
 }
