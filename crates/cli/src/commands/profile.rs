@@ -225,7 +225,8 @@ impl Tally {
         self.first_s.map(|first| self.last_s - first).filter(|seconds| *seconds > 0.0)
     }
 
-    /// Fails if so many lines were malformed that the curve may be that of another load.
+    /// Fails if more than [`BROKEN_MAX`] of the lines were malformed: the curve may not represent the
+    /// workload.
     fn check(&self) -> Result<()> {
         let lines = self.all + self.broken;
         if self.broken as f64 <= BROKEN_MAX * lines as f64 {
@@ -397,10 +398,11 @@ impl Profile {
     }
 
     fn object_bytes(&self, request: &Request) -> u64 {
-        let key_bytes = request.key_bytes.unwrap_or(request.key.len() as u64);
+        let key_bytes = request.cached_key_bytes();
+        let value_bytes = request.value_bytes.unwrap_or(0);
         let bytes = match self.slabs {
-            true => SlabClasses::item_bytes(key_bytes, request.value_bytes.unwrap_or(0)),
-            false => request.object_bytes(),
+            true => SlabClasses::item_bytes(key_bytes, value_bytes),
+            false => key_bytes.saturating_add(value_bytes),
         };
         bytes.saturating_add(self.overhead)
     }

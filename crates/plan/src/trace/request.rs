@@ -44,10 +44,9 @@ impl Request {
         Self { kind, key: key.into(), key_bytes, value_bytes, seconds, ttl_seconds, entries }
     }
 
-    /// The length of its key and its value in a cache.
-    pub fn object_bytes(&self) -> u64 {
-        let key_bytes = self.key_bytes.unwrap_or(self.key.len() as u64);
-        key_bytes.saturating_add(self.value_bytes.unwrap_or(0))
+    /// The length of its key in a cache.
+    pub fn cached_key_bytes(&self) -> u64 {
+        self.key_bytes.unwrap_or(self.key.len() as u64)
     }
 }
 

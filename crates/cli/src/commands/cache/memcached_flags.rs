@@ -67,7 +67,7 @@ pub struct MemcachedFlags {
     #[arg(short = 'S', long, requires = "auth_file")]
     enable_sasl: bool,
 
-    /// Protocol: ascii, binary or auto. The first byte of a connection decides.
+    /// Protocol: only auto, the first byte of a connection decides.
     #[arg(short = 'B', long, value_name = "NAME", value_parser = ["auto", "auto-negotiate"])]
     protocol: Option<String>,
 
