@@ -54,6 +54,21 @@ fn entries_that_have_expired_do_not_come_back_when_the_clock_is_set_back() {
     }
 }
 
+/// The contents of the device once a record of `store_ms` survives `tear`.
+fn wait_for_record(disk: &MemoryStorage, tear: tidekv_io::Tear, store_ms: u64) -> MemoryStorage {
+    let machine = SystemClock::new();
+    let began = machine.monotonic_ns();
+    loop {
+        let cut = disk.after_power_loss(tear);
+        let bytes = cut.read_file(Path::new("/data/CLOCK")).unwrap_or_default();
+        if bytes.get(16..24).is_some_and(|at| at == store_ms.to_le_bytes()) {
+            return cut;
+        }
+        assert!(machine.monotonic_ns() - began < 60_000_000_000, "the time is never saved");
+        machine.sleep(Duration::from_millis(1));
+    }
+}
+
 #[test]
 fn what_was_seen_to_have_expired_stays_so_after_a_kill() {
     for by_scan in [false, true] {
@@ -66,23 +81,47 @@ fn what_was_seen_to_have_expired_stays_so_after_a_kill() {
             true => assert_eq!(keyspace.iter().count(), 0),
             false => assert_eq!(keyspace.get("a").unwrap(), None),
         }
-        let machine = SystemClock::new();
-        let began = machine.monotonic_ns();
-        // The opening has saved a record as well.
-        let is_saved = || {
-            let bytes = disk.read_file(Path::new("/data/CLOCK")).unwrap_or_default();
-            bytes.get(16..24).is_some_and(|at| at == (START_MS + 61_000).to_le_bytes())
-        };
-        while !is_saved() {
-            assert!(machine.monotonic_ns() - began < 60_000_000_000, "the time is never saved");
-            machine.sleep(Duration::from_millis(1));
-        }
-        // What a killed process leaves.
-        let killed = disk.after_power_loss(tidekv_io::Tear::KeepUnsynced);
+        // What a killed process leaves; the opening has saved a record as well.
+        let killed = wait_for_record(&disk, tidekv_io::Tear::KeepUnsynced, START_MS + 61_000);
         clock.set_back(2 * HOUR_MS);
         let db = open_on(&killed, &clock);
         assert_eq!(db.keyspace("k").unwrap().get("a").unwrap(), None);
     }
+}
+
+/// The machine's clock goes back with the power cut, or just before: what is on stable storage is the
+/// record of the opening, or one that is at most a minute old.
+#[test]
+fn what_has_expired_stays_so_after_a_power_cut_that_sets_the_clock_back() {
+    let (disk, clock, db) = scene();
+    let keyspace = db.keyspace("k").unwrap();
+    keyspace.put_with_ttl("a", "1", HOUR).unwrap();
+    keyspace.put_with_ttl("b", "1", 2 * HOUR).unwrap();
+    keyspace.put_with_ttl("c", "1", 3 * HOUR).unwrap();
+    drop(keyspace);
+    db.close().unwrap();
+    drop(db);
+    // The record of the opening.
+    clock.advance(HOUR);
+    let db = open_on(&disk, &clock);
+    let keyspace = db.keyspace("k").unwrap();
+    assert!(!keyspace.contains("a").unwrap());
+    clock.set_back(HOUR_MS);
+    let cut = disk.after_power_loss(tidekv_io::Tear::DropUnsynced);
+    let after = open_on(&cut, &clock);
+    assert!(!after.keyspace("k").unwrap().contains("a").unwrap());
+    assert_eq!(after.unix_ms(), START_MS + HOUR_MS);
+    drop(after);
+    clock.set_forward(HOUR_MS);
+    // The record of a minute ago.
+    clock.advance(HOUR);
+    assert!(!keyspace.contains("b").unwrap());
+    let cut = wait_for_record(&disk, tidekv_io::Tear::DropUnsynced, START_MS + 2 * HOUR_MS);
+    clock.set_back(2 * HOUR_MS);
+    let after = open_on(&cut, &clock);
+    let keyspace = after.keyspace("k").unwrap();
+    assert!(!keyspace.contains("b").unwrap());
+    assert!(keyspace.contains("c").unwrap());
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //!
 //! Guarantees:
 //! 1. It never goes back: neither while the store is open nor, beyond a second, from one opening to
-//!    the next ([`Record`]). What has expired stays expired.
+//!    the next ([`Record`]). What has expired stays expired. A power cut together with a machine's
+//!    clock that is set back moves it back by at most a minute, and not before the last opening.
 //! 2. Steps of the machine's time of day do not move it, so a time to live lasts as long as it says.
 //!
 //! Deadlines are times of this clock. [`StoreClock::offset_ms`] is how far the machine's time of
@@ -11,8 +12,8 @@
 //!
 //! Relies on: the owner saves the record when the store is opened and closed, in checkpoints, when a
 //! step was noticed, and within a second after an entry was seen to have expired
-//! ([`StoreClock::must_save`]); and syncs it where that matters ([`StoreClock::must_sync`]). The offset is asked for whenever a deadline is written, so a step is
-//! noticed before it matters.
+//! ([`StoreClock::must_save`]); and syncs it where that matters ([`StoreClock::must_sync`]). The
+//! offset is asked for whenever a deadline is written, so a step is noticed before it matters.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +36,9 @@ const NS_PER_MS: u64 = 1_000_000;
 
 /// The record is at most this old when an entry is seen to have expired.
 const SAVED_MS_MAX: u64 = 1000;
+
+/// The record on stable storage is at most this old when a record is saved.
+const SYNCED_MS_MAX: u64 = 60_000;
 
 /// The times of both clocks at one moment, stored in the file `CLOCK`:
 ///
@@ -86,6 +90,8 @@ pub(crate) struct StoreClock {
     offset_ms: AtomicU64,
     /// The time of the last record.
     saved_ms: AtomicU64,
+    /// The time of the last record that this life of the store has synced: 0 for none.
+    synced_ms: AtomicU64,
     /// When a record could not be saved.
     failed_ms: AtomicU64,
     /// The clocks differ in the record that is on stable storage, as far as it is known.
@@ -120,6 +126,7 @@ impl StoreClock {
             base_boot_ns: boot_ns,
             offset_ms: AtomicU64::new(0),
             saved_ms: AtomicU64::new(0),
+            synced_ms: AtomicU64::new(0),
             failed_ms: AtomicU64::new(0),
             // A record that could not be read may be readable the next time.
             is_apart_on_disk: AtomicBool::new(saved.is_none_or(Record::is_apart)),
@@ -199,16 +206,23 @@ impl StoreClock {
         is_due && !self.is_saving.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether `record` must be on stable storage when it is saved. If the clocks agree, in it and
-    /// in the record there, the machine's clock is as good after a power cut as no record.
+    /// Whether `record` must be on stable storage when it is saved: if the clocks differ, in it or in
+    /// the record there; if that is old; and when the store is opened, because its clock may just have
+    /// gone forward by much. Else the machine's clock is as good after a power cut as no record.
     pub(crate) fn must_sync(&self, record: Record) -> bool {
-        record.is_apart() || self.is_apart_on_disk.load(Ordering::Relaxed)
+        let age_ms = record.store_ms.saturating_sub(self.synced_ms.load(Ordering::Relaxed));
+        record.is_apart()
+            || self.is_apart_on_disk.load(Ordering::Relaxed)
+            || age_ms >= SYNCED_MS_MAX
     }
 
-    /// `record` was saved, or could not be.
+    /// `record` was saved, and synced if it had to be ([`StoreClock::must_sync`]); or could not be.
     pub(crate) fn saved(&self, record: Record, is_saved: bool) {
         if is_saved {
             self.saved_ms.store(record.store_ms, Ordering::Relaxed);
+            if self.must_sync(record) {
+                self.synced_ms.store(record.store_ms, Ordering::Relaxed);
+            }
             self.is_apart_on_disk.store(record.is_apart(), Ordering::Relaxed);
             self.has_news.store(false, Ordering::Relaxed);
         } else {

@@ -128,6 +128,27 @@ fn a_record_is_synced_if_the_clocks_differ_in_it_or_in_the_one_that_it_replaces(
     );
 }
 
+/// Otherwise the clock could go back by more after a power cut, if the machine's clock is set back
+/// before or with it.
+#[test]
+fn the_record_on_stable_storage_is_never_old() {
+    let machine = Arc::new(ManualClock::new(10_000_000));
+    let agreeing = Record { store_ms: 9_000_000, machine_ms: 9_000_000 };
+    let clock = clock_at(&machine, Some(agreeing));
+    assert!(clock.must_sync(clock.record()), "the store was opened");
+    clock.saved(clock.record(), false);
+    assert!(clock.must_sync(clock.record()), "it could not be saved");
+    clock.saved(clock.record(), true);
+    for _ in 0..3 {
+        machine.advance(Duration::from_millis(SYNCED_MS_MAX - 1));
+        assert!(!clock.must_sync(clock.record()));
+        clock.saved(clock.record(), true);
+        machine.advance(Duration::from_millis(1));
+        assert!(clock.must_sync(clock.record()), "a record that was not synced does not count");
+        clock.saved(clock.record(), true);
+    }
+}
+
 #[test]
 fn the_record_has_the_documented_bytes_and_damage_is_noticed() {
     let record = Record { store_ms: 0x0102, machine_ms: 0x0304 };
