@@ -48,11 +48,12 @@ pub fn page_address(text: &str) -> tidekv_net::Result<Address> {
     Address::with_port(text, DEFAULT_HTTP_PORT)
 }
 
-/// SIGTERM and SIGINT.
+/// SIGTERM, SIGINT and SIGHUP.
 pub struct Signals {
     runtime: tokio::runtime::Runtime,
     terminate: Signal,
     interrupt: Signal,
+    hang_up: Signal,
 }
 
 impl Signals {
@@ -69,20 +70,32 @@ impl Signals {
         let guard = runtime.enter();
         let terminate = signal(SignalKind::terminate()).map_err(failed)?;
         let interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        let hang_up = signal(SignalKind::hangup()).map_err(failed)?;
         drop(guard);
-        Ok(Self { runtime, terminate, interrupt })
+        Ok(Self { runtime, terminate, interrupt, hang_up })
     }
 
-    /// Waits for a signal; or until a part of the server fails without which it cannot go on, which
-    /// is the error.
-    pub fn wait(&mut self, mut failures: Failures) -> Result<()> {
-        let Self { runtime, terminate, interrupt } = self;
+    /// Waits for SIGTERM or SIGINT; or until a part of the server fails without which it cannot go
+    /// on, which is the error. SIGHUP makes the server read its certificates again (`reload`).
+    pub fn wait(
+        &mut self,
+        mut failures: Failures,
+        reload: impl Fn() -> tidekv_net::Result<()>,
+    ) -> Result<()> {
+        let Self { runtime, terminate, interrupt, hang_up } = self;
         runtime.block_on(async {
-            tokio::select! {
-                _ = terminate.recv() => Ok(()),
-                _ = interrupt.recv() => Ok(()),
-                name = failures.next() => {
-                    Err(Failure::new(format!("the server was stopped: {name} had panicked")))
+            loop {
+                tokio::select! {
+                    _ = terminate.recv() => return Ok(()),
+                    _ = interrupt.recv() => return Ok(()),
+                    name = failures.next() => {
+                        let why = format!("the server was stopped: {name} had panicked");
+                        return Err(Failure::new(why));
+                    }
+                    _ = hang_up.recv() => match reload() {
+                        Ok(()) => tracing::info!("read the certificates again"),
+                        Err(error) => tracing::error!("the old certificates stay: {error}"),
+                    }
                 }
             }
         })

@@ -13,14 +13,13 @@ use tidekv_net::handles;
 use tidekv_net::http;
 use tidekv_net::listener::{self, Exposure, Listener};
 use tidekv_net::threads;
-use tidekv_net::tls;
+use tidekv_net::tls::Tls;
 use tidekv_net::watchdog::{self, Failures, Watchdog};
 use tidekv_observe::sampling;
 use tidekv_tiered::Cache;
 use tokio::net::TcpListener;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{mpsc, watch};
-use tokio_rustls::TlsAcceptor;
 
 use crate::clients::acceptor::Acceptor;
 use crate::elastic::Loop;
@@ -76,7 +75,7 @@ impl CacheServer {
     pub fn start(cache: Cache, mut options: CacheServerOptions) -> Result<Self> {
         let event_loops = options.event_loops.unwrap_or_else(threads::processors).max(1);
         let runtime = threads::runtime("tide-cache", event_loops, options.io_threads)?;
-        let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
+        let tls = options.tls.as_ref().map(Tls::new).transpose()?;
         let exposure =
             Exposure::of(options.users.is_some(), options.tls.as_ref(), options.insecure);
         let listeners = runtime.block_on(listener::bind_all(&options.listen, exposure))?;
@@ -99,7 +98,9 @@ impl CacheServer {
             threads.push(thread);
             curves
         });
-        let state = Arc::new(State::new(cache, options, addresses, event_loops, curves));
+        let mut state = State::new(cache, options, addresses, event_loops, curves);
+        state.tls.clone_from(&tls);
+        let state = Arc::new(state);
         let (guard, alive) = mpsc::channel(1);
         let (watchdog, failures) = watchdog::new();
         for listener in listeners {
@@ -169,6 +170,16 @@ impl CacheServer {
         }
     }
 
+    /// Reads the TLS files again: connections that begin afterwards get the new certificate. Without
+    /// effect if the server has no TLS.
+    ///
+    /// # Errors
+    ///
+    /// If a file is missing or invalid; then the old certificate stays.
+    pub fn reload_certificates(&self) -> Result<()> {
+        self.state.tls.as_ref().map_or(Ok(()), |tls| tls.reload())
+    }
+
     /// What the server cannot go on without and has panicked: shut the server down then.
     pub fn failures(&self) -> Failures {
         self.failures.clone()
@@ -195,7 +206,7 @@ fn serve_page(
     listeners: Vec<TcpListener>,
     host: String,
     state: &Arc<State>,
-    (tls, watchdog): (Option<&TlsAcceptor>, &Watchdog),
+    (tls, watchdog): (Option<&Arc<Tls>>, &Watchdog),
     (stopped, alive): (&watch::Receiver<bool>, &mpsc::Sender<()>),
 ) {
     let sampler = Arc::new(Sampler::new(Arc::clone(state)));

@@ -541,6 +541,33 @@ fn tls_clients_are_served() {
 }
 
 #[test]
+fn certificates_are_read_again_without_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let (files, old) = certificate(directory.path());
+    let server = start_with(CacheServerOptions { tls: Some(files), ..options() });
+    let connect = |config: &rustls::ClientConfig| {
+        let name = "localhost".try_into().unwrap();
+        let session = rustls::ClientConnection::new(Arc::new(config.clone()), name).unwrap();
+        rustls::StreamOwned::new(session, socket(&server))
+    };
+    let mut client = CacheClient::over(Box::new(connect(&old)));
+    assert_eq!(client.ask(set("a", "1")), "STORED\r\n");
+    let (_, new) = certificate(directory.path());
+    assert_eq!(client.ask("refresh_certs\r\n"), "OK\r\n");
+    assert_eq!(client.ask("get a\r\n"), "VALUE a 0 1\r\n1\r\nEND\r\n", "it stays open");
+    let mut renewed = CacheClient::over(Box::new(connect(&new)));
+    assert_eq!(renewed.ask("get a\r\n"), "VALUE a 0 1\r\n1\r\nEND\r\n");
+    connect(&old).write_all(b"get a\r\n").unwrap_err();
+    // If the files cannot be used, the certificate stays.
+    support::tls::write(&directory.path().join("cert.pem"), "damaged");
+    let refusal = client.ask("refresh_certs\r\n");
+    assert!(refusal.starts_with("Error ") && refusal.contains("cert.pem"), "{refusal}");
+    server.reload_certificates().unwrap_err();
+    let mut renewed = CacheClient::over(Box::new(connect(&new)));
+    assert_eq!(renewed.ask("mn\r\n"), "MN\r\n");
+}
+
+#[test]
 fn requests_are_counted_over_http() {
     let http = Some("127.0.0.1:0".parse().unwrap());
     let server = start_with(CacheServerOptions { http, ..options() });

@@ -24,10 +24,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
 
 use crate::listener::{ACCEPT_PAUSE, HANDSHAKE};
 use crate::stream::Stream;
+use crate::tls::Tls;
 use crate::watchdog::Watchdog;
 
 /// A complete response.
@@ -66,7 +66,7 @@ struct HttpListener<S> {
 pub fn serve_all<S: Site>(
     listeners: Vec<TcpListener>,
     site: &Arc<S>,
-    tls: Option<&TlsAcceptor>,
+    tls: Option<&Arc<Tls>>,
     watchdog: &Watchdog,
     (stopped, alive): (&watch::Receiver<bool>, &mpsc::Sender<()>),
 ) {
@@ -84,7 +84,7 @@ impl<S: Site> HttpListener<S> {
     /// ends.
     async fn run(
         self,
-        tls: Option<TlsAcceptor>,
+        tls: Option<Arc<Tls>>,
         mut stopped: watch::Receiver<bool>,
         alive: mpsc::Sender<()>,
     ) {
@@ -108,7 +108,7 @@ impl<S: Site> HttpListener<S> {
     fn welcome(
         &self,
         stream: TcpStream,
-        tls: Option<TlsAcceptor>,
+        tls: Option<Arc<Tls>>,
         stopped: &watch::Receiver<bool>,
         alive: &mpsc::Sender<()>,
     ) {

@@ -8,16 +8,17 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixSocket, UnixStream};
 use tokio::sync::{mpsc, watch};
-use tokio_rustls::TlsAcceptor;
 
 use crate::address::{Address, TlsFiles};
 use crate::clients::{Clients, Registration};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
+use crate::tls::Tls;
 
 /// The time limit of a TLS handshake.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -198,7 +199,7 @@ impl Listener {
     pub async fn run<H: Host>(
         self,
         host: H,
-        tls: Option<TlsAcceptor>,
+        tls: Option<Arc<Tls>>,
         mut shutdown: watch::Receiver<bool>,
         alive: mpsc::Sender<()>,
     ) {
@@ -290,7 +291,7 @@ impl Arrival {
     fn welcome<H: Host>(
         self,
         host: H,
-        tls: Option<TlsAcceptor>,
+        tls: Option<Arc<Tls>>,
         shutdown: watch::Receiver<bool>,
         alive: mpsc::Sender<()>,
     ) {

@@ -12,13 +12,12 @@ use tidekv_net::handles;
 use tidekv_net::http;
 use tidekv_net::listener::{self, Exposure, Listener};
 use tidekv_net::threads;
-use tidekv_net::tls;
+use tidekv_net::tls::Tls;
 use tidekv_net::watchdog::{self, Failures, Watchdog};
 use tokio::net::TcpListener;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
-use tokio_rustls::TlsAcceptor;
 
 use crate::clients::acceptor::Acceptor;
 use crate::data::sweep;
@@ -74,7 +73,7 @@ impl Server {
     pub fn start(db: Db, options: ServerOptions) -> Result<Self> {
         let event_loops = threads::event_loops(options.event_loops);
         let runtime = threads::runtime("tide-server", event_loops, options.io_threads)?;
-        let tls = options.tls.as_ref().map(tls::acceptor).transpose()?;
+        let tls = options.tls.as_ref().map(Tls::new).transpose()?;
         let exposure =
             Exposure::of(options.password.is_some(), options.tls.as_ref(), options.insecure);
         let listeners = runtime.block_on(listener::bind_all(&options.listen, exposure))?;
@@ -86,7 +85,9 @@ impl Server {
             Address::Tcp(_, port) => Some(*port),
             Address::Unix(_) => None,
         });
-        let state = Arc::new(State::new(db, &options, port.unwrap_or(0))?);
+        let mut state = State::new(db, &options, port.unwrap_or(0))?;
+        state.tls.clone_from(&tls);
+        let state = Arc::new(state);
         let page_connections = if pages.is_empty() { 0 } else { http::CONNECTIONS_MAX };
         let open = state.db.statistics().counter("files.open");
         let files = (state.db.max_open_files(), usize::try_from(open).unwrap_or(usize::MAX));
@@ -131,6 +132,16 @@ impl Server {
         self.state.clients.len()
     }
 
+    /// Reads the TLS files again: connections that begin afterwards get the new certificate. Without
+    /// effect if the server has no TLS.
+    ///
+    /// # Errors
+    ///
+    /// If a file is missing or invalid; then the old certificate stays.
+    pub fn reload_certificates(&self) -> Result<()> {
+        self.state.tls.as_ref().map_or(Ok(()), |tls| tls.reload())
+    }
+
     /// What the server cannot go on without and has panicked: shut the server down then.
     pub fn failures(&self) -> Failures {
         self.failures.clone()
@@ -164,7 +175,7 @@ fn serve_page(
     listeners: Vec<TcpListener>,
     host: &str,
     state: &Arc<State>,
-    (tls, watchdog): (Option<&TlsAcceptor>, &Watchdog),
+    (tls, watchdog): (Option<&Arc<Tls>>, &Watchdog),
     (stopped, alive): (&watch::Receiver<bool>, &mpsc::Sender<()>),
 ) {
     let sampler = Arc::new(Sampler::new(Arc::clone(state)));

@@ -365,7 +365,7 @@ fn the_page_has_tls_if_the_server_has() {
     assert!(server.page_url().unwrap().starts_with("https://127.0.0.1:"));
     let mut roots = rustls::RootCertStore::empty();
     roots.add(made.cert.der().clone()).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()

@@ -242,7 +242,7 @@ impl Cache {
         let cache = tidekv_tiered::Cache::open(&options, &environment)?;
         let server = CacheServer::start(cache.clone(), server_options)?;
         output::line(&self.greeting(&server, &cache))?;
-        let ended = signals.wait(server.failures());
+        let ended = signals.wait(server.failures(), || server.reload_certificates());
         signals.exit_on_the_next();
         server.shutdown(DRAIN);
         cache.close();

@@ -166,7 +166,7 @@ impl Serve {
         let db = Db::open(&self.data, options)?;
         let server = Server::start(db.clone(), server_options)?;
         output::line(&self.greeting(&db, &server))?;
-        let ended = signals.wait(server.failures());
+        let ended = signals.wait(server.failures(), || server.reload_certificates());
         signals.exit_on_the_next();
         server.shutdown(DRAIN);
         db.close()?;

@@ -25,10 +25,13 @@ fn start(mut command: Command, stderr: Stdio) -> (Running, String) {
 struct Running(Child);
 
 impl Running {
+    fn signal(&self, signal: rustix::process::Signal) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.0), signal).unwrap();
+    }
+
     /// The exit code after SIGTERM.
     fn end(mut self) -> Option<i32> {
-        let pid = self.0.id().to_string();
-        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.signal(rustix::process::Signal::TERM);
         let began = Instant::now();
         while began.elapsed() < PATIENCE {
             if let Some(status) = self.0.try_wait().unwrap() {
@@ -44,6 +47,34 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// Without a handler the signal ends a process.
+#[test]
+fn sighup_makes_a_server_read_its_certificate_again() {
+    for (command, flag) in [("serve", "--data"), ("cache", "--state")] {
+        let place = TestDirectory::new();
+        let (log, pem) = (place.file("log"), place.file("pem"));
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        std::fs::write(&pem, made.cert.pem() + &made.signing_key.serialize_pem()).unwrap();
+        let mut server = tidekv();
+        server.arg(command).arg(flag).arg(place.data()).args(["--listen", "127.0.0.1:0"]);
+        server.arg("--tls-cert").arg(&pem).arg("--tls-key").arg(&pem).env("TIDEKV_LOG", "info");
+        let (server, _) = start(server, File::create(&log).unwrap().into());
+        let wait_for = |text: &str| {
+            let began = Instant::now();
+            while !std::fs::read_to_string(&log).unwrap().contains(text) {
+                assert!(began.elapsed() < PATIENCE, "{command}: no {text:?}");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        };
+        server.signal(rustix::process::Signal::HUP);
+        wait_for("read the certificates again");
+        std::fs::write(&pem, "damaged").unwrap();
+        server.signal(rustix::process::Signal::HUP);
+        wait_for("the old certificates stay");
+        assert_eq!(server.end(), Some(0), "{command}");
     }
 }
 

@@ -130,7 +130,7 @@ pub(crate) static COMMANDS: [Command; 32] = [
     command(Server, "shutdown", 1, "[graceful]", "Stops the server, if it was started with `--enable-shutdown`.", |line, _| service(service::read_shutdown(line), false)),
     command(Server, "slabs", 1, "reassign", "Rejected: there are no slabs.", slabs),
     command(Server, "watch", 1, "", "Rejected: there is no such log.", |_, _| Err("CLIENT_ERROR watch commands not allowed")),
-    command(Server, "refresh_certs", 1, "", "Rejected: certificates are read at the start.", |_, _| Err("ERROR certificates are read at the start")),
+    command(Server, "refresh_certs", 1, "[noreply]", "Reads the TLS certificate and key again, for new connections.", |line, _| service(Ok(Service::RefreshCerts), line.is_quiet())),
     command(Server, "quit", 1, "", "Closes the connection.", |_, _| Ok(Parsed::Whole(Request::Service(Service::Quit, true)))),
 ];
 

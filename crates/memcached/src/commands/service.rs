@@ -25,6 +25,8 @@ pub(crate) enum Service {
     Shutdown {
         has_mode: bool,
     },
+    /// Reads the TLS files again.
+    RefreshCerts,
     Quit,
 }
 
@@ -98,6 +100,19 @@ impl Service {
                     shut_down();
                     return Progress::Close;
                 }
+            },
+            // Files are read.
+            Self::RefreshCerts if state.tls.is_some() && !execution.may_wait => {
+                return Progress::Wait;
+            }
+            Self::RefreshCerts => match &state.tls {
+                None => "Error TLS not enabled",
+                Some(tls) => match tls.reload() {
+                    Ok(()) => "OK",
+                    Err(error) => {
+                        return execution.say_unless(is_quiet, &format!("Error {error}"));
+                    }
+                },
             },
             Self::Quit => return Progress::Close,
         };

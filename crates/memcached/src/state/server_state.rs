@@ -11,6 +11,7 @@ use tidekv_net::budget::Budget;
 use tidekv_net::clients::Clients;
 use tidekv_net::guesses::Guesses;
 use tidekv_net::reads::Reads;
+use tidekv_net::tls::Tls;
 use tidekv_observe::curves::Curves;
 use tidekv_tiered::{Cache, Stats};
 
@@ -59,6 +60,8 @@ pub(crate) struct State {
     pub(crate) curves: Option<Arc<Curves>>,
     /// The results of automatic resizing, if it is on.
     pub(crate) sizes: Option<Mutex<Report>>,
+    /// The certificate, if the server has TLS.
+    pub(crate) tls: Option<Arc<Tls>>,
     clock: SystemClock,
     /// Set by clients; has no effect.
     verbosity: AtomicU32,
@@ -92,6 +95,7 @@ impl State {
                 cache.object_bytes_max(),
             ),
             sizes: options.elastic.as_ref().map(|_| Mutex::default()),
+            tls: None,
             clock: SystemClock::new(),
             verbosity: AtomicU32::new(options.verbosity),
             objects: Objects::new(cache),

@@ -11,6 +11,7 @@ use tidekv_io::{Clock, Random, SeededRandom, SystemClock, SystemRandom};
 use tidekv_net::clients::Clients;
 use tidekv_net::error::{Error, Result};
 use tidekv_net::guesses::Guesses;
+use tidekv_net::tls::Tls;
 use tidekv_observe::curves::Curves;
 use tokio::sync::Semaphore;
 
@@ -40,6 +41,8 @@ pub(crate) struct State {
     pub(crate) cursors: Cursors,
     pub(crate) stripes: Stripes,
     pub(crate) slow_disk_breaker: SlowDiskBreaker,
+    /// The certificate, if the server has TLS.
+    pub(crate) tls: Option<Arc<Tls>>,
     clock: SystemClock,
     /// Permits of walks over many keys: one I/O thread always remains free for other work.
     pub(crate) walks: Arc<Semaphore>,
@@ -78,6 +81,7 @@ impl State {
             cursors: Cursors::new(SystemRandom::new().next_u64()),
             stripes: Stripes::new(),
             slow_disk_breaker: SlowDiskBreaker::default(),
+            tls: None,
             clock: SystemClock::new(),
             walks: Arc::new(Semaphore::new(settings.io_threads.saturating_sub(1).max(1))),
             counters: Arc::default(),
