@@ -1,11 +1,12 @@
 //! Files with a miss-ratio curve: the output of `profile` and the input of `plan`.
 //!
 //! JSON with statistics of the requests, or CSV: a line `size,miss_ratio`, then one line per
-//! point. Sizes are in bytes, or in objects if the first word is `objects`. An optional third column, `byte_miss_ratio`, is
-//! the missed part of the requested bytes; `plan` ignores it.
+//! point. Sizes are in bytes, or in objects if the first word is `objects`. Two more columns may
+//! follow: `standard_error`, that of the miss ratio of a sample, for which `plan` leaves a margin; and
+//! `byte_miss_ratio`, the missed part of the requested bytes, which `plan` ignores.
 
 use serde::{Deserialize, Serialize};
-use tidekv_plan::{Curve, Point};
+use tidekv_plan::{Curve, ErrorBars, Point};
 
 use crate::failure::{Failure, Result};
 
@@ -15,8 +16,9 @@ pub const BYTES: &str = "bytes";
 pub const OBJECTS: &str = "objects";
 /// The first lines of curves in CSV, by their units.
 const HEADERS: [(&str, &str); 2] = [(BYTES, "size,miss_ratio"), (OBJECTS, "objects,miss_ratio")];
-/// The optional last column.
-const BYTE_MISSES: &str = ",byte_miss_ratio";
+/// The optional columns behind them, in this order.
+const STANDARD_ERROR: &str = "standard_error";
+const BYTE_MISSES: &str = "byte_miss_ratio";
 
 /// A curve, and statistics of its requests.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,6 +38,9 @@ pub struct CurveFile {
     pub sampled: Option<f64>,
     /// Sizes and miss ratios.
     pub points: Vec<(u64, f64)>,
+    /// At the same sizes, the standard errors of the miss ratios, if they are estimates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standard_errors: Option<Vec<f64>>,
     /// At the same sizes, the missed part of the requested bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub byte_miss_ratios: Option<Vec<f64>>,
@@ -57,6 +62,7 @@ impl CurveFile {
             object_bytes: None,
             sampled: None,
             points: Vec::new(),
+            standard_errors: None,
             byte_miss_ratios: None,
         }
     }
@@ -65,6 +71,12 @@ impl CurveFile {
     pub fn with_bytes(self, curve: &Curve) -> Self {
         let ratios = self.points.iter().map(|(size, _)| curve.miss_ratio(*size)).collect();
         Self { byte_miss_ratios: Some(ratios), ..self }
+    }
+
+    /// The same file with standard errors, if there are any.
+    pub fn with_errors(self, bars: Option<&ErrorBars>) -> Self {
+        let of = |bars: &ErrorBars| self.points.iter().map(|(size, _)| bars.at(*size)).collect();
+        Self { standard_errors: bars.map(of), ..self }
     }
 
     /// The curve.
@@ -76,16 +88,56 @@ impl CurveFile {
         Curve::new(points, self.requests).map_err(|error| error.to_string())
     }
 
+    /// The curve of which each miss ratio is this many standard errors higher; the curve itself if
+    /// its errors are unknown.
+    ///
+    /// # Errors
+    /// Invalid points.
+    pub fn curve_with_margin(&self, errors: f64) -> std::result::Result<Curve, String> {
+        let curve = self.curve()?;
+        let Some(standard_errors) = &self.standard_errors else { return Ok(curve) };
+        if standard_errors.len() != self.points.len()
+            || standard_errors.iter().any(|error| !(error.is_finite() && *error >= 0.0))
+        {
+            return Err("the standard errors are not one number of at least 0 per point".into());
+        }
+        let raised = self.points.iter().zip(standard_errors);
+        let mut points: Vec<Point> = raised
+            .map(|(&(size, miss_ratio), error)| Point {
+                size,
+                miss_ratio: (miss_ratio + errors * error).min(1.0),
+            })
+            .collect();
+        // A larger cache misses no more than a smaller one, so what is possible for it is possible
+        // for that too.
+        let mut highest = 0.0_f64;
+        for point in points.iter_mut().rev() {
+            highest = highest.max(point.miss_ratio);
+            point.miss_ratio = highest;
+        }
+        Curve::new(points, self.requests).map_err(|error| error.to_string())
+    }
+
     /// As CSV.
     pub fn to_csv(&self) -> String {
-        let mut bytes = self.byte_miss_ratios.iter().flatten();
-        let lines = self.points.iter().map(|(size, miss_ratio)| {
-            let of_bytes = bytes.next().map_or(String::new(), |ratio| format!(",{ratio:.6}"));
-            format!("{size},{miss_ratio:.6}{of_bytes}\n")
-        });
+        let columns =
+            [(STANDARD_ERROR, &self.standard_errors), (BYTE_MISSES, &self.byte_miss_ratios)];
+        let columns: Vec<_> = columns
+            .into_iter()
+            .filter_map(|(name, column)| Some((name, column.as_ref()?)))
+            .collect();
         let header = HEADERS.iter().find(|(unit, _)| *unit == self.unit).unwrap_or(&HEADERS[0]).1;
-        let of_bytes = if self.byte_miss_ratios.is_some() { BYTE_MISSES } else { "" };
-        format!("{header}{of_bytes}\n{}", lines.collect::<String>())
+        let mut text = header.to_owned();
+        columns.iter().for_each(|(name, _)| text += &format!(",{name}"));
+        text.push('\n');
+        for (at, (size, miss_ratio)) in self.points.iter().enumerate() {
+            text += &format!("{size},{miss_ratio:.6}");
+            for (_, column) in &columns {
+                text += &format!(",{:.6}", column.get(at).copied().unwrap_or_default());
+            }
+            text.push('\n');
+        }
+        text
     }
 
     /// Reads either format.
@@ -98,28 +150,42 @@ impl CurveFile {
         }
         let mut lines = (1..).zip(text.lines().map(str::trim));
         let first = lines.next().map_or("", |(_, line)| line);
-        let of_requests = first.strip_suffix(BYTE_MISSES).unwrap_or(first);
-        let Some((unit, _)) = HEADERS.iter().find(|(_, header)| *header == of_requests) else {
+        let header = HEADERS.iter().find_map(|(unit, header)| {
+            let columns = first.strip_prefix(header)?;
+            (columns.is_empty() || columns.starts_with(',')).then_some((unit, columns))
+        });
+        let Some((unit, columns)) = header else {
             return Err(Failure::new(format!("line 1 must be `{}`", HEADERS[0].1)));
         };
         let mut file = Self::empty(unit);
-        let mut byte_miss_ratios = (of_requests != first).then(Vec::new);
+        let names: Vec<&str> = columns.split(',').skip(1).collect();
+        for name in &names {
+            match *name {
+                STANDARD_ERROR => file.standard_errors = Some(Vec::new()),
+                BYTE_MISSES => file.byte_miss_ratios = Some(Vec::new()),
+                name => return Err(Failure::new(format!("line 1: unknown column {name:?}"))),
+            }
+        }
         for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
             let broken =
                 || Failure::new(format!("line {number} does not have the columns of line 1"));
-            let (size, ratios) = line.split_once(',').ok_or_else(broken)?;
-            let (ratio, bytes) = match &byte_miss_ratios {
-                Some(_) => ratios.split_once(',').ok_or_else(broken)?,
-                None => (ratios, ""),
-            };
             let number_of = |text: &str| text.trim().parse::<f64>().map_err(|_| broken());
+            let fields: Vec<&str> = line.split(',').collect();
+            let [size, miss_ratio, others @ ..] = &fields[..] else { return Err(broken()) };
+            if others.len() != names.len() {
+                return Err(broken());
+            }
             let size = size.trim().parse().map_err(|_| broken())?;
-            file.points.push((size, number_of(ratio)?));
-            if let Some(all) = &mut byte_miss_ratios {
-                all.push(number_of(bytes)?);
+            file.points.push((size, number_of(miss_ratio)?));
+            for (name, field) in names.iter().zip(others) {
+                let column = match *name {
+                    STANDARD_ERROR => &mut file.standard_errors,
+                    _ => &mut file.byte_miss_ratios,
+                };
+                column.get_or_insert_default().push(number_of(field)?);
             }
         }
-        Ok(Self { byte_miss_ratios, ..file })
+        Ok(file)
     }
 }
 
@@ -151,6 +217,34 @@ mod tests {
     }
 
     #[test]
+    fn a_margin_raises_miss_ratios_by_their_errors() {
+        let text = "size,miss_ratio,standard_error\n100,0.9,0.08\n200,0.5,0.01\n300,0.48,0.03\n";
+        let file = CurveFile::read(text).unwrap();
+        assert_eq!(
+            file.to_csv(),
+            text.replace("0.9,0.08", "0.900000,0.080000")
+                .replace("0.5,0.01", "0.500000,0.010000")
+                .replace("0.48,0.03", "0.480000,0.030000")
+        );
+        let at = |margin: f64| {
+            let curve = file.curve_with_margin(margin).unwrap();
+            [100, 200, 300].map(|size| (curve.miss_ratio(size) * 1000.0).round() / 1000.0)
+        };
+        assert_eq!(
+            (at(0.0), at(1.0), at(2.0)),
+            ([0.9, 0.5, 0.48], [0.98, 0.51, 0.51], [1.0, 0.54, 0.54])
+        );
+        let plain = CurveFile::read("size,miss_ratio\n100,0.9").unwrap();
+        assert_eq!(plain.curve_with_margin(2.0).unwrap(), plain.curve().unwrap());
+        for errors in ["[0.1]", "[0.1,-1.0]"] {
+            let text = format!(
+                "{{\"unit\":\"bytes\",\"requests\":1.0,\"points\":[[0,1.0],[1,0.5]],\"standard_errors\":{errors}}}"
+            );
+            assert!(CurveFile::read(&text).unwrap().curve_with_margin(1.0).is_err());
+        }
+    }
+
+    #[test]
     fn errors_name_the_line_that_is_not_part_of_a_curve() {
         for (text, what) in [
             ("", "line 1"),
@@ -158,6 +252,8 @@ mod tests {
             ("size,miss_ratio\nx,0.5", "line 2"),
             ("size,miss_ratio\n1,0.5,0.5", "line 2"),
             ("size,miss_ratio,byte_miss_ratio\n1,0.5", "line 2"),
+            ("size,miss_ratio,what\n1,0.5,1", "what"),
+            ("size,miss_ratios\n1,0.5", "line 1"),
             ("{\"unit\":\"bytes\"}", "requests"),
         ] {
             let failure = CurveFile::read(text).unwrap_err();

@@ -221,6 +221,7 @@ mod tests {
             object_bytes: None,
             sampled: None,
             points,
+            standard_errors: None,
             byte_miss_ratios: None,
         };
         let picture = of_file(&file);

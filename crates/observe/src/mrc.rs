@@ -39,14 +39,19 @@ impl Shown {
         facts
     }
 
-    /// Calls `tell` for every figure, by its name, and for each point, as `mr` with the size.
+    /// Calls `tell` for every figure, by its name, and for each point, as `mr` with the size, and `se`
+    /// with the size for its standard error, if it is an estimate.
     pub fn each(&self, mut tell: impl FnMut(&[&str], String)) {
         for (fact, places, number) in self.facts() {
             tell(&[&self.name, fact], format!("{number:.places$}"));
         }
         for point in self.told.curve.thinned(POINTS_MAX).points() {
             let ratio = format!("{:.6}", point.miss_ratio);
-            tell(&[&self.name, "mr", &point.size.to_string()], ratio);
+            let size = point.size.to_string();
+            tell(&[&self.name, "mr", &size], ratio);
+            if let Some(bars) = &self.told.error_bars {
+                tell(&[&self.name, "se", &size], format!("{:.6}", bars.at(point.size)));
+            }
         }
     }
 

@@ -23,6 +23,7 @@ mod planner;
 pub use curves::access::{Access, Action};
 pub use curves::curve::{Curve, InvalidCurve, Point};
 pub use curves::distinct::Distinct;
+pub use curves::error_bars::ErrorBars;
 pub use curves::miniature::{CacheSize, LookupResult, Miniature, MissRatios, Simulated};
 pub use curves::profiler::{Expiry, Profiler, Settings, Unit};
 pub use curves::reuse_times::ReuseTimes;

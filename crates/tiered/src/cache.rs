@@ -246,6 +246,12 @@ impl Cache {
         self.inner.object_bytes_max
     }
 
+    /// The bytes of DRAM that the cache charges for an object with a key and a value of these
+    /// lengths, in bytes.
+    pub fn object_dram_bytes(key_len: usize, value_len: usize) -> usize {
+        pool::object_bytes(key_len, value_len)
+    }
+
     /// Whether any tenant can keep an object with a key and a value of these lengths, in bytes. If
     /// not, storing it only removes the object under its key.
     pub fn has_room_for(&self, key_len: usize, value_len: usize) -> bool {

@@ -69,6 +69,11 @@ pub struct PlanCommand {
     #[arg(long, value_name = "NAME=N")]
     requests: Vec<String>,
 
+    /// Standard errors by which the miss ratios may be higher than the curves say, for curves of a
+    /// sample; 0 for the curves as they are.
+    #[arg(long, value_name = "N", default_value_t = MARGIN)]
+    margin: f64,
+
     #[command(flatten)]
     terms: Terms,
 
@@ -91,6 +96,10 @@ pub struct PlanCommand {
     svg: Option<PathBuf>,
 }
 
+/// The default margin: true miss ratios are higher than this many standard errors in one of forty
+/// cases.
+const MARGIN: f64 = 2.0;
+
 /// A tenant's curve and its origin.
 struct Source {
     name: String,
@@ -110,6 +119,9 @@ fn named(text: &str) -> Option<(&str, &str)> {
 impl PlanCommand {
     /// Runs the command.
     pub fn run(&self) -> Result<()> {
+        if !(self.margin.is_finite() && self.margin >= 0.0) {
+            return Err(Failure::usage("--margin must be a number of at least 0"));
+        }
         let sources = self.sources()?;
         let request = self.request(&sources)?;
         let names: Vec<&str> = request.tenants.iter().map(|tenant| tenant.name.as_str()).collect();
@@ -125,6 +137,10 @@ impl PlanCommand {
             hull: hull.as_ref(),
             now: now.as_ref(),
             proportional: proportional.as_deref(),
+            margin: sources
+                .iter()
+                .any(|source| source.file.standard_errors.is_some())
+                .then_some(self.margin),
         };
         if let Some(path) = &self.svg {
             files::write_text(path, &picture::draw(&request, &plan, &others))?;
@@ -233,7 +249,7 @@ impl PlanCommand {
         if file.unit != BYTES {
             return Err(in_file(format!("sizes are in {}, but must be in bytes", file.unit)));
         }
-        let curve = file.curve().map_err(in_file)?;
+        let curve = file.curve_with_margin(self.margin).map_err(in_file)?;
         let object_bytes = file.object_bytes.filter(|bytes| *bytes > 0.0);
         if (self.index > 0.0 || self.flash_writes.is_some()) && object_bytes.is_none() {
             return Err(in_file(

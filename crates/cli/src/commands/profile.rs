@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::ValueEnum;
 use tidekv_plan::trace::{FORMATS, Fault, Format, Kind, Reader, Request};
 use tidekv_plan::{
-    Access, Action, CacheSize, ClassProfiler, Curve, DEFAULT_SAMPLE_SIZE, Expiry, GROWTH,
-    Miniature, MissRatios, Profiler, Sampler, Settings, SlabClasses, Unit,
+    Access, Action, CacheSize, ClassProfiler, Curve, DEFAULT_SAMPLE_SIZE, ErrorBars, Expiry,
+    GROWTH, Miniature, MissRatios, Profiler, Sampler, Settings, SlabClasses, Unit,
 };
+use tidekv_tiered::Cache;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::commands::cache::Order;
@@ -29,14 +30,16 @@ const BROKEN_MAX: f64 = 0.02;
 const UNUSED_MAX: f64 = 0.03;
 /// Maximum number of points of a printed curve.
 const POINTS_MAX: usize = 1000;
+/// The longest key or value that counts, 256 TiB.
+const LEN_MAX: u64 = 1 << 48;
 /// The default sampling rate of simulated caches.
 const DEFAULT_RATE: f64 = 0.01;
 
 /// Compute the miss-ratio curve of a trace: the misses of caches of all sizes.
 ///
 /// Prints the curve as CSV, `size,miss_ratio`, or with --json with further numbers; `tidekv plan`
-/// reads both. Samples the keys (SHARDS), so memory does not grow with the trace; --exact processes
-/// all keys. The curve is that of an LRU cache. With --policy, scaled-down simulations
+/// reads both. Samples the keys (SHARDS), so memory does not grow with the trace, and the column
+/// `standard_error` says how far each miss ratio may be off; --exact processes all keys. The curve is that of an LRU cache. With --policy, scaled-down simulations
 /// of the code of `tidekv cache` compute the miss ratio for each of --sizes; if some sizes have flash,
 /// the lines are `dram,flash,dram_miss_ratio,miss_ratio`.
 #[derive(Debug, clap::Args)]
@@ -93,9 +96,10 @@ pub struct Profile {
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_size)]
     avg_object_size: u64,
 
-    /// Overhead per object in addition to its key and value.
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "0")]
-    overhead: u64,
+    /// Overhead per object in addition to its key and value [default: what `tidekv cache` charges to
+    /// DRAM, about 150 bytes; with --slabs that of memcached].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    overhead: Option<u64>,
 
     /// Treatment of expired objects.
     #[arg(long, value_name = "WHEN", default_value = "at-once")]
@@ -187,6 +191,14 @@ impl Profiling {
             Self::All(profiler) => profiler.byte_curve(),
             Self::Sample(sampler, _) => sampler.byte_curve(),
             Self::Slabs(_) | Self::Small(_) => None,
+        }
+    }
+
+    /// The errors of the curve, if it is an estimate.
+    fn error_bars(&self) -> Option<ErrorBars> {
+        match self {
+            Self::Sample(sampler, _) => sampler.error_bars(),
+            Self::All(_) | Self::Slabs(_) | Self::Small(_) => None,
         }
     }
 
@@ -323,6 +335,7 @@ impl Profile {
     }
 
     fn of_sample(&self, sampler: Sampler) -> Profiling {
+        let sampler = sampler.with_error_bars();
         let sampler = if self.byte_misses { sampler.with_bytes() } else { sampler };
         Profiling::Sample(sampler, Vec::with_capacity(AT_ONCE))
     }
@@ -374,7 +387,8 @@ impl Profile {
         let bytes = self.object_bytes(request);
         let action = match request.kind {
             Kind::Get if self.sets_only => Action::Get,
-            Kind::Get if request.value_bytes.is_none() => Action::LoadUnsized,
+            // At the least it has a key.
+            Kind::Get if request.value_bytes.is_none() => Action::LoadUnsized(bytes),
             Kind::Get => Action::Load(bytes),
             Kind::Put => Action::Set(bytes),
             Kind::Delete => Action::Delete,
@@ -393,18 +407,33 @@ impl Profile {
         }
         let at_ms = request.seconds.map_or(0, |seconds| (seconds.max(0.0) * 1000.0) as u64);
         let ttl_ms = request.ttl_seconds.map(|seconds| seconds.saturating_mul(1000));
-        let access = Access { key: xxh3_64(&request.key), action, at_ms, ttl_ms };
+        let payload_bytes =
+            request.cached_key_bytes().saturating_add(request.value_bytes.unwrap_or(0));
+        let access = Access {
+            at_ms,
+            ttl_ms,
+            requested_bytes: Some(payload_bytes),
+            ..Access::new(xxh3_64(&request.key), action)
+        };
         profiling.record(&access, request);
     }
 
+    /// The bytes that an object takes in a cache.
     fn object_bytes(&self, request: &Request) -> u64 {
         let key_bytes = request.cached_key_bytes();
         let value_bytes = request.value_bytes.unwrap_or(0);
-        let bytes = match self.slabs {
-            true => SlabClasses::item_bytes(key_bytes, value_bytes),
-            false => key_bytes.saturating_add(value_bytes),
-        };
-        bytes.saturating_add(self.overhead)
+        match (self.slabs, self.overhead) {
+            (true, overhead) => SlabClasses::item_bytes(key_bytes, value_bytes)
+                .saturating_add(overhead.unwrap_or(0)),
+            (false, Some(overhead)) => {
+                key_bytes.saturating_add(value_bytes).saturating_add(overhead)
+            }
+            (false, None) => {
+                // Damaged traces have longer ones.
+                let len = |bytes: u64| bytes.min(LEN_MAX) as usize;
+                Cache::object_dram_bytes(len(key_bytes), len(value_bytes)) as u64
+            }
+        }
     }
 
     fn print(&self, profiling: &Profiling, tally: &Tally) -> Result<()> {
@@ -431,6 +460,7 @@ impl Profile {
             sampled: Some(profiling.sampled()),
             ..self.with_bytes(CurveFile::of(&curve, unit), profiling)?
         };
+        let file = file.with_errors(profiling.error_bars().as_ref());
         self.warn(tally);
         if let Some(path) = &self.svg {
             files::write_text(path, &curve_picture::of_file(&file))?;
@@ -505,7 +535,7 @@ impl Profile {
             ));
         }
         if tally.sized == 0 && !self.objects {
-            let text = "the trace has no sizes: only key lengths count; consider --objects";
+            let text = "the trace has no sizes: only keys and overhead count; consider --objects";
             warnings.push(text.to_owned());
         }
         warnings.iter().for_each(|line| output::warn(line));

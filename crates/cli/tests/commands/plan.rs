@@ -22,7 +22,7 @@ fn circle() -> String {
 fn a_trace_becomes_a_curve() {
     let place = TestDirectory::new();
     for how in [&["--exact"][..], &[], &["--rate", "1"]] {
-        let done = profile(&place, &circle(), how);
+        let done = profile(&place, &circle(), &[how, &["--overhead", "0"]].concat());
         // A cache smaller than the cycle misses every request.
         assert_eq!(
             std::str::from_utf8(done.ok()),
@@ -32,7 +32,7 @@ fn a_trace_becomes_a_curve() {
     let picture = place.file("curve.svg");
     profile(&place, &circle(), &["--svg", picture.to_str().unwrap()]).ok();
     assert!(std::fs::read_to_string(picture).unwrap().starts_with("<svg "));
-    let done = profile(&place, &circle(), &["--objects", "--json"]);
+    let done = profile(&place, &circle(), &["--objects", "--json", "--overhead", "0"]);
     let file: Value = serde_json::from_slice(done.ok()).unwrap();
     assert_eq!((&file["unit"], &file["requests"]), (&"objects".into(), &1000.0.into()));
     assert_eq!((&file["seconds"], &file["object_bytes"]), (&999.0.into(), &100.0.into()));
@@ -43,6 +43,83 @@ fn a_trace_becomes_a_curve() {
         std::str::from_utf8(done.ok()),
         Ok("size,miss_ratio\n0,1.000000\n1048576,0.010000\n")
     );
+}
+
+/// A cache of no size hits nothing, and objects take what the cache charges, also if the trace has no
+/// sizes.
+#[test]
+fn objects_take_what_the_cache_charges() {
+    let place = TestDirectory::new();
+    let charge = |value_len| tidekv_tiered::Cache::object_dram_bytes(1, value_len);
+    for (trace, more, size) in [
+        ("key\na\nb\na\nb\n", &[][..], 2 * charge(0)),
+        ("key\na\nb\na\nb\n", &["--overhead", "10"], 22),
+        ("key,value_size\na,100\nb,200\na,100\nb,200\n", &[], charge(100) + charge(200)),
+        // A later request has the size.
+        (
+            "key,value_size,op\na,,get\na,500,set\na,,get\nb,,get\na,,get\n",
+            &[],
+            charge(500) + charge(0),
+        ),
+    ] {
+        let done = profile(&place, trace, &[&["--exact"][..], more].concat());
+        // Without sizes there is a warning.
+        assert_eq!((done.code, done.err.is_empty()), (0, trace.contains("value_size")), "{done:?}");
+        let text = String::from_utf8(done.out).unwrap();
+        assert!(text.starts_with("size,miss_ratio\n0,1.000000\n"), "{text}");
+        let last = text.trim_end().lines().last().unwrap();
+        // Distances are recorded within one part in 512.
+        let found: f64 = last.split(',').next().unwrap().parse().unwrap();
+        assert!(found >= size as f64 && found < size as f64 * 1.002, "{text}, not {size}");
+    }
+    let bytes =
+        profile(&place, "key,value_size\na,10\nb,30\na,10\n", &["--exact", "--byte-misses"]);
+    let text = String::from_utf8(bytes.ok().to_vec()).unwrap();
+    // Of 11 + 31 + 11 bytes, 11 are a hit.
+    assert!(text.trim_end().ends_with(&format!(",{:.6}", 42.0 / 53.0)), "{text}");
+}
+
+/// A sample says how far it may be off, and a plan leaves that margin.
+#[test]
+fn plans_leave_a_margin_for_the_errors_of_a_sample() {
+    let place = TestDirectory::new();
+    let mut state = 1_u64;
+    let mut line = |_| {
+        state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        let part = (state >> 11) as f64 / (1_u64 << 53) as f64;
+        format!("{:.0},1000\n", 20_000_f64.powf(part))
+    };
+    let trace = "key,value_size\n".to_owned() + &(0..100_000).map(&mut line).collect::<String>();
+    let exact = profile(&place, &trace, &["--exact"]);
+    assert!(!String::from_utf8_lossy(exact.ok()).contains("standard_error"));
+    let sample = profile(&place, &trace, &["--samples", "500"]);
+    let text = std::str::from_utf8(sample.ok()).unwrap();
+    assert!(text.starts_with("size,miss_ratio,standard_error\n0,1.000000,0.000000\n"), "{text}");
+    let json = profile(&place, &trace, &["--samples", "500", "--json"]);
+    let sizes = |curve: &[u8], more: &[&str]| {
+        let curve = place.write("one.curve", std::str::from_utf8(curve).unwrap());
+        let one = format!("one={}", curve.to_str().unwrap());
+        let arguments = ["plan", "--curve", &one, "--sla", "500us", "--total-flash", "0"];
+        let done = run(&[&arguments[..], more].concat());
+        let text = String::from_utf8_lossy(done.ok()).into_owned();
+        let json: Value =
+            serde_json::from_slice(run(&[&arguments[..], &["--json"], more].concat()).ok())
+                .unwrap();
+        (json["tenants"][0]["dram_bytes"].as_u64().unwrap(), text)
+    };
+    let (plain, without) = sizes(sample.ok(), &["--margin", "0"]);
+    let (default, with) = sizes(sample.ok(), &[]);
+    let (same, _) = sizes(sample.ok(), &["--margin", "2"]);
+    let (more, _) = sizes(sample.ok(), &["--margin", "4"]);
+    assert!(plain < default && default == same && same < more, "{plain} {default} {more}");
+    assert!(with.contains("2 standard errors") && without.contains("0 standard errors"), "{with}");
+    assert_eq!(sizes(json.ok(), &[]).0, default);
+    let (exactly, text) = sizes(exact.ok(), &[]);
+    assert!(exactly <= default && !text.contains("standard error"), "{exactly} {default} {text}");
+    for wrong in ["-1", "NaN", "x"] {
+        let margin = format!("--margin={wrong}");
+        assert_eq!(run(&["plan", "--curve", "a=b", "--sla", "1ms", &margin]).code, 2);
+    }
 }
 
 #[test]
@@ -57,7 +134,7 @@ fn byte_misses_adds_the_byte_miss_ratio() {
     // Of 109 kB requested, 9 are for the one object, whose reuse distance is 10 bytes, or 1010 if one
     // of the others is in between; those have a distance of 10 010.
     for how in [&["--exact"][..], &[], &["--rate", "1"]] {
-        let done = profile(&place, &trace, &[how, &["--byte-misses"]].concat());
+        let done = profile(&place, &trace, &[how, &["--byte-misses", "--overhead", "0"]].concat());
         let lines = "size,miss_ratio,byte_miss_ratio\n0,1.000000,1.000000\n10,0.200000,0.926606\n\
                      1010,0.101000,0.917523\n";
         let text = std::str::from_utf8(done.ok()).unwrap();

@@ -21,7 +21,22 @@ pub(crate) struct Distances {
     misses: Volume,
     /// Whether the size of some requests is unknown.
     has_unsized: bool,
+    /// What one request counts now. Counts are divided by it when they are read: so it costs nothing
+    /// to scale all of them.
+    weight: Weight,
 }
+
+#[derive(Debug, Clone, Copy)]
+struct Weight(f64);
+
+impl Default for Weight {
+    fn default() -> Self {
+        Self(1.0)
+    }
+}
+
+/// The largest weight: the counts of an `f64` stay far from its limits.
+const WEIGHT_MAX: f64 = 1e100;
 
 /// A number of requests, and the bytes that they request.
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,9 +55,9 @@ pub(crate) struct Deficit {
 }
 
 impl Volume {
-    fn add(&mut self, bytes: u64) {
-        self.requests += 1.0;
-        self.bytes += bytes as f64;
+    fn add(&mut self, bytes: u64, weight: Weight) {
+        self.requests += weight.0;
+        self.bytes += bytes as f64 * weight.0;
     }
 
     fn scale(&mut self, factor: f64) {
@@ -65,13 +80,13 @@ impl Distances {
         if place >= self.reuses.len() {
             self.reuses.resize(place + 1, Volume::default());
         }
-        self.reuses[place].add(bytes.unwrap_or(0));
+        self.reuses[place].add(bytes.unwrap_or(0), self.weight);
         self.has_unsized |= bytes.is_none();
     }
 
     /// Records a request that misses in every cache.
     pub(crate) fn miss(&mut self, bytes: Option<u64>) {
-        self.misses.add(bytes.unwrap_or(0));
+        self.misses.add(bytes.unwrap_or(0), self.weight);
         self.has_unsized |= bytes.is_none();
     }
 
@@ -86,13 +101,18 @@ impl Distances {
     }
 
     fn sum(&self, of: impl Fn(&Volume) -> f64) -> f64 {
-        self.reuses.iter().map(&of).sum::<f64>() + of(&self.misses)
+        (self.reuses.iter().map(&of).sum::<f64>() + of(&self.misses)) / self.weight.0
     }
 
     /// Multiplies all counts so far by `factor`.
     pub(crate) fn scale(&mut self, factor: f64) {
-        self.reuses.iter_mut().for_each(|volume| volume.scale(factor));
-        self.misses.scale(factor);
+        self.weight.0 /= factor;
+        if self.weight.0 > WEIGHT_MAX {
+            let down = 1.0 / self.weight.0;
+            self.reuses.iter_mut().for_each(|volume| volume.scale(down));
+            self.misses.scale(down);
+            self.weight = Weight::default();
+        }
     }
 
     /// The curve, with `more` additional requests of the shortest distance (fewer, if negative):
@@ -125,8 +145,8 @@ impl Distances {
     fn bytes_of_nearest(&self, requests: f64) -> f64 {
         let mut nearest = Volume::default();
         for volume in self.reuses.iter().filter(|volume| volume.requests > 0.0) {
-            nearest.requests += volume.requests;
-            nearest.bytes += volume.bytes;
+            nearest.requests += volume.requests / self.weight.0;
+            nearest.bytes += volume.bytes / self.weight.0;
             if nearest.requests >= requests {
                 break;
             }
@@ -139,7 +159,8 @@ impl Distances {
         let ratio = |misses: f64| if all > 0.0 { (misses / all).clamp(0.0, 1.0) } else { 1.0 };
         let (mut left, mut owed, mut least) = (all, more, 1.0_f64);
         let mut points = Vec::new();
-        for (place, reuses) in self.reuses.iter().map(&of).enumerate().filter(|it| it.1 > 0.0) {
+        let reuses = self.reuses.iter().map(|volume| of(volume) / self.weight.0);
+        for (place, reuses) in reuses.enumerate().filter(|it| it.1 > 0.0) {
             left -= reuses + std::mem::take(&mut owed);
             // Rounding alone could make it rise.
             least = least.min(ratio(left));
@@ -181,6 +202,23 @@ mod tests {
         assert_eq!((at, curve.requests()), ([100.0, 100.0, 80.0, 80.0, 74.0, 74.0, 40.0], 10.0));
         distances.reuse(7, None);
         assert_eq!(distances.byte_curve(Deficit::default()), None);
+    }
+
+    #[test]
+    fn scaled_counts_are_as_if_each_had_been_scaled() {
+        let mut distances = Distances::default();
+        for _ in 0..8 {
+            distances.reuse(3, Some(10));
+        }
+        distances.scale(0.5);
+        distances.reuse(7, Some(1));
+        distances.miss(Some(100));
+        assert_eq!((distances.requests(), distances.bytes()), (6.0, 141.0));
+        let curve = distances.curve(0.0);
+        assert_eq!([curve.miss_ratio(3) * 6.0, curve.miss_ratio(7) * 6.0], [2.0, 1.0]);
+        (0..2_000).for_each(|_| distances.scale(0.5));
+        distances.reuse(7, Some(1));
+        assert!((distances.requests() - 1.0).abs() < 1e-9 && distances.bytes().is_finite());
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub(crate) mod profiler;
 pub(crate) mod reuse_times;
 pub(crate) mod filling;
 pub(crate) mod calibration;
+pub(crate) mod error_bars;
 pub(crate) mod shards;
 pub(crate) mod watch;
 pub(crate) mod miniature;

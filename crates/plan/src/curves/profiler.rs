@@ -133,12 +133,11 @@ impl Order {
                 }
                 seen
             }
-            Action::Load(_) | Action::LoadUnsized => {
+            Action::Load(bytes) | Action::LoadUnsized(bytes) => {
                 let seen = self.ask(key);
-                let bytes = match access.action {
-                    Action::Load(bytes) => self.size(bytes),
-                    _ => self.stack.bytes_of(key).unwrap_or_else(|| self.size(0)),
-                };
+                let is_known = matches!(access.action, Action::Load(_));
+                let before = if is_known { None } else { self.stack.bytes_of(key) };
+                let bytes = before.unwrap_or_else(|| self.size(bytes));
                 self.stack.push(key, bytes, number);
                 if seen == RequestClass::Miss {
                     self.set_deadline(key, access.ttl_ms);
@@ -278,9 +277,9 @@ impl Profiler {
         match self.order.record(access) {
             RequestClass::Nothing => {}
             RequestClass::Reuse(place) => {
-                self.distances.reuse(place.depth, access.action.requested_bytes())
+                self.distances.reuse(place.depth, access.requested_bytes())
             }
-            RequestClass::Miss => self.distances.miss(access.action.requested_bytes()),
+            RequestClass::Miss => self.distances.miss(access.requested_bytes()),
         }
     }
 

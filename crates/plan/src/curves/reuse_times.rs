@@ -209,7 +209,7 @@ impl ReuseTimes {
         let bytes = match access.action {
             Action::Load(bytes) => bytes,
             Action::Get
-            | Action::LoadUnsized
+            | Action::LoadUnsized(_)
             | Action::Set(_)
             | Action::Delete
             | Action::Expire => 0,

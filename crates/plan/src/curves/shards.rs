@@ -28,6 +28,7 @@ use crate::curves::access::{Access, Action};
 use crate::curves::calibration::Calibration;
 use crate::curves::curve::Curve;
 use crate::curves::distances::{Deficit, Distances};
+use crate::curves::error_bars::{ErrorBars, Groups};
 use crate::curves::profiler::{Expiry, Order, RequestClass, Settings, Unit};
 
 /// The exclusive upper bound of hashes.
@@ -73,9 +74,9 @@ struct RequestedBytes {
 }
 
 impl RequestedBytes {
-    fn record(&mut self, action: Action) {
-        let bytes = action.requested_bytes();
-        self.has_unsized |= action.is_request() && bytes.is_none();
+    fn record(&mut self, access: &Access) {
+        let bytes = access.requested_bytes();
+        self.has_unsized |= access.action.is_request() && bytes.is_none();
         let bytes = bytes.unwrap_or(0) as f64;
         self.bytes += bytes;
         self.squares += bytes * bytes;
@@ -95,6 +96,8 @@ pub struct Sampler {
     size: Option<Size>,
     /// Counts over all keys, if the sample has only some of them.
     calibration: Option<Box<Calibration>>,
+    /// Groups of its keys, if errors are wanted.
+    groups: Option<Box<Groups>>,
 }
 
 /// The state of a sample of fixed size.
@@ -125,9 +128,9 @@ pub(crate) fn rate_of(threshold: u64) -> f64 {
 #[inline]
 fn size_of_load(action: Action, unit: Unit) -> Option<u64> {
     match (action, unit) {
-        (Action::Load(_) | Action::LoadUnsized, Unit::Objects) => Some(1),
+        (Action::Load(_) | Action::LoadUnsized(_), Unit::Objects) => Some(1),
         (_, Unit::Objects) => None,
-        (action, Unit::Bytes) => action.requested_bytes(),
+        (action, Unit::Bytes) => action.loaded_bytes(),
     }
 }
 
@@ -148,7 +151,14 @@ impl Sampler {
             requested: None,
             size: None,
             calibration: None,
+            groups: None,
         }
+    }
+
+    /// Also estimates errors, for [`Self::error_bars`]: that takes time and memory.
+    pub fn with_error_bars(self) -> Self {
+        let groups = Some(Box::new(Groups::new(self.order.settings())));
+        Self { groups, ..self }
     }
 
     /// Also counts bytes, for [`Self::byte_curve`]: that takes time.
@@ -186,6 +196,9 @@ impl Sampler {
     pub(crate) fn reset_counts(&mut self) {
         (self.distances, self.requests) = (Distances::default(), 0);
         self.requested = self.requested.as_ref().map(|_| RequestedBytes::default());
+        if let Some(groups) = &mut self.groups {
+            groups.reset_counts();
+        }
     }
 
     /// Drops all objects; counts and the threshold stay.
@@ -193,6 +206,9 @@ impl Sampler {
         self.order = Order::new(self.order.settings());
         if let Some(size) = &mut self.size {
             size.highest.clear();
+        }
+        if let Some(groups) = &mut self.groups {
+            groups.clear();
         }
     }
 
@@ -209,7 +225,7 @@ impl Sampler {
     /// Records requests in order: faster than one by one.
     pub fn record_all(&mut self, accesses: &[Access]) {
         if let Some(requested) = &mut self.requested {
-            accesses.iter().for_each(|access| requested.record(access.action));
+            accesses.iter().for_each(|access| requested.record(access));
         }
         let mut rest = accesses;
         while !rest.is_empty()
@@ -266,7 +282,7 @@ impl Sampler {
     fn sample(&mut self, access: &Access, hash: u64, number: NonZeroU64) -> RequestClass {
         let was_there = self.size.is_none() || self.order.has(access.key);
         let seen = self.order.record_numbered(access, number);
-        let bytes = self.requested.as_ref().and_then(|_| access.action.requested_bytes());
+        let bytes = self.requested.as_ref().and_then(|_| access.requested_bytes());
         match seen {
             RequestClass::Nothing => {}
             RequestClass::Reuse(place) => {
@@ -274,6 +290,9 @@ impl Sampler {
                 self.distances.reuse(distance, bytes);
             }
             RequestClass::Miss => self.distances.miss(bytes),
+        }
+        if let Some(groups) = &mut self.groups {
+            groups.record(access, |depth| self.share.scaled_up(depth));
         }
         if let Some(size) = &mut self.size
             && !was_there
@@ -294,7 +313,7 @@ impl Sampler {
         {
             if self.order.has(key) {
                 self.share = SampleFilter::below(highest.max(1));
-                self.order.drop_out(key);
+                Self::drop_out(&mut self.order, self.groups.as_deref_mut(), key);
             }
         }
         // Others with the same hash.
@@ -302,11 +321,15 @@ impl Sampler {
             && hash >= self.share.threshold
         {
             size.highest.pop();
-            self.order.drop_out(key);
+            Self::drop_out(&mut self.order, self.groups.as_deref_mut(), key);
         }
         let threshold = self.share.threshold;
         if threshold < before {
-            self.distances.scale(threshold as f64 / before as f64);
+            let factor = threshold as f64 / before as f64;
+            self.distances.scale(factor);
+            if let Some(groups) = &mut self.groups {
+                groups.scale(factor);
+            }
         }
         if size.highest.len() > size.most + size.most / 2 {
             let mut there = std::mem::take(&mut size.highest).into_vec();
@@ -315,6 +338,39 @@ impl Sampler {
             there.dedup();
             size.highest = there.into();
         }
+    }
+
+    fn drop_out(order: &mut Order, groups: Option<&mut Groups>, key: u64) {
+        order.drop_out(key);
+        if let Some(groups) = groups {
+            groups.drop_out(key);
+        }
+    }
+
+    /// Drops all objects that caches of `size` do not have, as if they had never been requested.
+    pub(crate) fn truncate(&mut self, size: u64) {
+        let of_sample = (size as f64 * self.rate()).ceil() as u64;
+        self.order.truncate(of_sample);
+        if let Some(groups) = &mut self.groups {
+            groups.truncate(of_sample);
+        }
+    }
+
+    /// The standard errors of [`Self::sampled_curve`]: `None` if they are not estimated
+    /// ([`Self::with_error_bars`]), or all keys are in the sample.
+    pub fn error_bars(&self) -> Option<ErrorBars> {
+        self.error_bars_of(self.requests, 0)
+    }
+
+    /// Those of [`Self::curve_of`].
+    pub(crate) fn error_bars_of(&self, requests: u64, lost: u64) -> Option<ErrorBars> {
+        let groups = self.groups.as_ref().filter(|_| self.share.threshold < HASHES)?;
+        Some(groups.error_bars(self.expected(requests, lost)))
+    }
+
+    /// Requests that the sample should have.
+    fn expected(&self, requests: u64, lost: u64) -> f64 {
+        requests.saturating_sub(lost) as f64 * self.rate()
     }
 
     /// The best estimate of the miss-ratio curve of the requests so far.
@@ -357,7 +413,7 @@ impl Sampler {
     /// The sample's curve, for this number of requests of all keys, of which `lost` were not
     /// observed.
     pub(crate) fn curve_of(&self, requests: u64, lost: u64) -> Curve {
-        let expected = requests.saturating_sub(lost) as f64 * self.rate();
+        let expected = self.expected(requests, lost);
         let curve = self.distances.curve(expected - self.distances.requests());
         curve.of_requests(requests as f64)
     }
@@ -367,7 +423,8 @@ impl Sampler {
         let size =
             self.size.as_ref().map_or(0, |size| size.highest.capacity() * size_of::<(u64, u64)>());
         let calibration = self.calibration.as_ref().map_or(0, |it| it.memory_bytes());
-        self.order.memory_bytes() + self.distances.memory_bytes() + size + calibration
+        let groups = self.groups.as_ref().map_or(0, |it| it.memory_bytes());
+        self.order.memory_bytes() + self.distances.memory_bytes() + size + calibration + groups
     }
 }
 

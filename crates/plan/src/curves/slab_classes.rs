@@ -129,9 +129,10 @@ impl ClassProfiler {
         }
         let class = match access.action {
             Action::Get | Action::Delete | Action::Expire => before,
-            Action::Load(_) | Action::LoadUnsized if before.is_some() => before,
-            Action::LoadUnsized => self.classes.class_of(0),
-            Action::Load(bytes) | Action::Set(bytes) => self.classes.class_of(bytes),
+            Action::Load(_) | Action::LoadUnsized(_) if before.is_some() => before,
+            Action::LoadUnsized(bytes) | Action::Load(bytes) | Action::Set(bytes) => {
+                self.classes.class_of(bytes)
+            }
         };
         if let (Some(before), false) = (before, before == class) {
             self.of_class[before].order.forget(access.key);

@@ -20,6 +20,7 @@
 
 use crate::curves::access::Access;
 use crate::curves::curve::Curve;
+use crate::curves::error_bars::ErrorBars;
 use crate::curves::profiler::Settings;
 use crate::curves::shards::{Sampler, sample_hash};
 
@@ -54,7 +55,7 @@ pub struct WindowedProfiler {
 impl WindowedProfiler {
     /// A profile of at most `objects_max` objects, for caches of up to `size_max`.
     pub fn new(objects_max: usize, size_max: u64, settings: Settings) -> Self {
-        let sampler = Sampler::of_size(objects_max, settings);
+        let sampler = Sampler::of_size(objects_max, settings).with_error_bars();
         Self { sampler, settings, objects_max, size_max, is_learning: false, was_cleared: false }
     }
 
@@ -103,8 +104,7 @@ impl WindowedProfiler {
             return;
         }
         self.sampler.record(access);
-        let most = (self.size_max as f64 * self.rate()).ceil() as u64;
-        self.sampler.order().truncate(most);
+        self.sampler.truncate(self.size_max);
     }
 
     /// The miss-ratio curve of the current window; `None` while the sample warms up.
@@ -118,6 +118,11 @@ impl WindowedProfiler {
         (requests > 0).then(|| self.sampler.curve_of(requests, window.lost))
     }
 
+    /// The standard errors of that curve; `None` if all keys are in the sample.
+    pub fn error_bars(&self, window: Window) -> Option<ErrorBars> {
+        self.sampler.error_bars_of(window.requests, window.lost)
+    }
+
     /// Ends the window, and begins another; returns its curve.
     pub fn end_window(&mut self, window: Window) -> Option<Curve> {
         let curve = self.curve(window);
@@ -128,7 +133,8 @@ impl WindowedProfiler {
         if is_small && self.rate() < 1.0 && window.requests > 0 {
             let step = self.objects_max as f64 / 2.0 / self.objects().max(1) as f64;
             let rate = (self.rate() * step).min(1.0);
-            self.sampler = Sampler::of_size_from(rate, self.objects_max, self.settings);
+            let sampler = Sampler::of_size_from(rate, self.objects_max, self.settings);
+            self.sampler = sampler.with_error_bars();
             self.is_learning = true;
         }
         curve

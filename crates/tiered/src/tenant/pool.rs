@@ -147,7 +147,7 @@ impl Pool {
     ) -> bool {
         let Some(free_bytes) = &self.free_bytes else { return true };
         let free_bytes = free_bytes[self.shard_number(hash)].load(Ordering::Relaxed);
-        let taken = |len| dram::charge_bytes(key_len, len) + Shard::OVERHEAD_BYTES;
+        let taken = |len| object_bytes(key_len, len);
         taken(value_len) <= free_bytes + old_len.map_or(0, taken)
     }
 
@@ -505,9 +505,14 @@ pub(crate) fn hit_of(key: &[u8], found: &CachedObject) -> Access {
     Access::Hit { bytes: taken_bytes(key, found), deadline: found.object.deadline }
 }
 
+/// All bytes of DRAM that an object with a key and a value of these lengths takes.
+pub(crate) fn object_bytes(key_len: usize, value_len: usize) -> usize {
+    dram::charge_bytes(key_len, value_len) + Shard::OVERHEAD_BYTES
+}
+
 /// All bytes of DRAM that an object takes.
 fn taken_bytes(key: &[u8], found: &CachedObject) -> u64 {
-    (dram::charge_bytes(key.len(), found.object.value.len()) + Shard::OVERHEAD_BYTES) as u64
+    object_bytes(key.len(), found.object.value.len()) as u64
 }
 
 /// The most of `shards_max` shards that leave each room for the largest object, between

@@ -82,6 +82,8 @@ pub(super) struct Others<'p> {
     pub(super) now: Option<&'p Plan>,
     /// The fixed ratio for the same latencies ([`proportional`]).
     pub(super) proportional: Option<&'p [Allotment]>,
+    /// The margin in standard errors, if some curve is an estimate.
+    pub(super) margin: Option<f64>,
 }
 
 /// A plan as text.
@@ -120,6 +122,11 @@ pub(super) fn show(request: &PlanRequest, plan: &Plan, others: Others<'_>) -> Ve
         plan.cost
     ));
     lines.extend(formulas(request));
+    if let Some(margin) = others.margin {
+        lines.push(format!(
+            "miss ratios are {margin} standard errors higher than in the curves of samples (--margin)"
+        ));
+    }
     if let Some(now) = others.now {
         lines.push(format!(
             "current sizes, {} of DRAM and {} of flash: cost {:.3}, latency {:.1} µs by the curves",
@@ -207,6 +214,7 @@ pub(super) fn to_json(request: &PlanRequest, plan: &Plan, others: Others<'_>) ->
         "on_hull": others.hull.map(plain),
         "now": others.now.map(plain),
         "proportional": others.proportional.map(all),
+        "margin": others.margin,
         "binding": binding.collect::<Vec<_>>(),
     })
 }

@@ -7,14 +7,14 @@ use proptest::prelude::*;
 use super::*;
 
 fn access(key: u64, action: Action, at_ms: u64, ttl_ms: Option<u64>) -> Access {
-    Access { key, action, at_ms, ttl_ms }
+    Access { at_ms, ttl_ms, ..Access::new(key, action) }
 }
 
 fn accesses(keys: u64) -> impl Strategy<Value = Vec<Access>> {
     let action = prop_oneof![
         6 => Just(Action::Get),
         2 => Just(Action::Load(1)),
-        1 => Just(Action::LoadUnsized),
+        1 => Just(Action::LoadUnsized(0)),
         2 => Just(Action::Set(1)),
         1 => Just(Action::Delete),
         1 => Just(Action::Expire),
@@ -58,7 +58,7 @@ impl Cache {
         self.cached.retain(|cached| *cached != key);
         let comes = match access.action {
             Action::Get => alive.contains_key(&key),
-            Action::Load(_) | Action::LoadUnsized | Action::Set(_) => true,
+            Action::Load(_) | Action::LoadUnsized(_) | Action::Set(_) => true,
             Action::Delete | Action::Expire => false,
         };
         if comes {
@@ -88,7 +88,7 @@ proptest! {
             let deadline = access.ttl_ms.map(|ttl_ms| access.at_ms + ttl_ms);
             match access.action {
                 Action::Get => {}
-                Action::Load(_) | Action::LoadUnsized => {
+                Action::Load(_) | Action::LoadUnsized(_) => {
                     alive.entry(access.key).or_insert(deadline);
                 }
                 Action::Set(_) => drop(alive.insert(access.key, deadline)),
@@ -138,7 +138,7 @@ proptest! {
         }
         profiler.record(&Access::new(1, Action::Set(7)));
         prop_assert!(profiler.byte_curve().is_some(), "a set asks for nothing");
-        profiler.record(&Access::new(1, Action::LoadUnsized));
+        profiler.record(&Access::new(1, Action::LoadUnsized(0)));
         prop_assert!(profiler.byte_curve().is_none());
     }
 }
@@ -147,7 +147,7 @@ proptest! {
 fn never_over(accesses: &[Access], alive: &Alive) -> usize {
     accesses.last().map_or(0, |last| {
         let is_stored =
-            matches!(last.action, Action::Load(_) | Action::LoadUnsized | Action::Set(_));
+            matches!(last.action, Action::Load(_) | Action::LoadUnsized(_) | Action::Set(_));
         usize::from(is_stored && last.ttl_ms == Some(0) && !alive.contains_key(&last.key))
     })
 }
@@ -219,8 +219,12 @@ fn zero_and_terabyte_sizes_are_accepted() {
 #[test]
 fn unsized_load_keeps_the_size() {
     let mut profiler = Profiler::new(Settings::default());
-    let actions =
-        [Action::Set(1_000), Action::LoadUnsized, Action::LoadUnsized, Action::LoadUnsized];
+    let actions = [
+        Action::Set(1_000),
+        Action::LoadUnsized(0),
+        Action::LoadUnsized(0),
+        Action::LoadUnsized(0),
+    ];
     actions.into_iter().for_each(|action| profiler.record(&Access::new(1, action)));
     let curve = profiler.curve();
     assert_eq!((curve.miss_ratio(999), curve.miss_ratio(1_000)), (1.0, 0.0));

@@ -201,7 +201,7 @@ fn changing_trace_is_not_corrected() {
 fn request_other_than_a_load_ends_calibration() {
     let trace = trace_of(|_, part| alike(20_000.0, part), 1_000_000, 2);
     let expiring = Access { ttl_ms: Some(1_000), ..Access::new(1, Action::Load(10)) };
-    let others = [Action::Get, Action::Set(9), Action::Delete, Action::LoadUnsized];
+    let others = [Action::Get, Action::Set(9), Action::Delete, Action::LoadUnsized(0)];
     let others = others.map(|action| Access::new(1, action)).into_iter().chain([expiring]);
     for other in others {
         let settings = Settings { expiry: Expiry::AtOnce, ..BYTES };
@@ -280,7 +280,7 @@ fn byte_curve_needs_the_size_of_every_request() {
         let outside = (1..).find(|key| sample_hash(*key) >= sampler.threshold()).expect("most");
         sampler.record(&Access::new(outside, Action::Set(1)));
         assert!(sampler.byte_curve().is_some(), "a set asks for nothing");
-        sampler.record(&Access::new(outside, Action::LoadUnsized));
+        sampler.record(&Access::new(outside, Action::LoadUnsized(0)));
         assert!(sampler.byte_curve().is_none());
     }
 }
@@ -303,4 +303,46 @@ fn missed_large_objects_do_not_count_as_popular_keys() {
     for rate in [0.01, 0.02, 0.03] {
         assert!(error(rate) < 0.03, "{rate}: {}", error(rate));
     }
+}
+
+/// Different samples of one trace deviate from the exact curve by what each of them says.
+#[test]
+fn error_bars_cover_the_exact_curve() {
+    let trace = trace(100_000, 300_000);
+    let settings = Settings { unit: Unit::Bytes, expiry: Expiry::Ignored };
+    let exact = exact(&trace, settings);
+    let largest = exact.points().last().expect("a point").size;
+    let sizes: Vec<u64> = (1..40).map(|step| largest * step / 40).collect();
+    let (mut estimated, mut actual, mut within, mut count) = (0.0, 0.0, 0, 0);
+    for salt in 0..40_u64 {
+        let salted = |access: &Access| Access {
+            key: (access.key ^ salt.wrapping_mul(0x9E37_79B9)).wrapping_mul(0xC2B2_AE3D_27D4_EB4F),
+            ..*access
+        };
+        let mut sampler = Sampler::of_size(1_000, settings).with_error_bars();
+        trace.iter().for_each(|access| sampler.record(&salted(access)));
+        let (curve, bars) = (sampler.curve(), sampler.error_bars().expect("it is a sample"));
+        for size in &sizes {
+            let deviation = curve.miss_ratio(*size) - exact.miss_ratio(*size);
+            actual += deviation * deviation;
+            estimated += bars.at(*size).powi(2);
+            // One-sided: a plan relies on the upper end.
+            within += u32::from(deviation >= -2.0 * bars.at(*size));
+            count += 1;
+        }
+    }
+    let (ratio, coverage) = ((estimated / actual).sqrt(), f64::from(within) / f64::from(count));
+    println!("ratio {ratio} coverage {coverage} error {}", (actual / f64::from(count)).sqrt());
+    assert!((0.7..1.5).contains(&ratio), "{ratio}");
+    assert!(coverage > 0.93, "{coverage}");
+}
+
+#[test]
+fn a_sample_of_everything_has_no_error() {
+    let settings = Settings::default();
+    let sampler =
+        sampled(&trace(1_000, 5_000), Sampler::of_size(2_000, settings).with_error_bars());
+    assert!(sampler.error_bars().is_none());
+    let sampler = sampled(&trace(1_000, 5_000), Sampler::of_size(500, settings));
+    assert!(sampler.error_bars().is_none(), "nobody asked for them");
 }

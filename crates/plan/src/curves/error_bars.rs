@@ -1,0 +1,123 @@
+//! The standard error of a sampled curve, by random groups (Wolter, *Introduction to Variance
+//! Estimation*, chapter 2).
+//!
+//! The keys of the sample are divided at random into [`GROUPS`] groups, each of which is a smaller
+//! sample of its own, with its own curve. At each cache size, the deviations of these curves from
+//! each other tell that of the whole sample:
+//!
+//! ```text
+//! error² = Σ (curve of a group − their mean)² / (GROUPS · (GROUPS − 1))
+//! ```
+//!
+//! This includes every effect of the choice of keys: how popular they are, how large, and how many of
+//! them lie between two requests. It says nothing of what the trace does not have, such as the load of
+//! another day. A sample that is corrected by counts over all keys is better than this says.
+//!
+//! Costs a second stack of the same number of objects.
+
+use std::array;
+
+use crate::curves::access::Access;
+use crate::curves::curve::Curve;
+use crate::curves::distances::Distances;
+use crate::curves::profiler::{Order, RequestClass, Settings};
+
+/// With fewer, the error itself would be more than a quarter off; with more, each group of the default
+/// sample would have fewer than a thousand keys.
+const GROUPS: usize = 8;
+
+/// The groups of a sample.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    groups: [Group; GROUPS],
+}
+
+#[derive(Debug)]
+struct Group {
+    order: Order,
+    /// Among the keys of the group, scaled to those of all keys.
+    distances: Distances,
+}
+
+impl Groups {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let group = |_| Group { order: Order::new(settings), distances: Distances::default() };
+        Self { groups: array::from_fn(group) }
+    }
+
+    fn of(&mut self, key: u64) -> &mut Group {
+        // Bits that neither the sampling hash nor shards depend on as a whole.
+        let mixed = (key ^ key >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 32;
+        &mut self.groups[mixed as usize % GROUPS]
+    }
+
+    /// Records a request for a key of the sample. `scaled_up` is that of the whole sample.
+    pub(crate) fn record(&mut self, access: &Access, scaled_up: impl Fn(u64) -> u64) {
+        let group = self.of(access.key);
+        match group.order.record(access) {
+            RequestClass::Nothing => {}
+            RequestClass::Reuse(place) => {
+                let distance = scaled_up(place.depth).saturating_mul(GROUPS as u64);
+                group.distances.reuse(distance, None);
+            }
+            RequestClass::Miss => group.distances.miss(None),
+        }
+    }
+
+    /// Removes an object that left the sample.
+    pub(crate) fn drop_out(&mut self, key: u64) {
+        self.of(key).order.drop_out(key);
+    }
+
+    /// Drops the objects that caches do not have whose part for the sample is of `size`.
+    pub(crate) fn truncate(&mut self, size: u64) {
+        let of_group = size.div_ceil(GROUPS as u64);
+        self.groups.iter_mut().for_each(|group| group.order.truncate(of_group));
+    }
+
+    /// Drops all objects; counts stay.
+    pub(crate) fn clear(&mut self) {
+        for group in &mut self.groups {
+            group.order = Order::new(group.order.settings());
+        }
+    }
+
+    /// Resets all counts, but keeps the objects.
+    pub(crate) fn reset_counts(&mut self) {
+        self.groups.iter_mut().for_each(|group| group.distances = Distances::default());
+    }
+
+    /// Multiplies all counts so far by `factor`.
+    pub(crate) fn scale(&mut self, factor: f64) {
+        self.groups.iter_mut().for_each(|group| group.distances.scale(factor));
+    }
+
+    /// The errors of a sample that was expected to have this many requests.
+    pub(crate) fn error_bars(&self, expected: f64) -> ErrorBars {
+        let of_group = expected / GROUPS as f64;
+        let curve = |group: &Group| group.distances.curve(of_group - group.distances.requests());
+        ErrorBars { curves: self.groups.each_ref().map(curve) }
+    }
+
+    /// Memory, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let of = |group: &Group| group.order.memory_bytes() + group.distances.memory_bytes();
+        size_of::<Self>() + self.groups.iter().map(of).sum::<usize>()
+    }
+}
+
+/// The standard errors of a sampled curve.
+#[derive(Debug, Clone)]
+pub struct ErrorBars {
+    curves: [Curve; GROUPS],
+}
+
+impl ErrorBars {
+    /// The standard error of the miss ratio of a cache of that size.
+    pub fn at(&self, size: u64) -> f64 {
+        let ratios = self.curves.each_ref().map(|curve| curve.miss_ratio(size));
+        let mean = ratios.iter().sum::<f64>() / GROUPS as f64;
+        let squares = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum::<f64>();
+        (squares / (GROUPS * (GROUPS - 1)) as f64).sqrt()
+    }
+}
