@@ -9,7 +9,11 @@ use tidekv::{
     Cached, Commit, Db, Durability, Environment, ErrorKind, KeyspaceOptions, KeyspaceRef, Options,
     WriteBatch,
 };
-use tidekv_io::{Clock, LocalStorage, ManualClock, MemoryStorage, Storage, SystemClock};
+use tidekv_io::ErrorKind as StorageError;
+use tidekv_io::{
+    Clock, Fault, FaultRule, LocalStorage, ManualClock, MemoryStorage, Operation, Storage,
+    SystemClock,
+};
 
 const START_MS: u64 = 1_800_000_000_000;
 const HOUR: Duration = Duration::from_secs(3600);
@@ -122,6 +126,28 @@ fn what_has_expired_stays_so_after_a_power_cut_that_sets_the_clock_back() {
     let keyspace = after.keyspace("k").unwrap();
     assert!(!keyspace.contains("b").unwrap());
     assert!(keyspace.contains("c").unwrap());
+}
+
+/// A failed sync leaves no guarantee for a power cut, but nothing less than no sync would for a kill.
+#[test]
+fn what_has_expired_stays_so_after_a_kill_if_the_time_cannot_be_synced() {
+    for fault in [Fault::Fail(StorageError::Failed), Fault::SyncLost, Fault::SyncDropped] {
+        let (disk, clock, db) = scene();
+        let keyspace = db.keyspace("k").unwrap();
+        keyspace.put_with_ttl("a", "1", HOUR).unwrap();
+        drop(keyspace);
+        db.close().unwrap();
+        drop(db);
+        clock.set_forward(HOUR_MS);
+        disk.add_fault(FaultRule::always(Operation::Sync, fault).on_path("CLOCK"));
+        let db = open_on(&disk, &clock);
+        assert!(!db.keyspace("k").unwrap().contains("a").unwrap());
+        let killed = disk.after_power_loss(tidekv_io::Tear::KeepUnsynced);
+        clock.set_back(HOUR_MS);
+        let db = open_on(&killed, &clock);
+        assert!(!db.keyspace("k").unwrap().contains("a").unwrap(), "{fault:?}");
+        assert_eq!(db.unix_ms(), START_MS + HOUR_MS);
+    }
 }
 
 #[test]

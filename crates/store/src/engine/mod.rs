@@ -285,11 +285,18 @@ impl Engine {
         let is_synced = self.clock.must_sync(record);
         let (temporary, path) = (self.directory.join(CLOCK_TEMPORARY), self.directory.join(CLOCK));
         let saved = (|| {
-            self.put_list(CLOCK_TEMPORARY, Some(&record.encode()))?;
-            if is_synced {
-                self.storage.open(&temporary, Access::Buffered)?.sync()?;
+            let bytes = record.encode();
+            self.put_list(CLOCK_TEMPORARY, Some(&bytes))?;
+            let synced = match is_synced {
+                true => self.storage.open(&temporary, Access::Buffered).and_then(|it| it.sync()),
+                false => Ok(()),
+            };
+            if synced.is_err() {
+                // What could not be synced may be gone. Written anew it survives a kill at least.
+                self.put_list(CLOCK_TEMPORARY, Some(&bytes))?;
             }
             self.storage.rename(&temporary, &path)?;
+            synced?;
             if is_synced {
                 self.logs.names().sync_in(&self.directory)?;
             }
