@@ -1,9 +1,10 @@
 //! Files with a miss-ratio curve: the output of `profile` and the input of `plan`.
 //!
 //! JSON with statistics of the requests, or CSV: a line `size,miss_ratio`, then one line per
-//! point. Sizes are in bytes, or in objects if the first word is `objects`. Two more columns may
-//! follow: `standard_error`, that of the miss ratio of a sample, for which `plan` leaves a margin; and
-//! `byte_miss_ratio`, the missed part of the requested bytes, which `plan` ignores.
+//! point. Sizes are in bytes, or in objects if the first word is `objects`. More columns may
+//! follow: `standard_error` and `size_error`, the standard errors of a sample's miss ratio and of the
+//! size that has it, for which `plan` leaves a margin; and `byte_miss_ratio`, the missed part of the
+//! requested bytes, which `plan` ignores.
 
 use serde::{Deserialize, Serialize};
 use tidekv_plan::{Curve, ErrorBars, Point};
@@ -18,6 +19,7 @@ pub const OBJECTS: &str = "objects";
 const HEADERS: [(&str, &str); 2] = [(BYTES, "size,miss_ratio"), (OBJECTS, "objects,miss_ratio")];
 /// The optional columns behind them, in this order.
 const STANDARD_ERROR: &str = "standard_error";
+const SIZE_ERROR: &str = "size_error";
 const BYTE_MISSES: &str = "byte_miss_ratio";
 
 /// A curve, and statistics of its requests.
@@ -41,6 +43,9 @@ pub struct CurveFile {
     /// At the same sizes, the standard errors of the miss ratios, if they are estimates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standard_errors: Option<Vec<f64>>,
+    /// At the same sizes, the standard errors of the least sizes with these miss ratios.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_errors: Option<Vec<f64>>,
     /// At the same sizes, the missed part of the requested bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub byte_miss_ratios: Option<Vec<f64>>,
@@ -63,6 +68,7 @@ impl CurveFile {
             sampled: None,
             points: Vec::new(),
             standard_errors: None,
+            size_errors: None,
             byte_miss_ratios: None,
         }
     }
@@ -74,9 +80,14 @@ impl CurveFile {
     }
 
     /// The same file with standard errors, if there are any.
-    pub fn with_errors(self, bars: Option<&ErrorBars>) -> Self {
-        let of = |bars: &ErrorBars| self.points.iter().map(|(size, _)| bars.at(*size)).collect();
-        Self { standard_errors: bars.map(of), ..self }
+    pub fn with_errors(mut self, bars: Option<&ErrorBars>) -> Self {
+        if let Some(bars) = bars {
+            let points = self.points.iter();
+            let errors = points.map(|&(size, miss_ratio)| bars.of(Point { size, miss_ratio }));
+            let (of_ratios, of_sizes) = errors.unzip();
+            (self.standard_errors, self.size_errors) = (Some(of_ratios), Some(of_sizes));
+        }
+        self
     }
 
     /// The curve.
@@ -88,40 +99,37 @@ impl CurveFile {
         Curve::new(points, self.requests).map_err(|error| error.to_string())
     }
 
-    /// The curve of which each miss ratio is this many standard errors higher; the curve itself if
-    /// its errors are unknown.
+    /// The curve with a margin of this many standard errors ([`Curve::with_margin`]); the curve itself
+    /// if its errors are unknown.
     ///
     /// # Errors
     /// Invalid points.
     pub fn curve_with_margin(&self, errors: f64) -> std::result::Result<Curve, String> {
         let curve = self.curve()?;
-        let Some(standard_errors) = &self.standard_errors else { return Ok(curve) };
-        if standard_errors.len() != self.points.len()
-            || standard_errors.iter().any(|error| !(error.is_finite() && *error >= 0.0))
-        {
-            return Err("the standard errors are not one number of at least 0 per point".into());
+        let columns = [&self.standard_errors, &self.size_errors];
+        for column in columns.into_iter().flatten() {
+            let is_valid = |error: &f64| error.is_finite() && *error >= 0.0;
+            if column.len() != self.points.len() || !column.iter().all(is_valid) {
+                return Err("the errors are not one number of at least 0 per point".into());
+            }
         }
-        let raised = self.points.iter().zip(standard_errors);
-        let mut points: Vec<Point> = raised
-            .map(|(&(size, miss_ratio), error)| Point {
-                size,
-                miss_ratio: (miss_ratio + errors * error).min(1.0),
-            })
-            .collect();
-        // A larger cache misses no more than a smaller one, so what is possible for it is possible
-        // for that too.
-        let mut highest = 0.0_f64;
-        for point in points.iter_mut().rev() {
-            highest = highest.max(point.miss_ratio);
-            point.miss_ratio = highest;
-        }
-        Curve::new(points, self.requests).map_err(|error| error.to_string())
+        let error_of = |point: Point| {
+            let at = self.points.partition_point(|it| it.0 < point.size);
+            let error = |column: &Option<Vec<f64>>| {
+                column.as_ref().and_then(|column| column.get(at)).copied().unwrap_or_default()
+            };
+            (error(&self.standard_errors), error(&self.size_errors))
+        };
+        Ok(curve.with_margin(errors, error_of))
     }
 
     /// As CSV.
     pub fn to_csv(&self) -> String {
-        let columns =
-            [(STANDARD_ERROR, &self.standard_errors), (BYTE_MISSES, &self.byte_miss_ratios)];
+        let columns = [
+            (STANDARD_ERROR, &self.standard_errors),
+            (SIZE_ERROR, &self.size_errors),
+            (BYTE_MISSES, &self.byte_miss_ratios),
+        ];
         let columns: Vec<_> = columns
             .into_iter()
             .filter_map(|(name, column)| Some((name, column.as_ref()?)))
@@ -162,6 +170,7 @@ impl CurveFile {
         for name in &names {
             match *name {
                 STANDARD_ERROR => file.standard_errors = Some(Vec::new()),
+                SIZE_ERROR => file.size_errors = Some(Vec::new()),
                 BYTE_MISSES => file.byte_miss_ratios = Some(Vec::new()),
                 name => return Err(Failure::new(format!("line 1: unknown column {name:?}"))),
             }
@@ -180,6 +189,7 @@ impl CurveFile {
             for (name, field) in names.iter().zip(others) {
                 let column = match *name {
                     STANDARD_ERROR => &mut file.standard_errors,
+                    SIZE_ERROR => &mut file.size_errors,
                     _ => &mut file.byte_miss_ratios,
                 };
                 column.get_or_insert_default().push(number_of(field)?);
@@ -234,6 +244,9 @@ mod tests {
             (at(0.0), at(1.0), at(2.0)),
             ([0.9, 0.5, 0.48], [0.98, 0.51, 0.51], [1.0, 0.54, 0.54])
         );
+        let text = "size,miss_ratio,size_error\n100,0.9,0\n200,0.5,20\n";
+        let shifted = CurveFile::read(text).unwrap().curve_with_margin(2.0).unwrap();
+        assert_eq!([200, 239, 240].map(|size| shifted.miss_ratio(size)), [0.9, 0.9, 0.5]);
         let plain = CurveFile::read("size,miss_ratio\n100,0.9").unwrap();
         assert_eq!(plain.curve_with_margin(2.0).unwrap(), plain.curve().unwrap());
         for errors in ["[0.1]", "[0.1,-1.0]"] {

@@ -222,6 +222,7 @@ mod tests {
             sampled: None,
             points,
             standard_errors: None,
+            size_errors: None,
             byte_miss_ratios: None,
         };
         let picture = of_file(&file);

@@ -180,6 +180,7 @@ struct Facts {
     numbers: BTreeMap<String, f64>,
     points: Vec<(u64, f64)>,
     errors: Vec<f64>,
+    size_errors: Vec<f64>,
 }
 
 /// Parses a response. An error is the end of a sentence that begins with the server's name.
@@ -209,8 +210,9 @@ fn read(lines: &[String]) -> std::result::Result<Live, String> {
                 let size = size.parse().map_err(|_| broken())?;
                 tenants.entry(tenant).or_default().points.push((size, number));
             }
-            // Behind its ratio.
+            // Behind the ratio of the same size.
             [tenant, "se", _] => tenants.entry(tenant).or_default().errors.push(number),
+            [tenant, "size_se", _] => tenants.entry(tenant).or_default().size_errors.push(number),
             [tenant, fact] => {
                 tenants.entry(tenant).or_default().numbers.insert(fact.to_owned(), number);
             }
@@ -223,7 +225,7 @@ fn read(lines: &[String]) -> std::result::Result<Live, String> {
 
 /// A tenant with its curve, if it has one.
 fn of_tenant(name: &str, facts: Facts) -> Option<LiveTenant> {
-    let Facts { numbers, points, errors } = facts;
+    let Facts { numbers, points, errors, size_errors } = facts;
     let number = |name: &str| numbers.get(name).copied();
     let file = CurveFile {
         unit: BYTES.to_owned(),
@@ -232,7 +234,8 @@ fn of_tenant(name: &str, facts: Facts) -> Option<LiveTenant> {
         object_bytes: number("object_bytes"),
         sampled: number("sampled"),
         points,
-        standard_errors: (!errors.is_empty()).then_some(errors),
+        standard_errors: Some(errors).filter(|errors| !errors.is_empty()),
+        size_errors: Some(size_errors).filter(|errors| !errors.is_empty()),
         byte_miss_ratios: None,
     };
     let bytes = |name: &str| number(name).unwrap_or(0.0) as u64;

@@ -40,7 +40,8 @@ impl Shown {
     }
 
     /// Calls `tell` for every figure, by its name, and for each point, as `mr` with the size, and `se`
-    /// with the size for its standard error, if it is an estimate.
+    /// and `size_se` with the size for the standard errors of the ratio and of the size, if they are
+    /// estimates.
     pub fn each(&self, mut tell: impl FnMut(&[&str], String)) {
         for (fact, places, number) in self.facts() {
             tell(&[&self.name, fact], format!("{number:.places$}"));
@@ -50,7 +51,9 @@ impl Shown {
             let size = point.size.to_string();
             tell(&[&self.name, "mr", &size], ratio);
             if let Some(bars) = &self.told.error_bars {
-                tell(&[&self.name, "se", &size], format!("{:.6}", bars.at(point.size)));
+                let (of_ratio, of_size) = bars.of(*point);
+                tell(&[&self.name, "se", &size], format!("{of_ratio:.6}"));
+                tell(&[&self.name, "size_se", &size], format!("{of_size:.0}"));
             }
         }
     }

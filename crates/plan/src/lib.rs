@@ -27,7 +27,7 @@ pub use curves::error_bars::ErrorBars;
 pub use curves::miniature::{CacheSize, LookupResult, Miniature, MissRatios, Simulated};
 pub use curves::profiler::{Expiry, Profiler, Settings, Unit};
 pub use curves::reuse_times::ReuseTimes;
-pub use curves::shards::{DEFAULT_SAMPLE_SIZE, Sampler, sample_hash};
+pub use curves::shards::{DEFAULT_SAMPLE_SIZE, Sampler, TRACE_SAMPLE_SIZE, sample_hash};
 pub use curves::slab_classes::{ClassProfiler, GROWTH, PAGE_BYTES, SlabClasses};
 pub use curves::watch::{Window, WindowedProfiler};
 pub use planner::elastic::{Decision, Elastic, Observation, Reason, Sizes, TARGET_FRACTION};

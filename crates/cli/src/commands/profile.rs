@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::ValueEnum;
 use tidekv_plan::trace::{FORMATS, Fault, Format, Kind, Reader, Request};
 use tidekv_plan::{
-    Access, Action, CacheSize, ClassProfiler, Curve, DEFAULT_SAMPLE_SIZE, ErrorBars, Expiry,
-    GROWTH, Miniature, MissRatios, Profiler, Sampler, Settings, SlabClasses, Unit,
+    Access, Action, CacheSize, ClassProfiler, Curve, ErrorBars, Expiry, GROWTH, Miniature,
+    MissRatios, Profiler, Sampler, Settings, SlabClasses, TRACE_SAMPLE_SIZE, Unit,
 };
 use tidekv_tiered::Cache;
 use xxhash_rust::xxh3::xxh3_64;
@@ -38,8 +38,8 @@ const DEFAULT_RATE: f64 = 0.01;
 /// Compute the miss-ratio curve of a trace: the misses of caches of all sizes.
 ///
 /// Prints the curve as CSV, `size,miss_ratio`, or with --json with further numbers; `tidekv plan`
-/// reads both. Samples the keys (SHARDS), so memory does not grow with the trace, and the column
-/// `standard_error` says how far each miss ratio may be off; --exact processes all keys. The curve is that of an LRU cache. With --policy, scaled-down simulations
+/// reads both. Samples the keys (SHARDS), so memory does not grow with the trace, and the columns
+/// `standard_error` and `size_error` say how far each miss ratio and its size may be off; --exact processes all keys. The curve is that of an LRU cache. With --policy, scaled-down simulations
 /// of the code of `tidekv cache` compute the miss ratio for each of --sizes; if some sizes have flash,
 /// the lines are `dram,flash,dram_miss_ratio,miss_ratio`.
 #[derive(Debug, clap::Args)]
@@ -65,7 +65,7 @@ pub struct Profile {
     rate: Option<f64>,
 
     /// Maximum number of sampled objects at a time; the sampling rate adapts to it.
-    #[arg(long, value_name = "N", default_value_t = DEFAULT_SAMPLE_SIZE)]
+    #[arg(long, value_name = "N", default_value_t = TRACE_SAMPLE_SIZE)]
     samples: usize,
 
     /// Model memcached: each slab class evicts separately. Processes all keys.

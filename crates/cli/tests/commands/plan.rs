@@ -94,7 +94,12 @@ fn plans_leave_a_margin_for_the_errors_of_a_sample() {
     assert!(!String::from_utf8_lossy(exact.ok()).contains("standard_error"));
     let sample = profile(&place, &trace, &["--samples", "500"]);
     let text = std::str::from_utf8(sample.ok()).unwrap();
-    assert!(text.starts_with("size,miss_ratio,standard_error\n0,1.000000,0.000000\n"), "{text}");
+    assert!(
+        text.starts_with(
+            "size,miss_ratio,standard_error,size_error\n0,1.000000,0.000000,0.000000\n"
+        ),
+        "{text}"
+    );
     let json = profile(&place, &trace, &["--samples", "500", "--json"]);
     let sizes = |curve: &[u8], more: &[&str]| {
         let curve = place.write("one.curve", std::str::from_utf8(curve).unwrap());

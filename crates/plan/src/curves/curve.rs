@@ -104,6 +104,58 @@ impl Curve {
         Self { points, requests: self.requests }
     }
 
+    /// The same curve with a margin for its errors: no cache misses less than `errors` standard errors
+    /// above the curve, and none has the miss ratio of a point before it is larger by as many standard
+    /// errors of the point's size. Where a curve falls steeply, the second is what counts.
+    ///
+    /// `error_of` is for each point the standard errors of its miss ratio and of its size.
+    pub fn with_margin(&self, errors: f64, error_of: impl Fn(Point) -> (f64, f64)) -> Self {
+        // Where a size is at its latest, and what the ratio may be there.
+        let latest = |point: &Point| {
+            let shift = errors * error_of(*point).1;
+            // Nothing can be hit without a cache.
+            let size = if point.size == 0 { 0.0 } else { point.size as f64 + shift.max(0.0) };
+            Point { size: size.ceil() as u64, ..*point }
+        };
+        let mut later: Vec<Point> = self.points.iter().map(latest).collect();
+        later.sort_by(|one, other| {
+            one.size.cmp(&other.size).then(one.miss_ratio.total_cmp(&other.miss_ratio))
+        });
+        let mut least = 1.0_f64;
+        later.retain(|point| {
+            let falls = point.size == 0 || point.miss_ratio < least;
+            least = least.min(point.miss_ratio);
+            falls
+        });
+        later.dedup_by_key(|point| point.size);
+        // The higher ratio of two curves, at the points of either.
+        let mut higher: Vec<(u64, f64)> = self
+            .points
+            .iter()
+            .map(|point| (point.size, (point.miss_ratio + errors * error_of(*point).0).min(1.0)))
+            .collect();
+        let mut highest = 0.0_f64;
+        for (_, ratio) in higher.iter_mut().rev() {
+            highest = highest.max(*ratio);
+            *ratio = highest;
+        }
+        let at = |curve: &[(u64, f64)], size: u64| {
+            let above = curve.partition_point(|point| point.0 <= size);
+            curve.get(above.wrapping_sub(1)).map_or(1.0, |point| point.1)
+        };
+        let later: Vec<(u64, f64)> =
+            later.iter().map(|point| (point.size, point.miss_ratio)).collect();
+        let mut sizes: Vec<u64> = later.iter().chain(&higher).map(|point| point.0).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let mut points: Vec<Point> = sizes
+            .into_iter()
+            .map(|size| Point { size, miss_ratio: at(&later, size).max(at(&higher, size)) })
+            .collect();
+        points.dedup_by(|point, before| point.miss_ratio >= before.miss_ratio);
+        Self { points, requests: self.requests }
+    }
+
     /// The miss ratio of a cache of that size.
     pub fn miss_ratio(&self, size: u64) -> f64 {
         let above = self.points.partition_point(|point| point.size <= size);

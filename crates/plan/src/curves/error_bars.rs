@@ -18,7 +18,7 @@
 use std::array;
 
 use crate::curves::access::Access;
-use crate::curves::curve::Curve;
+use crate::curves::curve::{Curve, Point};
 use crate::curves::distances::Distances;
 use crate::curves::profiler::{Order, RequestClass, Settings};
 
@@ -115,9 +115,26 @@ pub struct ErrorBars {
 impl ErrorBars {
     /// The standard error of the miss ratio of a cache of that size.
     pub fn at(&self, size: u64) -> f64 {
-        let ratios = self.curves.each_ref().map(|curve| curve.miss_ratio(size));
-        let mean = ratios.iter().sum::<f64>() / GROUPS as f64;
-        let squares = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum::<f64>();
-        (squares / (GROUPS * (GROUPS - 1)) as f64).sqrt()
+        standard_error(self.curves.each_ref().map(|curve| curve.miss_ratio(size)))
     }
+
+    /// The standard error of the least size with that miss ratio, in the unit of sizes. Large where
+    /// the curve is flat; that of the miss ratio ([`Self::at`]) is what counts there.
+    pub fn of_size(&self, miss_ratio: f64) -> f64 {
+        let last = |curve: &Curve| curve.points().last().map_or(0, |point| point.size);
+        let size = |curve: &Curve| curve.size_for(miss_ratio).unwrap_or_else(|| last(curve)) as f64;
+        standard_error(self.curves.each_ref().map(size))
+    }
+
+    /// The errors of a point: of its miss ratio, and of its size.
+    pub fn of(&self, point: Point) -> (f64, f64) {
+        (self.at(point.size), self.of_size(point.miss_ratio))
+    }
+}
+
+/// That of the mean of these values.
+fn standard_error(values: [f64; GROUPS]) -> f64 {
+    let mean = values.iter().sum::<f64>() / GROUPS as f64;
+    let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    (squares / (GROUPS * (GROUPS - 1)) as f64).sqrt()
 }

@@ -5,6 +5,7 @@ mod terms;
 mod sizing;
 mod cost;
 mod tenants;
+mod plans;
 mod simulated;
 mod sampling;
 mod prediction;
@@ -20,5 +21,11 @@ mod elastic;
 use crate::experiment::Experiment;
 
 /// All of them, in the order of listing and running.
-pub(crate) const EXPERIMENTS: &[Experiment] =
-    &[accuracy::ACCURACY, cost::COST, tenants::TENANTS, shrink::SHRINK, elastic::EXPERIMENT];
+pub(crate) const EXPERIMENTS: &[Experiment] = &[
+    accuracy::ACCURACY,
+    cost::COST,
+    tenants::TENANTS,
+    plans::PLANS,
+    shrink::SHRINK,
+    elastic::EXPERIMENT,
+];

@@ -95,3 +95,24 @@ proptest! {
         prop_assert_eq!(curve.mean_absolute_error(&curve, 100), 0.0);
     }
 }
+
+#[test]
+fn a_margin_is_for_ratios_and_for_sizes() {
+    let curve = curve(&[(10, 0.9), (20, 0.5), (30, 0.48), (40, 0.1)], 7.0);
+    let ratio_error = |size: u64| [0.0, 0.2, 0.01, 0.03, 0.0][size as usize / 10];
+    let at = |curve: &Curve| {
+        [0, 10, 20, 30, 35, 40].map(|size| (curve.miss_ratio(size) * 100.0).round())
+    };
+    let raised = curve.with_margin(1.0, |point| (ratio_error(point.size), 0.0));
+    assert_eq!(at(&raised), [100.0, 100.0, 51.0, 51.0, 51.0, 10.0]);
+    // A size that gains nothing is no point.
+    assert_eq!(sizes(raised.points()), [0, 20, 40]);
+    assert_eq!((raised.requests(), curve.with_margin(3.0, |_| (0.0, 0.0))), (7.0, curve.clone()));
+    // A cliff may be further to the right.
+    let shifted = curve.with_margin(2.0, |point| (0.0, if point.size == 30 { 0.0 } else { 2.5 }));
+    assert_eq!(sizes(shifted.points()), [0, 15, 25, 30, 45]);
+    assert_eq!(at(&shifted), [100.0, 100.0, 90.0, 48.0, 48.0, 48.0]);
+    // One that may be anywhere does not hide those behind it.
+    let shifted = curve.with_margin(1.0, |point| (0.0, if point.size == 10 { 1e30 } else { 0.0 }));
+    assert_eq!(at(&shifted), [100.0, 100.0, 50.0, 48.0, 48.0, 10.0]);
+}
