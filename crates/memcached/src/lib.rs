@@ -24,6 +24,6 @@ pub mod fuzzing;
 pub use server::CacheServer;
 pub use settings::authentication::Users;
 pub use settings::clock::OffsetClock;
-pub use settings::options::{CacheServerOptions, DEFAULT_CACHE_PORT};
+pub use settings::options::{CacheServerOptions, DEFAULT_CACHE_PORT, ProtocolChoice};
 pub use settings::sizes::{ElasticGoal, ElasticOptions};
 pub use tidekv_net::{Address, DEFAULT_HTTP_PORT, Error, ErrorKind, Result, TlsFiles};

@@ -305,7 +305,9 @@ fn unknown_clients_must_authenticate() {
     assert_eq!(flood.rest(), "CLIENT_ERROR line too long\r\n");
     let mut endless = CacheClient::connect(&server);
     endless.send("set any 0 0 1000000000\r\n");
-    assert_eq!(endless.rest(), unauthenticated);
+    assert_eq!(endless.read_until("\r\n"), "CLIENT_ERROR auth token too long\r\n");
+    endless.send(set("any", "me secret"));
+    assert_eq!(endless.read_until("\r\n"), "STORED\r\n");
 }
 
 #[test]
@@ -341,6 +343,47 @@ fn unix_sockets_serve_and_clean_up() {
     drop(client);
     assert!(server.shutdown(PATIENCE));
     assert!(UnixStream::connect(&path).is_err());
+}
+
+#[test]
+fn connections_show_what_they_do() {
+    let server = start();
+    let (mut idle, mut half) = (CacheClient::connect(&server), CacheClient::connect(&server));
+    assert_eq!(idle.ask("get a\r\n"), "END\r\n");
+    half.send("set a 0 0 5\r\nab");
+    let mut client = CacheClient::connect(&server);
+    eventually("each shows its state", || {
+        let lines = client.ask("stats conns\r\n");
+        let states = lines.lines().filter_map(|line| line.split_once(":state "));
+        let states: Vec<_> = states.map(|(_, state)| state).collect();
+        states == ["conn_read", "conn_nread", "conn_parse_cmd"]
+    });
+}
+
+/// Commands of all three protocols count; a user must have allowed listings.
+#[test]
+fn requests_are_counted_by_prefix_of_their_keys() {
+    let prefix_delimiter = Some(b'/');
+    let server = start_with(CacheServerOptions { prefix_delimiter, ..options() });
+    let mut client = CacheClient::connect(&server);
+    for request in ["set a/1 0 0 1\r\n1\r\n", "mn\r\nms a/2 1\r\n2\r\n"] {
+        client.ask(request);
+    }
+    client.ask("get a/1 a/3 b/1 c\r\n");
+    client.ask("mg a/1\r\n");
+    client.ask("mg a/4\r\n");
+    client.ask("delete a/1\r\n");
+    client.ask("md a/2\r\n");
+    assert_eq!(
+        client.ask("stats detail dump\r\n"),
+        "PREFIX a get 4 hit 2 set 2 del 2\r\nPREFIX b get 1 hit 0 set 0 del 0\r\nEND\r\n"
+    );
+    let settings = client.ask("stats settings\r\n");
+    assert!(settings.contains("STAT stat_key_prefix /\r\nSTAT detail_enabled yes\r\n"));
+    let server = start_with(CacheServerOptions { allows_dumps: false, ..options() });
+    let mut client = CacheClient::connect(&server);
+    client.send("stats detail dump\r\n");
+    assert_eq!(client.read_until("\r\n"), "CLIENT_ERROR stats detail not allowed\r\n");
 }
 
 #[test]

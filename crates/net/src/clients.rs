@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -35,6 +35,17 @@ const DEPARTURE: Duration = Duration::from_millis(100);
 /// Strangers that may be closing at once in favour of other connections.
 pub const LEAVING_MAX: usize = 32;
 
+/// What a connection does, for lists of clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activity {
+    /// It waits for a request, or for the rest of one.
+    Waiting,
+    /// It waits for the rest of a value.
+    Receiving,
+    /// It executes requests and sends replies.
+    Executing,
+}
+
 /// A connection.
 #[derive(Debug)]
 pub struct Client {
@@ -46,6 +57,7 @@ pub struct Client {
     pub local_address: String,
     connected_ms: u64,
     active_ms: AtomicU64,
+    activity: AtomicU8,
     /// Commands queued by `MULTI`; -1 outside of it.
     pub queued: AtomicI64,
     /// Keys watched by `WATCH`.
@@ -93,6 +105,20 @@ impl Client {
     pub fn touch(&self, now_ms: u64, command: &'static str) {
         self.active_ms.store(now_ms, Ordering::Relaxed);
         self.said.lock().last_command = command;
+    }
+
+    /// Records what the connection does.
+    pub fn set_activity(&self, activity: Activity) {
+        self.activity.store(activity as u8, Ordering::Relaxed);
+    }
+
+    /// What the connection does, if its protocol records that.
+    pub fn activity(&self) -> Activity {
+        match self.activity.load(Ordering::Relaxed) {
+            number if number == Activity::Receiving as u8 => Activity::Receiving,
+            number if number == Activity::Executing as u8 => Activity::Executing,
+            _ => Activity::Waiting,
+        }
     }
 
     /// Makes the connection end as soon as it has executed the requests that it has begun.
@@ -271,6 +297,7 @@ impl Clients {
             local_address: arrival.local_address,
             connected_ms: arrival.now_ms,
             active_ms: AtomicU64::new(arrival.now_ms),
+            activity: AtomicU8::new(Activity::Waiting as u8),
             queued: AtomicI64::new(-1),
             watched: AtomicUsize::new(0),
             protocol: AtomicU64::new(2),

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, BytesMut};
 use tidekv_net::budget::Reservation;
-use tidekv_net::clients::Registration;
+use tidekv_net::clients::{Activity, Registration};
 use tidekv_net::outgoing::Outgoing;
 use tidekv_net::stream::{self, SCRATCH_BYTES, Stream};
 use tokio::io::AsyncReadExt;
@@ -129,7 +129,7 @@ impl Connection {
             is_known: state.options.users.is_none(),
             wrong_guesses: 0,
             is_closing: false,
-            parser: Parser::default(),
+            parser: Parser::of(state.options.protocol),
             buffer: BytesMut::new(),
             reservation: state.budget.reservation(),
             replies: Outgoing::default(),
@@ -168,6 +168,9 @@ impl Connection {
 
     /// Waits for input; returns false at the end of the stream.
     async fn read(&mut self) -> bool {
+        let is_in_value = self.parser.missing_bytes() > 0;
+        let activity = if is_in_value { Activity::Receiving } else { Activity::Waiting };
+        self.client.set_activity(activity);
         let idle_timeout = self.state.options.idle_timeout;
         let fill = self.fill();
         let filled = match idle_timeout {
@@ -285,6 +288,7 @@ impl Connection {
         }
         if !items.is_empty() {
             self.client.touch(self.state.unix_ms(), "");
+            self.client.set_activity(Activity::Executing);
         }
         items
     }

@@ -15,7 +15,7 @@
 //! ```
 //!
 //! The first byte of a connection decides whether it speaks the binary protocol, which has frames
-//! instead of lines.
+//! instead of lines, unless a setting does.
 
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memchr;
@@ -26,6 +26,7 @@ use crate::protocol::binary::{Echo, HEADER_BYTES, Header, REQUEST_MAGIC};
 use crate::protocol::numerals::unsigned_32;
 use crate::protocol::request::{BAD_FORMAT, Fits, LINE_END_BYTES};
 use crate::protocol::words::{Line, words_of};
+use crate::settings::options::ProtocolChoice;
 
 /// Minimum bytes of a line with its end, as in memcached.
 const LINE_BYTES_MIN: usize = 4;
@@ -37,6 +38,8 @@ const KEYS_BYTES_MAX: usize = 1 << 20;
 const KEYS_COMMANDS: [&[u8]; 4] = [b"get ", b"gets ", b"gat ", b"gats "];
 /// Maximum bytes of a user and a password, separator included.
 const CREDENTIALS_BYTES_MAX: u32 = 2048;
+/// The error of credentials of a greater length.
+const TOKEN_TOO_LONG: &str = "CLIENT_ERROR auth token too long";
 /// Initial allocation of a value.
 const VALUE_STEP_BYTES: usize = 16 << 10;
 
@@ -117,6 +120,7 @@ impl Pending {
 /// Parses requests.
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
+    protocol: ProtocolChoice,
     stage: Stage,
     is_binary: bool,
     /// Bytes of the line scanned without finding its end.
@@ -124,13 +128,22 @@ pub(crate) struct Parser {
 }
 
 impl Parser {
+    /// A parser of the given protocol.
+    pub(crate) fn of(protocol: ProtocolChoice) -> Self {
+        Self { protocol, ..Self::default() }
+    }
+
     /// Removes the next complete request from the front of `buffer`.
     pub(crate) fn next(&mut self, buffer: &mut BytesMut, access: Access, fits: Fits<'_>) -> Next {
         loop {
             match &mut self.stage {
                 Stage::Start => {
                     let Some(&first) = buffer.first() else { return Next::Nothing };
-                    self.is_binary = first == REQUEST_MAGIC;
+                    self.is_binary = match self.protocol {
+                        ProtocolChoice::Auto => first == REQUEST_MAGIC,
+                        ProtocolChoice::Text => false,
+                        ProtocolChoice::Binary => true,
+                    };
                     self.stage = self.between();
                 }
                 Stage::End => return Next::Nothing,
@@ -289,7 +302,10 @@ impl Parser {
         let len = unsigned_32(line.word(4)).filter(|_| line.word(0) == b"set");
         match len {
             None => Some(Next::Request(Request::say(UNAUTHENTICATED))),
-            Some(len) if len > CREDENTIALS_BYTES_MAX => Some(Next::End(Some(UNAUTHENTICATED))),
+            // What follows is read as the next line, as in memcached.
+            Some(len) if len > CREDENTIALS_BYTES_MAX => {
+                Some(Next::Request(Request::say(TOKEN_TOO_LONG)))
+            }
             Some(len) => {
                 self.stage = Stage::Credentials(len);
                 None

@@ -8,6 +8,7 @@ use tidekv_tiered::{Change, Object, WouldBlock};
 
 use crate::commands::arithmetic::{self, Step, Stepped};
 use crate::commands::binary::{Action, Binary, Returns};
+use crate::commands::detail::Detail;
 use crate::commands::execution::{Execution, Progress};
 use crate::commands::retrieval;
 use crate::commands::statistics::Statistics;
@@ -16,6 +17,7 @@ use crate::protocol::binary::{Echo, Status};
 use crate::protocol::expiry::Expiry;
 use crate::protocol::request::Mode;
 use crate::state::counters::Count;
+use crate::state::prefixes::Event;
 
 /// What an increment has done.
 enum Counted {
@@ -50,6 +52,8 @@ impl Binary {
                 let found = retrieval::look_up(execution, key, *expiry)?;
                 let counters = &execution.state.counters;
                 retrieval::count(counters, expiry.is_some(), found.is_some());
+                let get = Event::Get { is_hit: found.is_some() };
+                execution.state.prefixes.count(key, get);
                 match found {
                     Some(found) => put_object(execution.out, echo, key, &found.object, *returns),
                     None if is_quiet => {}
@@ -134,6 +138,7 @@ fn delete(execution: &Execution<'_>, key: &[u8], version: u64) -> Result<Status,
         Status::NotFound => execution.state.counters.add(Count::DeleteMisses, 1),
         _ => {}
     }
+    execution.state.prefixes.count(key, Event::Delete);
     Ok(status)
 }
 
@@ -203,6 +208,10 @@ fn put_statistics(
     echo: Echo,
     statistics: Statistics,
 ) -> Result<(), WouldBlock> {
+    if let Statistics::Detail(detail) = statistics {
+        put_detail(execution, echo, detail);
+        return Ok(());
+    }
     let text = statistics.text(execution)?;
     for line in text.lines() {
         let line = line.strip_prefix("STAT ").unwrap_or(line);
@@ -212,6 +221,20 @@ fn put_statistics(
     }
     put(execution.out, echo, Status::Success, (&[], &[], &[]), 0);
     Ok(())
+}
+
+/// Writes the reply to `detail on`, `off` or `dump`: a dump is one statistic.
+fn put_detail(execution: &mut Execution<'_>, echo: Echo, detail: Detail) {
+    if !execution.state.options.allows_dumps {
+        return put_error(execution.out, echo, Status::NotFound);
+    }
+    let mut lines = detail.apply(execution.state);
+    if detail == Detail::Dump {
+        lines.push_str("END\r\n");
+        let parts = (&[][..], &b"detailed"[..], lines.as_bytes());
+        put(execution.out, echo, Status::Success, parts, 0);
+    }
+    put(execution.out, echo, Status::Success, (&[], &[], &[]), 0);
 }
 
 fn put_object(out: &mut Outgoing, echo: Echo, key: &[u8], object: &Object, returns: Returns) {

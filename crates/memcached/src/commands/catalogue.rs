@@ -121,7 +121,7 @@ pub(crate) static COMMANDS: [Command; 32] = [
     command(Meta, "ma", 2, "key [flag ...]", "Increments or decrements a number.", |line, _| whole(meta_arithmetic::read(line).map(Box::new), Request::MetaArithmetic)),
     command(Meta, "me", 2, "key [b]", "Returns information about a key, for debugging.", |line, _| whole(meta_debug::read(line), Request::MetaDebug)),
     command(Meta, "mn", 1, "", "Returns `MN`: all earlier requests have been answered.", |_, _| say("MN")),
-    command(Server, "stats", 1, "[settings | items | slabs | sizes | conns | tenants | mrc | reset | cachedump class limit]", "Returns statistics.", stats),
+    command(Server, "stats", 1, "[settings | items | slabs | sizes | conns | tenants | mrc | reset | detail on|off|dump | cachedump class limit]", "Returns statistics.", stats),
     command(Server, "lru_crawler", 1, "metadump all | mgdump all", "Lists all keys in DRAM, with information about them, or as requests.", |line, _| whole(walk::read_crawler(line), Request::Walk)),
     command(Server, "version", 1, "", "Returns the version of memcached whose protocol this is.", version),
     command(Server, "verbosity", 1, "level [noreply]", "Is stored and has no effect.", |line, _| service(service::read_verbosity(line), line.is_quiet())),

@@ -9,6 +9,7 @@ use crate::commands::storing::{BINARY_KEY, STALE, WON};
 use crate::protocol::flags::{self, Flags};
 use crate::protocol::words::Line;
 use crate::state::counters::Count;
+use crate::state::prefixes::Event;
 
 /// A request to remove an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +59,7 @@ impl MetaDelete {
                 "EX"
             }
         };
+        execution.state.prefixes.count(&self.key, Event::Delete);
         if code == "HD" && self.flags.is_quiet {
             return Progress::Done;
         }

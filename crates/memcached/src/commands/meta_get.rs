@@ -12,6 +12,7 @@ use crate::commands::storing::{BINARY_KEY, STALE, WON};
 use crate::protocol::flags::{self, Flags};
 use crate::protocol::words::Line;
 use crate::state::counters::Count;
+use crate::state::prefixes::Event;
 
 /// A request for an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,6 +142,7 @@ impl MetaGet {
         };
         counters.add(all, 1);
         counters.add(outcome, 1);
+        execution.state.prefixes.count(&self.key, Event::Get { is_hit: is_found });
     }
 
     fn tell(&self, execution: &mut Execution<'_>, seen: &Seen, now_s: u32) -> Progress {

@@ -16,6 +16,7 @@ pub(crate) mod meta_arithmetic;
 pub(crate) mod meta_debug;
 pub(crate) mod walk;
 pub(crate) mod statistic_lists;
+pub(crate) mod detail;
 pub(crate) mod statistics;
 pub(crate) mod service;
 pub(crate) mod binary;

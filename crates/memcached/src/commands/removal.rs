@@ -9,6 +9,7 @@ use crate::protocol::numerals::signed_digits_32;
 use crate::protocol::request::BAD_FORMAT;
 use crate::protocol::words::Line;
 use crate::state::counters::Count;
+use crate::state::prefixes::Event;
 
 /// A request to remove an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +36,7 @@ impl Delete {
             false => (Count::DeleteMisses, "NOT_FOUND"),
         };
         execution.state.counters.add(count, 1);
+        execution.state.prefixes.count(&self.key, Event::Delete);
         execution.say_unless(self.is_quiet, line)
     }
 }

@@ -8,6 +8,7 @@ use crate::protocol::expiry::Expiry;
 use crate::protocol::request::BAD_FORMAT;
 use crate::protocol::words::Line;
 use crate::state::counters::{Count, Counters};
+use crate::state::prefixes::Event;
 
 /// After this many bytes, replies are sent before the request continues.
 const REPLY_BYTES_MAX: usize = 256 << 10;
@@ -64,6 +65,7 @@ impl Get {
                 return missing;
             }
             count(&execution.state.counters, self.expiry.is_some(), found.is_some());
+            execution.state.prefixes.count(&key, Event::Get { is_hit: found.is_some() });
             self.keys = self.keys.slice_ref(&self.keys[key.len()..]);
             if !self.is_refused
                 && let Some(CachedObject { object, .. }) = found

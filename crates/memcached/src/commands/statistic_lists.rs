@@ -9,6 +9,7 @@ use tidekv_net::address::Address;
 use tidekv_net::process;
 use tidekv_tiered::Stats;
 
+use crate::settings::options::ProtocolChoice;
 use crate::state::counters::{Count, Counts};
 use crate::state::server_state::State;
 
@@ -227,12 +228,12 @@ pub(crate) static SETTINGS: [Stat; 78] = [
     number("num_threads", |v| v.state.event_loops as u64, "Threads that serve connections."),
     zero("num_threads_per_udp", "Constant: UDP is not supported."),
     number("tidekv_io_threads", |v| v.state.options.io_threads as u64, "Threads for long requests, and for flash reads where the system has no asynchronous reads."),
-    constant("stat_key_prefix", ":", "Constant: there are no statistics by prefix."),
-    constant("detail_enabled", "no", "Constant: there are no statistics by prefix."),
+    text("stat_key_prefix", |v| char::from(v.state.prefixes.delimiter()).into(), "What ends the prefix of a key in `stats detail`."),
+    text("detail_enabled", |v| yes_or_no(v.state.prefixes.is_on()), "Whether `stats detail` counts."),
     constant("reqs_per_event", "20", "Constant: requests received together are answered together."),
     text("cas_enabled", |_| yes_or_no(true), "Whether objects have versions."),
     constant("tcp_backlog", "1024", "Constant."),
-    text("binding_protocol", |_| "auto-negotiate".into(), "Protocol: the first byte of a connection chooses it."),
+    text("binding_protocol", |v| protocol(v.state.options.protocol).into(), "Protocol; with `auto-negotiate` the first byte of a connection chooses it."),
     text("auth_enabled_sasl", |v| yes_or_no(v.state.options.users.is_some()), "Whether clients of the binary protocol must authenticate."),
     text("auth_enabled_ascii", |v| yes_or_no(v.state.options.users.is_some()), "Whether clients must authenticate."),
     number("item_size_max", |v| v.state.objects.cache.object_bytes_max(), "Maximum size of a value in bytes."),
@@ -343,6 +344,14 @@ pub(crate) static SLABS: [Stat; 15] = [
     count("cas_badval", Count::CasBadval, "Compare-and-swap commands whose version did not match."),
     count("touch_hits", Count::TouchHits, "Changes of a time to live that hit."),
 ];
+
+fn protocol(choice: ProtocolChoice) -> &'static str {
+    match choice {
+        ProtocolChoice::Auto => "auto-negotiate",
+        ProtocolChoice::Text => "ascii",
+        ProtocolChoice::Binary => "binary",
+    }
+}
 
 fn yes_or_no(is_so: bool) -> String {
     if is_so { "yes" } else { "no" }.into()

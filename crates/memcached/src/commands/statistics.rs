@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use tidekv_net::clients::Activity;
 use tidekv_tiered::{Cursor, WouldBlock};
 
+use crate::commands::detail::{self, Detail};
 use crate::commands::execution::{Execution, Progress};
 use crate::commands::statistic_lists::{GENERAL, ITEMS, SETTINGS, SLABS, Stat, View};
 use crate::commands::walk::PLACES_AT_ONCE;
@@ -29,11 +31,16 @@ pub(crate) enum Statistics {
     /// Miss-ratio curves.
     Curves,
     Reset,
+    /// The counters by prefix.
+    Detail(Detail),
 }
 
 /// Parses `stats`; `None` for an unknown argument.
 pub(crate) fn read(line: &Line) -> Option<Statistics> {
-    Statistics::named(line.word(1))
+    match line.word(1) {
+        b"detail" => Some(Statistics::Detail(detail::read(line))),
+        name => Statistics::named(name),
+    }
 }
 
 impl Statistics {
@@ -49,11 +56,15 @@ impl Statistics {
             b"tenants" => Self::Tenants,
             b"mrc" => Self::Curves,
             b"reset" => Self::Reset,
-            _ => return None,
+            // In the binary protocol the argument is part of the name.
+            name => Self::Detail(Detail::named(name.strip_prefix(b"detail ")?)?),
         })
     }
 
     pub(crate) fn run(self, execution: &mut Execution<'_>) -> Progress {
+        if let Self::Detail(detail) = self {
+            return detail.run(execution);
+        }
         let Ok(text) = self.text(execution) else { return Progress::Wait };
         execution.out.put(text.as_bytes());
         execution.say(if self == Self::Reset { "RESET" } else { "END" })
@@ -89,6 +100,7 @@ impl Statistics {
             Self::Tenants => tenants(state, &mut text),
             Self::Curves => forecast::lines(state, &mut text),
             Self::Reset => state.reset(),
+            Self::Detail(detail) => text = detail.apply(state),
         }
         Ok(text)
     }
@@ -130,9 +142,15 @@ fn connections(state: &State, text: &mut String) {
         };
         let _ = write!(
             text,
-            "STAT {id}:addr {}\r\nSTAT {id}:listen_addr {}\r\nSTAT {id}:secs_since_last_cmd {}\r\n",
+            "STAT {id}:addr {}\r\nSTAT {id}:listen_addr {}\r\n\
+             STAT {id}:state {}\r\nSTAT {id}:secs_since_last_cmd {}\r\n",
             shown(&client.address),
             shown(&client.local_address),
+            match client.activity() {
+                Activity::Waiting => "conn_read",
+                Activity::Receiving => "conn_nread",
+                Activity::Executing => "conn_parse_cmd",
+            },
             client.idle_ms(now_ms) / 1000,
         );
     }

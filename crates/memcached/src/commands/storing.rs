@@ -9,6 +9,7 @@ use crate::protocol::numerals::{digits_64, unsigned_32};
 use crate::protocol::request::{BAD_FORMAT, Mode, NO_MEMORY};
 use crate::protocol::words::Line;
 use crate::state::counters::Count;
+use crate::state::prefixes::Event;
 
 /// The object is stale, and is served until it is replaced.
 pub(crate) const STALE: u8 = 1;
@@ -136,6 +137,7 @@ impl Store {
         };
         let counters = &execution.state.counters;
         counters.add(Count::Sets, 1);
+        execution.state.prefixes.count(&self.key, Event::Set);
         match (self.mode, outcome) {
             (Mode::Cas, Outcome::Stored(_)) => counters.add(Count::CasHits, 1),
             (Mode::Cas, Outcome::Exists) => counters.add(Count::CasBadval, 1),

@@ -13,6 +13,18 @@ use crate::settings::sizes::ElasticOptions;
 /// The default port.
 pub const DEFAULT_CACHE_PORT: u16 = 11211;
 
+/// The protocol that clients speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ProtocolChoice {
+    /// The first byte of a connection decides.
+    #[default]
+    Auto,
+    /// The text protocol, with its meta commands.
+    Text,
+    /// The binary protocol.
+    Binary,
+}
+
 /// The settings of a cache's server.
 #[derive(Debug, Clone)]
 pub struct CacheServerOptions {
@@ -20,6 +32,8 @@ pub struct CacheServerOptions {
     pub listen: Vec<Address>,
     /// The HTTP address of the page and the metrics: a host and a port. `None`: no HTTP.
     pub http: Option<Address>,
+    /// The protocol that clients speak. Default: either.
+    pub protocol: ProtocolChoice,
     /// The users as which clients must authenticate; `None`: no authentication.
     pub users: Option<Users>,
     /// TLS for TCP connections; `None`: no TLS.
@@ -47,6 +61,9 @@ pub struct CacheServerOptions {
     /// Whether clients may list keys: `lru_crawler metadump` and `mgdump`, `stats cachedump`.
     /// Default: yes.
     pub allows_dumps: bool,
+    /// What ends the prefix of a key, by which `stats detail` counts; then it counts from the start.
+    /// Default: a colon, once clients turn it on.
+    pub prefix_delimiter: Option<u8>,
     /// I/O threads, for long requests, and for flash reads if the system has no asynchronous reads.
     /// Default 16.
     pub io_threads: usize,
@@ -66,6 +83,7 @@ impl Default for CacheServerOptions {
         Self {
             listen: vec![Address::Tcp("127.0.0.1".into(), DEFAULT_CACHE_PORT)],
             http: None,
+            protocol: ProtocolChoice::Auto,
             users: None,
             tls: None,
             connections_max: 10_000,
@@ -78,6 +96,7 @@ impl Default for CacheServerOptions {
             verbosity: 0,
             allows_flush: true,
             allows_dumps: true,
+            prefix_delimiter: None,
             io_threads: 16,
             event_loops: None,
             profile_window: Some(Duration::from_secs(60)),

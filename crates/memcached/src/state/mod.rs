@@ -2,6 +2,7 @@
 //! prefetched flash reads of a connection.
 
 pub(crate) mod counters;
+pub(crate) mod prefixes;
 pub(crate) mod objects;
 pub(crate) mod prefetched_reads;
 pub(crate) mod tenants;

@@ -19,6 +19,7 @@ use crate::settings::options::CacheServerOptions;
 use crate::settings::sizes::Report;
 use crate::state::counters::{Counters, Counts};
 use crate::state::objects::Objects;
+use crate::state::prefixes::Prefixes;
 
 /// Bytes of requests, and of replies, that do not count in the memory of all clients.
 const FREE_BYTES: usize = 8 << 10;
@@ -46,6 +47,8 @@ pub(crate) struct State {
     /// The memory of replies that clients have not received.
     pub(crate) replies: Budget,
     pub(crate) counters: Counters,
+    /// The counters by prefix of keys.
+    pub(crate) prefixes: Prefixes,
     /// Time from complete requests to their replies; requests received together are measured
     /// together.
     pub(crate) latency: Histogram,
@@ -85,6 +88,7 @@ impl State {
             budget: budget(options.buffered_bytes_max),
             replies: budget(options.unread_bytes_max),
             counters: Counters::default(),
+            prefixes: Prefixes::new(options.prefix_delimiter),
             latency: Histogram::default(),
             started_s: cache.now_s(),
             baseline: Mutex::default(),
@@ -124,10 +128,11 @@ impl State {
         self.clock.unix_ms()
     }
 
-    /// Sets the baseline of `stats` to the current counters.
+    /// Sets the baseline of `stats` to the current counters, and forgets the prefixes.
     pub(crate) fn reset(&self) {
         let (counts, cache) = (self.counters.all(), self.objects.cache.stats());
         *self.baseline.lock() = Baseline { counts, cache };
+        self.prefixes.clear();
     }
 
     pub(crate) fn verbosity(&self) -> u32 {

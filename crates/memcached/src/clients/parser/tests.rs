@@ -207,6 +207,26 @@ fn strangers_authenticate_with_sasl() {
 }
 
 #[test]
+fn a_setting_can_choose_the_protocol() {
+    let first = |protocol, stream: &[u8]| {
+        let (mut parser, mut buffer) = (Parser::of(protocol), BytesMut::from(stream));
+        let next = parser.next(&mut buffer, Access::Open, &fits);
+        (next, parser.is_binary())
+    };
+    let noop = frame(0x0a, &[], b"", b"");
+    let line = b"get a with more bytes than a header has\r\n";
+    for protocol in [ProtocolChoice::Auto, ProtocolChoice::Binary] {
+        assert!(first(protocol, &noop).1, "{protocol:?}");
+    }
+    for protocol in [ProtocolChoice::Auto, ProtocolChoice::Text] {
+        assert!(!first(protocol, line).1, "{protocol:?}");
+    }
+    assert_eq!(first(ProtocolChoice::Binary, line), (Next::End(None), true));
+    let refused = Next::Request(Request::say(NO_COMMAND));
+    assert_eq!(first(ProtocolChoice::Text, b"\x80 a\r\n"), (refused, false));
+}
+
+#[test]
 fn unknown_clients_must_authenticate() {
     let introduce = |stream: &[u8]| read_all([stream], false);
     let unauthenticated = || Next::Request(Request::say(UNAUTHENTICATED));
@@ -225,7 +245,11 @@ fn unknown_clients_must_authenticate() {
     ] {
         assert_eq!(introduce(stream)[0], Next::Request(Request::say(message)));
     }
-    assert_eq!(introduce(b"set a 0 0 99999999\r\n"), [Next::End(Some(UNAUTHENTICATED))]);
+    // What was announced does not follow: the connection had ended, where memcached reads on.
+    assert_eq!(
+        introduce(b"set a 0 0 2147483646\r\nget a\r\n"),
+        [Next::Request(Request::say(TOKEN_TOO_LONG)), unauthenticated()]
+    );
     assert_eq!(introduce(&[b'x'; 3000]), [Next::End(Some(LINE_TOO_LONG))]);
 }
 
