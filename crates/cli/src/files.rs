@@ -210,6 +210,15 @@ pub fn write_text(path: &Path, text: &str) -> Result<()> {
     out.finish().map(drop)
 }
 
+/// Removes a file that this process has written; one that is already gone is fine.
+pub fn remove(path: &Path) {
+    if let Err(error) = fs::remove_file(path)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!("could not remove {}: {error}", path.display());
+    }
+}
+
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {

@@ -4,7 +4,10 @@
 //! progress and writes the objects in DRAM to flash. A second signal ends it at once; that breaks no
 //! guarantee, as a cache gives none.
 
+mod background;
 mod memcached_flags;
+mod pid_file;
+mod privileges;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,6 +28,7 @@ use crate::output;
 use crate::quantity::{count, parse_duration, parse_micros, parse_size, show_size};
 use crate::terms::Terms;
 use memcached_flags::MemcachedFlags;
+use pid_file::PidFile;
 
 /// The memory for requests that have not arrived completely, and that for replies that clients have
 /// not read, are each one part in this many of the DRAM ...
@@ -35,6 +39,12 @@ const CLIENTS_BYTES_MIN: u64 = 16 << 20;
 const CLIENTS_BYTES_MAX: u64 = 256 << 20;
 /// The largest possible value: memcached's lengths have 31 bits.
 const OBJECT_BYTES_MAX: u64 = 1 << 30;
+/// The least largest value, as in memcached.
+const OBJECT_BYTES_LEAST: u64 = 1 << 10;
+/// The default largest value, and its part of a small DRAM.
+const OBJECT_BYTES_DEFAULT: u64 = 1 << 20;
+/// See [`OBJECT_BYTES_DEFAULT`].
+const OBJECT_DIVISOR: u64 = 4;
 
 /// The order of eviction from DRAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -126,9 +136,10 @@ pub struct Cache {
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
 
-    /// Largest value that the cache accepts, up to 1GiB.
-    #[arg(long, short = 'I', value_name = "SIZE", default_value = "1MiB", value_parser = parse_size)]
-    object_max: u64,
+    /// Largest value that the cache accepts, 1KiB to 1GiB [default: 1MiB, and at most a quarter of
+    /// the DRAM].
+    #[arg(long, short = 'I', value_name = "SIZE", value_parser = parse_size)]
+    object_max: Option<u64>,
 
     /// Address to listen on: host:port, a host alone for port 11211, or unix:PATH; repeatable.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:11211",
@@ -193,10 +204,17 @@ pub struct Cache {
 impl Cache {
     /// Runs the command.
     pub fn run(&self) -> Result<()> {
-        if self.object_max > OBJECT_BYTES_MAX {
-            let most = show_size(OBJECT_BYTES_MAX);
-            return Err(Failure::usage(format!("--object-max is at most {most}")));
+        if self.memcached.starts_another() {
+            return background::start();
         }
+        if self.memcached.is_in_background() {
+            background::leave_session()?;
+        }
+        // Before files are opened and threads start.
+        if let Some(user) = self.memcached.user() {
+            privileges::become_user(user)?;
+        }
+        let object_max = self.object_max()?;
         let offset_clock =
             self.debugtime.then(|| Arc::new(OffsetClock::new(Arc::new(SystemClock::new()))));
         let dram = self.memcached.dram().unwrap_or(self.dram);
@@ -229,7 +247,7 @@ impl Cache {
             evicts: self.memcached.evicts(),
             flash: self.flash.clone(),
             requires_flash: self.require_flash,
-            object_bytes_max: self.object_max,
+            object_bytes_max: object_max,
             eviction: self.eviction.into(),
             avg_object_bytes: self.avg_object_size,
             index_bytes: self.flash_index,
@@ -241,12 +259,30 @@ impl Cache {
         let environment = Environment::new(storage, clock);
         let cache = tidekv_tiered::Cache::open(&options, &environment)?;
         let server = CacheServer::start(cache.clone(), server_options)?;
+        let pid_file = self.memcached.pid_file().map(PidFile::write).transpose()?;
         output::line(&self.greeting(&server, &cache))?;
+        if self.memcached.is_in_background() {
+            background::leave_streams(self.memcached.is_verbose())?;
+        }
         let ended = signals.wait(server.failures(), || server.reload_certificates());
         signals.exit_on_the_next();
         server.shutdown(DRAIN);
         cache.close();
+        drop(pid_file);
         ended
+    }
+
+    /// The largest value.
+    fn object_max(&self) -> Result<u64> {
+        let dram = self.memcached.dram().unwrap_or(self.dram);
+        match self.object_max {
+            None => Ok(OBJECT_BYTES_DEFAULT.min(dram / OBJECT_DIVISOR)),
+            Some(bytes) if !(OBJECT_BYTES_LEAST..=OBJECT_BYTES_MAX).contains(&bytes) => {
+                let (least, most) = (show_size(OBJECT_BYTES_LEAST), show_size(OBJECT_BYTES_MAX));
+                Err(Failure::usage(format!("--object-max is {least} to {most}")))
+            }
+            Some(bytes) => Ok(bytes),
+        }
     }
 
     /// The options of elastic mode, if it is on.
@@ -347,7 +383,7 @@ impl Cache {
             "listening on {}{page}; {} of DRAM{flash}, values up to {}{tenants}",
             addresses.join(", "),
             show_size(cache.stats().dram_bytes_max),
-            show_size(self.object_max),
+            show_size(cache.object_bytes_max()),
         )
     }
 

@@ -140,9 +140,10 @@ fn invalid_options_are_rejected_with_their_name() {
     let file = place.write("users", "me\n");
     let file = file.to_str().unwrap();
     run(&["cache", "--auth-file", file]).fails(1, &[file, "user:password"]);
-    run(&["cache", "--dram", "1MiB"]).fails(1, &["DRAM"]);
+    run(&["cache", "--dram", "1000KiB"]).fails(1, &["DRAM"]);
     run(&["cache", "--dram", "64MiB", "--object-max", "32MiB"]).fails(1, &["DRAM"]);
     run(&["cache", "--object-max", "2GiB"]).fails(2, &["--object-max", "1 GiB"]);
+    run(&["cache", "-I", "512"]).fails(2, &["--object-max", "1 KiB"]);
     let serving = serve(&ANYWHERE);
     run(&["cache", "--listen", serving.address()]).fails(1, &[serving.address()]);
     for arguments in [
@@ -156,6 +157,128 @@ fn invalid_options_are_rejected_with_their_name() {
     }
 }
 
+/// The reply to `stats settings`.
+fn settings(stream: &mut (impl Read + Write)) -> String {
+    stream.write_all(b"stats settings\r\n").unwrap();
+    let mut text = String::new();
+    while !text.ends_with("END\r\n") {
+        let mut part = [0; 4096];
+        let count = stream.read(&mut part).unwrap();
+        assert!(count > 0, "cut off after {text}");
+        text.push_str(std::str::from_utf8(&part[..count]).unwrap());
+    }
+    text
+}
+
+/// They were refused: a value of 1 MiB, the default maximum, needs four times as much.
+#[test]
+fn the_default_of_the_largest_value_fits_a_small_dram() {
+    for (dram, values) in [("2", "512 KiB"), ("1", "256 KiB"), ("64", "1 MiB")] {
+        let serving = serve(&["-m", dram, "-l", "127.0.0.1:0"]);
+        assert!(serving.line.contains(&format!("values up to {values}")), "{}", serving.line);
+    }
+    run(&["cache", "-m", "2", "-I", "1m"]).fails(1, &["DRAM"]);
+}
+
+#[test]
+fn one_protocol_can_be_chosen() {
+    let serving = serve(&[&ANYWHERE[..], &["-B", "ascii", "-C", "-D", "/"]].concat());
+    let mut stream = serving.connect();
+    let text = settings(&mut stream);
+    for line in ["binding_protocol ascii", "stat_key_prefix /", "detail_enabled yes"] {
+        assert!(text.contains(&format!("STAT {line}\r\n")), "{line}: {text}");
+    }
+    let mut noop = [0; 24];
+    (noop[0], noop[1]) = (0x80, 0x0a);
+    let mut answer = [0; 4];
+    stream.write_all(&noop).and_then(|()| stream.write_all(b"\r\n")).unwrap();
+    stream.read_exact(&mut answer).unwrap();
+    // The opcode is the end of a line.
+    assert_eq!(&answer, b"CLIE");
+    let serving = serve(&[&ANYWHERE[..], &["-B", "binary"]].concat());
+    let mut stream = serving.connect();
+    stream.write_all(&noop).unwrap();
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(answer[..2], [0x81, 0x0a]);
+    let mut stream = serving.connect();
+    stream.write_all(b"get a key that is as long as a header\r\n").unwrap();
+    assert_eq!(stream.read(&mut answer).unwrap_or(0), 0);
+}
+
+#[test]
+fn memcached_options_of_tls_work() {
+    let place = TestDirectory::new();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let certificate = place.write("cert.pem", made.cert.pem());
+    let key = place.write("key.pem", made.signing_key.serialize_pem());
+    let files = format!("ssl_chain_cert={},ssl_key={}", certificate.display(), key.display());
+    let socket = format!("unix:{}", place.file("socket").display());
+    let serving = serve(&[&ANYWHERE[..], &["--listen", &socket, "-Z", "-o", &files]].concat());
+    let mut stream = UnixStream::connect(place.file("socket")).unwrap();
+    assert!(settings(&mut stream).contains("STAT ssl_enabled yes\r\n"));
+    drop(serving);
+    let both = ["-Z", "-o", "ssl_key=k", "--tls-cert", "c", "--tls-key", "k"];
+    assert_eq!(run(&[&["cache"][..], &both].concat()).code, 2);
+}
+
+#[test]
+fn it_runs_as_another_user_if_root_starts_it() {
+    let serving = serve(&[&ANYWHERE[..], &["-u", "nobody"]].concat());
+    let status = format!("/proc/{}/status", serving.child.id());
+    let status = std::fs::read_to_string(status).unwrap();
+    let groups = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let of_root = "0".to_owned();
+    assert!(!groups("Uid:").contains(&of_root) && !groups("Groups:").contains(&of_root));
+    if rustix::process::geteuid().is_root() {
+        assert!(!groups("Gid:").contains(&of_root));
+        run(&["cache", "-u", "no-such-user"]).fails(2, &["no-such-user"]);
+    }
+}
+
+#[test]
+fn a_pid_file_lives_as_long_as_the_server() {
+    let place = TestDirectory::new();
+    let file = place.write("pid", "1\n");
+    let serving = serve(&[&ANYWHERE[..], &["-P", file.to_str().unwrap()]].concat());
+    let pid = serving.child.id();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), format!("{pid}\n"));
+    serving.signal("-TERM");
+    let done = serving.wait();
+    assert_eq!((done.code, &*done.err), (0, ""));
+    assert!(!file.exists());
+}
+
+#[test]
+fn it_runs_in_the_background() {
+    let place = TestDirectory::new();
+    let (socket, file) = (place.file("socket"), place.file("pid"));
+    let arguments = ["-s", socket.to_str().unwrap(), "-A", "-P", file.to_str().unwrap()];
+    let done = run(&[&["cache", "-d"][..], &arguments].concat());
+    assert!(String::from_utf8_lossy(done.ok()).starts_with("listening on unix:"), "{done:?}");
+    let pid: i32 = std::fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+    let process = rustix::process::Pid::from_raw(pid).unwrap();
+    assert_eq!(rustix::process::getsid(Some(process)).unwrap(), process);
+    let out = std::fs::read_link(format!("/proc/{pid}/fd/1")).unwrap();
+    assert_eq!(out.to_str(), Some("/dev/null"));
+    // The same address is taken: the process that was started says so, and its code is the result.
+    let other = serve(&ANYWHERE);
+    run(&["cache", "-d", "--listen", other.address()]).fails(1, &[other.address()]);
+    let mut stream = UnixStream::connect(&socket).unwrap();
+    stream.write_all(b"shutdown\r\n").unwrap();
+    let gone = || !file.exists();
+    let clock = tidekv_io::SystemClock::new();
+    for _ in 0..500 {
+        if gone() {
+            break;
+        }
+        tidekv_io::Clock::sleep(&clock, std::time::Duration::from_millis(20));
+    }
+    assert!(gone());
+}
+
 /// `-m 64` was 64 bytes, and the others were unexpected.
 #[test]
 fn the_command_line_of_memcached_works() {
@@ -166,13 +289,7 @@ fn the_command_line_of_memcached_works() {
     let mut stream = serving.connect();
     assert_eq!(ask(&mut stream, &["flush_all"]), "CLIENT_ERROR flush_all not allowed");
     assert_eq!(ask(&mut stream, &["lru_crawler", "metadump", "all"]), "ERROR metadump not allowed");
-    stream.write_all(b"stats settings\r\n").unwrap();
-    let mut text = String::new();
-    while !text.ends_with("END\r\n") {
-        let mut part = [0; 4096];
-        let count = stream.read(&mut part).unwrap();
-        text.push_str(std::str::from_utf8(&part[..count]).unwrap());
-    }
+    let text = settings(&mut stream);
     for line in [
         "maxbytes 16777216",
         "maxconns 1024",
@@ -209,7 +326,13 @@ fn the_command_line_of_memcached_works() {
         (&["-c", "0"], "-c"),
         (&["-M", "--flash", "f:64MiB"], "evicts"),
         (&["-S"], "--auth-file"),
-        (&["-B", "binary"], "auto"),
+        (&["-B", "http"], "auto, ascii or binary"),
+        (&["-e", "/dev/shm/memory"], "--flash"),
+        (&["-Z"], "ssl_chain_cert"),
+        (&["-o", "ssl_chain_cert=c,ssl_key=k"], "-Z"),
+        (&["-Z", "-o", "ssl_chain_cert=c,ssl_key=k,ssl_verify_mode=2"], "ssl_ca_cert"),
+        (&["-D", "::"], "one character"),
+        (&["-d", "-U", "1"], "UDP"),
         (&["-o", "ext_path=/x:1G"], "--flash"),
         (&["-o", "nonsense"], "unknown option"),
         (&["-a", "777", "-s", "socket"], "owner"),

@@ -3,9 +3,9 @@
 //! Guarantees: a flag of memcached works as there, is accepted because it needs nothing here, or is
 //! refused with the reason. None means something else.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use tidekv_memcached::{Address, CacheServerOptions, DEFAULT_CACHE_PORT};
+use tidekv_memcached::{Address, CacheServerOptions, DEFAULT_CACHE_PORT, ProtocolChoice, TlsFiles};
 
 use crate::failure::{Failure, Result};
 use crate::log;
@@ -67,9 +67,34 @@ pub struct MemcachedFlags {
     #[arg(short = 'S', long, requires = "auth_file")]
     enable_sasl: bool,
 
-    /// Protocol: only auto, the first byte of a connection decides.
-    #[arg(short = 'B', long, value_name = "NAME", value_parser = ["auto", "auto-negotiate"])]
-    protocol: Option<String>,
+    /// Protocol: auto, by the first byte of a connection, or only ascii or binary.
+    #[arg(short = 'B', long, value_name = "NAME", default_value = "auto", hide_default_value = true,
+          value_parser = parse_protocol)]
+    protocol: ProtocolChoice,
+
+    /// Count requests by prefix of keys (`stats detail`), which ends with this character.
+    #[arg(short = 'D', value_name = "CHARACTER", value_parser = parse_delimiter)]
+    delimiter: Option<u8>,
+
+    /// User as which the server runs, if root starts it.
+    #[arg(short, long, value_name = "NAME")]
+    user: Option<String>,
+
+    /// File for the number of the server's process.
+    #[arg(short = 'P', long, value_name = "FILE")]
+    pidfile: Option<PathBuf>,
+
+    /// Run in the background; returns when the server listens.
+    #[arg(short, long)]
+    daemon: bool,
+
+    /// Set in the process in the background.
+    #[arg(long, hide = true, requires = "daemon")]
+    in_background: bool,
+
+    /// TLS, with -o ssl_chain_cert=FILE,ssl_key=FILE: --tls-cert, --tls-key.
+    #[arg(short = 'Z', long, conflicts_with = "tls_cert")]
+    enable_ssl: bool,
 
     /// Extended options of memcached, separated by commas, such as idle_timeout=60.
     #[arg(short = 'o', long, value_name = "OPTION,...", value_delimiter = ',')]
@@ -108,8 +133,12 @@ pub struct MemcachedFlags {
     slab_min_size: Option<u32>,
 
     /// Accepted without effect.
-    #[arg(short = 'D', value_name = "CHARACTER", hide = true)]
-    delimiter: Option<char>,
+    #[arg(short = 'C', long, hide = true)]
+    disable_cas: bool,
+
+    /// Refused: objects survive a restart on flash.
+    #[arg(short = 'e', long, value_name = "FILE", hide = true)]
+    memory_file: Option<PathBuf>,
 }
 
 impl MemcachedFlags {
@@ -121,6 +150,31 @@ impl MemcachedFlags {
     /// Whether objects may be evicted.
     pub fn evicts(&self) -> bool {
         !self.disable_evictions
+    }
+
+    /// Whether this process shall start one in the background.
+    pub fn starts_another(&self) -> bool {
+        self.daemon && !self.in_background
+    }
+
+    /// Whether this process is the one in the background.
+    pub fn is_in_background(&self) -> bool {
+        self.in_background
+    }
+
+    /// Whether the log was asked for.
+    pub fn is_verbose(&self) -> bool {
+        self.verbose > 0
+    }
+
+    /// The user as which the server runs.
+    pub fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
+    /// The file for the number of the process.
+    pub fn pid_file(&self) -> Option<&Path> {
+        self.pidfile.as_deref()
     }
 
     /// The level of the log.
@@ -138,12 +192,50 @@ impl MemcachedFlags {
                 "-a: only the owner may use the Unix socket, so at most 700",
             ));
         }
+        if self.memory_file.is_some() {
+            return Err(Failure::usage(
+                "-e: objects survive a restart on flash: use --flash, and --state for a kill",
+            ));
+        }
+        if let Some(files) = self.tls_files()? {
+            options.tls = Some(files);
+        }
         options.listen = self.addresses(listen)?;
+        options.protocol = self.protocol;
+        options.prefix_delimiter = self.delimiter;
         options.event_loops = self.threads.map(usize::from);
         options.allows_flush = !self.disable_flush_all;
         options.allows_dumps = !self.disable_dumping;
         options.verbosity = u32::from(self.verbose);
         self.extended.iter().try_for_each(|option| extend(option, options))
+    }
+
+    /// The files of TLS that `-o` gives, with `-Z`.
+    fn tls_files(&self) -> Result<Option<TlsFiles>> {
+        let (mut certificate, mut key, mut authorities, mut verifies) = (None, None, None, false);
+        for option in &self.extended {
+            match option.split_once('=') {
+                Some(("ssl_chain_cert", path)) => certificate = Some(PathBuf::from(path)),
+                Some(("ssl_key", path)) => key = Some(PathBuf::from(path)),
+                Some(("ssl_ca_cert", path)) => authorities = Some(PathBuf::from(path)),
+                Some(("ssl_verify_mode", mode)) => verifies = verifies_clients(mode)?,
+                _ => {}
+            }
+        }
+        let files = match (self.enable_ssl, certificate, key) {
+            (false, None, None) => return Ok(None),
+            (false, ..) => return Err(Failure::usage("-o ssl_chain_cert and ssl_key need -Z")),
+            (true, Some(certificate), Some(key)) => (certificate, key),
+            (true, ..) => {
+                return Err(Failure::usage("-Z needs -o ssl_chain_cert=FILE,ssl_key=FILE"));
+            }
+        };
+        // As in memcached, authorities alone do not make it ask clients for certificates.
+        let client_authorities = authorities.filter(|_| verifies);
+        if verifies && client_authorities.is_none() {
+            return Err(Failure::usage("-o ssl_verify_mode=2 needs ssl_ca_cert=FILE"));
+        }
+        Ok(Some(TlsFiles { certificate: files.0, key: files.1, client_authorities }))
     }
 
     fn addresses(&self, listen: &[Address]) -> Result<Vec<Address>> {
@@ -187,9 +279,14 @@ fn extend(option: &str, options: &mut CacheServerOptions) -> Result<()> {
         "ext_path" => {
             return Err(Failure::usage(format!("-o {option}: use --flash {value}")));
         }
-        "ssl_chain_cert" | "ssl_key" | "ssl_ca_cert" => {
+        // `tls_files` reads them.
+        "ssl_chain_cert" | "ssl_key" | "ssl_ca_cert" | "ssl_verify_mode" => {}
+        "ssl_keyformat" if value == "1" => {}
+        "ssl_keyformat" => return Err(Failure::usage(format!("-o {option}: keys are PEM files"))),
+        "ssl_min_version" if matches!(value, "tlsv1.2" | "tlsv1.3") => {}
+        "ssl_ciphers" | "ssl_min_version" => {
             return Err(Failure::usage(format!(
-                "-o {option}: use --tls-cert, --tls-key and --tls-client-ca"
+                "-o {option}: versions and ciphers of TLS are fixed: 1.2 and 1.3"
             )));
         }
         "no_maxconns_fast" => {
@@ -203,8 +300,19 @@ fn extend(option: &str, options: &mut CacheServerOptions) -> Result<()> {
     Ok(())
 }
 
+/// Whether clients must present a certificate, by the value of `ssl_verify_mode`.
+fn verifies_clients(mode: &str) -> Result<bool> {
+    match mode {
+        "0" => Ok(false),
+        "2" => Ok(true),
+        _ => Err(Failure::usage(format!(
+            "-o ssl_verify_mode={mode}: clients must present a certificate (2), or are not asked (0)"
+        ))),
+    }
+}
+
 /// Extended options that need nothing here: their subjects do not exist, or work automatically.
-const WITHOUT_EFFECT: [&str; 38] = [
+const WITHOUT_EFFECT: [&str; 42] = [
     "maxconns_fast",
     "hashpower",
     "hash_algorithm",
@@ -233,6 +341,10 @@ const WITHOUT_EFFECT: [&str; 38] = [
     "inline_ascii_resp",
     "modern",
     "drop_privileges",
+    "relaxed_privileges",
+    "ssl_wbuf_size",
+    "ssl_session_cache",
+    "ssl_kernel_tls",
     "sock_cookie_id",
     "ext_page_size",
     "ext_wbuf_size",
@@ -251,6 +363,22 @@ fn parse_megabytes(text: &str) -> std::result::Result<u64, String> {
         Ok(megabytes) if megabytes < 1 << 30 => Ok(megabytes << 20),
         Ok(_) => Err(format!("{text:?} is too large: without a unit it means megabytes")),
         Err(_) => parse_size(text),
+    }
+}
+
+fn parse_protocol(name: &str) -> std::result::Result<ProtocolChoice, String> {
+    match name {
+        "auto" | "auto-negotiate" => Ok(ProtocolChoice::Auto),
+        "ascii" => Ok(ProtocolChoice::Text),
+        "binary" => Ok(ProtocolChoice::Binary),
+        _ => Err("it is auto, ascii or binary".into()),
+    }
+}
+
+fn parse_delimiter(text: &str) -> std::result::Result<u8, String> {
+    match text.as_bytes() {
+        [byte] if byte.is_ascii_graphic() => Ok(*byte),
+        _ => Err(format!("{text:?} is not one character of ASCII")),
     }
 }
 
@@ -279,7 +407,9 @@ mod tests {
             extend(option, &mut options).unwrap();
         }
         assert_eq!(options.idle_timeout, Some(std::time::Duration::from_secs(60)));
-        for option in ["ext_path=/f:1G", "ssl_key=k", "unknown", "no_unknown", "idle_timeout=x"] {
+        for option in
+            ["ext_path=/f:1G", "ssl_keyformat=2", "unknown", "no_unknown", "idle_timeout=x"]
+        {
             assert!(extend(option, &mut options).is_err(), "{option}");
         }
     }
