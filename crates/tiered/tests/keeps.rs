@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -74,11 +75,14 @@ fn value(n: u64, bytes: usize) -> Vec<u8> {
 }
 
 fn open(options: &Options, storage: &MemoryStorage, clock: &Arc<ManualClock>, boot: u128) -> Cache {
+    // Each opening has other numbers, as by chance.
+    static OPENINGS: AtomicU64 = AtomicU64::new(1);
+    let random = Arc::new(SeededRandom::new(OPENINGS.fetch_add(1, Ordering::Relaxed)));
     let storage: Arc<dyn Storage> = Arc::new(storage.clone());
     let environment = Environment {
         storage,
         clock: Arc::clone(clock) as Arc<dyn Clock>,
-        random: Arc::new(SeededRandom::new(1)),
+        random,
         boot,
         is_inline: true,
     };
@@ -158,6 +162,24 @@ fn flash_is_empty_after_a_power_cut() {
     scene.restart(Tear::KeepUnsynced, 2);
     assert_eq!(scene.cache.warm_devices(), 0);
     assert_eq!(scene.hits(0..10_000), 0);
+}
+
+/// A device that was closed cleanly cannot be read at the next start. What it holds is void from then
+/// on, also after a power cut before it is back: the state file says so.
+#[test]
+fn device_that_was_out_is_not_trusted_after_a_reboot() {
+    let mut scene = Scene::new(options());
+    (0..10_000).for_each(|n| scene.store(n, 4_000, None));
+    scene.cache.close();
+    scene.storage = scene.storage.after_power_loss(Tear::DropUnsynced);
+    let broken = Fault::Fail(ErrorKind::Failed);
+    scene.storage.add_fault(FaultRule::always(Operation::Read, broken).on_path("/flash"));
+    scene.cache = open(&scene.options, &scene.storage, &scene.clock, 1);
+    assert_eq!(scene.cache.warm_devices(), 0);
+    scene.cache.remove(&key(5));
+    scene.restart(Tear::DropUnsynced, 2);
+    assert_eq!(scene.cache.warm_devices(), 0);
+    assert!(scene.cache.get(&key(5)).is_none());
 }
 
 #[test]

@@ -131,7 +131,7 @@ pub struct Cache {
     #[arg(long, value_name = "NAME=SIZE", value_parser = parse_share)]
     tenant_flash: Vec<(String, u64)>,
 
-    /// State file that survives this process, but not a reboot: with it, or with more than
+    /// State file that survives this process: with it, or with more than
     /// one --flash, the flash tier is warm after a kill [default: a file in /dev/shm].
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,

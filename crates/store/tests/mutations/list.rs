@@ -1771,6 +1771,48 @@ pub const MUTATIONS: &[Mutation] = &[
         "warm::repair_list::tests::torn_or_damaged_repair_list_is_ignored",
     ),
     Mutation {
+        target: "deadlines",
+        ..mutation(
+            "the time at which a store is opened may go with a power cut",
+            "crates/store/src/engine/store_clock.rs",
+            "|| age_ms >= SYNCED_MS_MAX",
+            "|| age_ms == u64::MAX",
+            "what_has_expired_stays_so_after_a_power_cut_that_sets_the_clock_back",
+        )
+    },
+    Mutation {
+        target: "deadlines",
+        ..mutation(
+            "a record of the time that cannot be synced may be gone after a kill",
+            "crates/store/src/engine/mod.rs",
+            "if synced.is_err() {",
+            "if false {",
+            "what_has_expired_stays_so_after_a_kill_if_the_time_cannot_be_synced",
+        )
+    },
+    Mutation {
+        package: "tidekv-tiered",
+        target: "keeps",
+        ..mutation(
+            "a detachment that only the state file records is not synced",
+            "crates/tiered/src/fleet/flash.rs",
+            "write(state).and_then(|()| state.sync()).is_ok()",
+            "write(state).is_ok()",
+            "device_that_was_out_is_not_trusted_after_a_reboot",
+        )
+    },
+    Mutation {
+        package: "tidekv-tiered",
+        target: "keeps",
+        ..mutation(
+            "a state file of an earlier boot does not count against devices",
+            "crates/tiered/src/fleet/array.rs",
+            "from_state_file.as_ref().map(Recorded::membership)",
+            "from_state_file.as_ref().filter(|it| matches!(it, Recorded::InThisBoot(_))).map(Recorded::membership)",
+            "device_that_was_out_is_not_trusted_after_a_reboot",
+        )
+    },
+    Mutation {
         package: "tidekv-tiered",
         target: "sizes",
         ..mutation(
@@ -2717,13 +2759,13 @@ pub const MUTATIONS: &[Mutation] = &[
         )
     },
     Mutation {
-        target: "power",
+        target: "lib",
         ..mutation(
             "a corrected clock is not saved durably",
             "crates/store/src/engine/store_clock.rs",
-            "record.is_apart() || self.is_apart_on_disk.load(Ordering::Relaxed)",
-            "record.is_apart()",
-            "power_cut_at_any_operation_loses_no_synced_write",
+            "            || self.is_apart_on_disk.load(Ordering::Relaxed)\n",
+            "",
+            "engine::store_clock::tests::a_record_is_synced_if_the_clocks_differ_in_it_or_in_the_one_that_it_replaces",
         )
     },
 ];

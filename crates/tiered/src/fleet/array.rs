@@ -12,9 +12,10 @@
 //! changed, or the slot of a trusted device, keys belong elsewhere than before, and all begin
 //! empty. A device that was closed cleanly, and that cannot be recorded as detached, neither on
 //! itself nor on another one nor in the state file, would be trusted at the next start: so it is an
-//! error if all of them fail and there is no state file. (A state file that a reboot removes leaves
-//! one gap: a cache that ran without any of its devices until the reboot, and has them all back after
-//! it, finds what they held before.)
+//! error if all of them fail and there is no state file. A state file of an earlier boot confirms no
+//! device, but what it says of detached devices and of another lineage counts. (A state file that a
+//! reboot removes leaves one gap: a cache that ran without any of its devices until the reboot, and has
+//! them all back after it, finds what they held before.)
 //!
 //! Relies on [`crate::membership`].
 
@@ -30,7 +31,7 @@ use crate::index::flash_dram::Limits;
 use crate::membership::Membership;
 use crate::options::{FlashOptions, Options};
 use crate::segment::layout::Layout;
-use crate::segment::state_file::StateFile;
+use crate::segment::state_file::{Recorded, StateFile};
 use crate::segment::superblock::{NO_TIME, Opening, Superblock};
 
 /// A device in its slot.
@@ -113,9 +114,10 @@ impl Array {
     ) -> Result<Self> {
         let candidates = candidates(options, environment)?;
         let (state, from_state_file) = open_state(options.state.as_ref(), environment)?;
-        let found = newest(&candidates, from_state_file.as_ref()).filter(|_| may_be_warm);
-        let trusted =
-            trusted(&candidates, found.as_ref(), from_state_file.is_some(), environment.boot);
+        let recorded = from_state_file.as_ref().map(Recorded::membership);
+        let found = newest(&candidates, recorded).filter(|_| may_be_warm);
+        let has_state = matches!(from_state_file, Some(Recorded::InThisBoot(_)));
+        let trusted = trusted(&candidates, found.as_ref(), has_state, environment.boot);
         let has_trusted = trusted.iter().any(|is_trusted| *is_trusted);
         let before =
             found.filter(|found| has_trusted && found.device_slots.len() == candidates.len());
@@ -212,10 +214,10 @@ impl Array {
 fn open_state(
     path: Option<&PathBuf>,
     environment: &Environment,
-) -> Result<(Option<StateFile>, Option<Membership>)> {
+) -> Result<(Option<StateFile>, Option<Recorded>)> {
     let Some(path) = path else { return Ok((None, None)) };
-    let (state, membership) = StateFile::open(&environment.storage, path, environment.boot)?;
-    Ok((Some(state), membership))
+    let (state, recorded) = StateFile::open(&environment.storage, path, environment.boot)?;
+    Ok((Some(state), recorded))
 }
 
 /// The newest membership; `None` if there are two lineages.

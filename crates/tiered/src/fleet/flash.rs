@@ -353,6 +353,12 @@ impl Flash {
                 tracing::warn!("flash device {}: {error}", self.inner.name(device_slot));
             }
         }
+        // An older one could contradict the devices after a power cut: they would begin empty.
+        if let Some(state) = &self.inner.state
+            && let Err(error) = state.sync()
+        {
+            tracing::warn!("the state file cannot be synced: {error}");
+        }
     }
 
     /// How many bytes may be used.
@@ -589,11 +595,12 @@ impl Inner {
         }
     }
 
-    /// Whether the state file has the membership.
+    /// Whether the state file has the membership, also after a reboot if the file is still there.
     fn is_recorded(&self) -> bool {
         let membership = self.membership.lock();
-        let write = |state: &StateFile| state.write(&membership, self.environment.boot).is_ok();
-        self.state.as_ref().is_some_and(write)
+        let write = |state: &StateFile| state.write(&membership, self.environment.boot);
+        let has = |state: &StateFile| write(state).and_then(|()| state.sync()).is_ok();
+        self.state.as_ref().is_some_and(has)
     }
 
     /// Writes the membership wherever possible; returns the slots where it failed.
