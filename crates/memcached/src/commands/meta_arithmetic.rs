@@ -7,6 +7,7 @@ use crate::commands::arithmetic::{self, NON_NUMERIC, Step, Stepped};
 use crate::commands::execution::{Execution, Progress};
 use crate::commands::meta_reply::MetaReply;
 use crate::commands::storing::BINARY_KEY;
+use crate::protocol::expiry::Expiry;
 use crate::protocol::flags::{self, Flags, OPAQUE_TOO_LONG};
 use crate::protocol::words::Line;
 
@@ -33,8 +34,8 @@ enum Outcome {
 struct NumberReply {
     number: u64,
     version: u64,
-    /// Before and after the request.
-    deadlines: (Deadline, Deadline),
+    /// Before the request.
+    deadline: Deadline,
 }
 
 /// Reads `ma`.
@@ -102,8 +103,7 @@ impl MetaArithmetic {
                 if let Some(expiry) = self.flags.expiry {
                     object.deadline = expiry.deadline(now_s);
                 }
-                let deadlines = (before, object.deadline);
-                let told = NumberReply { number, version: object.version, deadlines };
+                let told = NumberReply { number, version: object.version, deadline: before };
                 (arithmetic::change(found, object), Outcome::Counted(told))
             }
         }
@@ -112,16 +112,21 @@ impl MetaArithmetic {
     fn make(&self, now_s: u32, next_version: impl FnOnce() -> u64) -> (Change, Outcome) {
         let Some(vivify) = self.flags.vivify else { return (Change::Keep, Outcome::NotFound) };
         let number = self.flags.initial;
-        let deadline = self.flags.expiry.unwrap_or(vivify).deadline(now_s);
+        // The last of both flags decides.
+        let deadlines = self.flags.asked.iter().filter_map(|asked| match asked.letter {
+            b'N' => Some(vivify.deadline(now_s)),
+            b'T' => Some(self.flags.expiry?.deadline(now_s)),
+            _ => None,
+        });
         let object = Object {
             value: Bytes::from(number.to_string()),
             flags: 0,
-            deadline,
+            deadline: deadlines.last().unwrap_or(Deadline::NEVER),
             version: next_version(),
             marks: if self.flags.has_binary_key { BINARY_KEY } else { 0 },
         };
-        let deadlines = (Deadline::NEVER, deadline);
-        let told = NumberReply { number, version: object.version, deadlines };
+        let deadline = Deadline::NEVER;
+        let told = NumberReply { number, version: object.version, deadline };
         (Change::Store(object), Outcome::Made(told))
     }
 
@@ -135,13 +140,14 @@ impl MetaArithmetic {
         let mut text = itoa::Buffer::new();
         let digits = text.format(told.number);
         let mut reply = MetaReply::found(self.flags.wants_value.then_some(digits.len()));
-        let mut deadline = told.deadlines.0;
+        let mut deadline = told.deadline;
+        let deadline_of = |expiry: Option<Expiry>| expiry.map(|expiry| expiry.deadline(now_s));
         for asked in &self.flags.asked {
             match asked.letter {
                 b'c' => reply.numbered(b'c', told.version),
                 b't' => reply.time_left(deadline, now_s),
-                b'T' => deadline = told.deadlines.1,
-                b'N' if is_made => deadline = told.deadlines.1,
+                b'T' => deadline = deadline_of(self.flags.expiry).unwrap_or(deadline),
+                b'N' if is_made => deadline = deadline_of(self.flags.vivify).unwrap_or(deadline),
                 b'O' => reply.word(&asked.word),
                 b'k' => reply.key(&self.key, self.flags.has_binary_key),
                 _ => {}

@@ -187,11 +187,27 @@ impl Flags {
     }
 }
 
-/// Decodes base64; skips other bytes, as in memcached.
+/// Decodes base64 as memcached does: skips other bytes, and ends with the first four characters that
+/// have padding, wherever it is in them; what follows must be whole.
 pub(crate) fn decode(text: &[u8]) -> Option<Bytes> {
     let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=".contains(byte);
-    let clean: SmallVec<[u8; KEY_BYTES_MAX]> = text.iter().copied().filter(is_part).collect();
-    let decoded = BASE64.decode(&clean).ok()?;
+    let mut clean: SmallVec<[u8; KEY_BYTES_MAX]> = text.iter().copied().filter(is_part).collect();
+    if !clean.len().is_multiple_of(4) {
+        return None;
+    }
+    let is_padding = |byte: &&u8| **byte == b'=';
+    let padded = clean.chunks(4).position(|four| four.contains(&b'='));
+    let padding = padded.map_or(0, |place| {
+        clean.truncate(4 * (place + 1));
+        clean[4 * place..].iter().filter(is_padding).count()
+    });
+    if padding > 2 {
+        return None;
+    }
+    // It stands for zeros, of which the last bytes are dropped.
+    clean.iter_mut().filter(|byte| **byte == b'=').for_each(|byte| *byte = b'A');
+    let mut decoded = BASE64.decode(&clean).ok()?;
+    decoded.truncate(decoded.len() - padding);
     (!decoded.is_empty()).then(|| decoded.into())
 }
 

@@ -65,8 +65,7 @@ pub(crate) fn unsigned_64(text: &[u8]) -> Option<u64> {
     let (is_negative, magnitude) = scan(text)?;
     let magnitude = u64::try_from(magnitude).ok()?;
     let number = if is_negative { magnitude.wrapping_neg() } else { magnitude };
-    let has_minus = || is_negative || text.contains(&b'-');
-    (number as i64 >= 0 || !has_minus()).then_some(number)
+    (number as i64 >= 0 || !is_negative).then_some(number)
 }
 
 /// The sign and the digits, saturating beyond 64 bits.
