@@ -90,6 +90,11 @@ impl CurveFile {
         self
     }
 
+    /// Whether its miss ratios are estimates with known errors.
+    pub fn has_errors(&self) -> bool {
+        self.standard_errors.is_some() || self.size_errors.is_some()
+    }
+
     /// The curve.
     ///
     /// # Errors
@@ -104,7 +109,7 @@ impl CurveFile {
     ///
     /// # Errors
     /// Invalid points.
-    pub fn curve_with_margin(&self, errors: f64) -> std::result::Result<Curve, String> {
+    pub fn curve_with_margin(&self, margin: f64) -> std::result::Result<Curve, String> {
         let curve = self.curve()?;
         let columns = [&self.standard_errors, &self.size_errors];
         for column in columns.into_iter().flatten() {
@@ -120,7 +125,7 @@ impl CurveFile {
             };
             (error(&self.standard_errors), error(&self.size_errors))
         };
-        Ok(curve.with_margin(errors, error_of))
+        Ok(curve.with_margin(margin, error_of))
     }
 
     /// As CSV.

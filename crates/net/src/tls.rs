@@ -113,7 +113,7 @@ fn key(path: &Path) -> Result<Vec<u8>> {
             return Ok(der);
         }
     }
-    Err(Error::invalid(format!("{} contains no private key that is not encrypted", path.display())))
+    Err(Error::invalid(format!("{} contains no unencrypted private key", path.display())))
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {

@@ -39,8 +39,8 @@ const CLIENTS_BYTES_MIN: u64 = 16 << 20;
 const CLIENTS_BYTES_MAX: u64 = 256 << 20;
 /// The largest possible value: memcached's lengths have 31 bits.
 const OBJECT_BYTES_MAX: u64 = 1 << 30;
-/// The least largest value, as in memcached.
-const OBJECT_BYTES_LEAST: u64 = 1 << 10;
+/// The smallest --object-max, as in memcached.
+const OBJECT_BYTES_MIN: u64 = 1 << 10;
 /// The default largest value, and its part of a small DRAM.
 const OBJECT_BYTES_DEFAULT: u64 = 1 << 20;
 /// See [`OBJECT_BYTES_DEFAULT`].
@@ -277,8 +277,8 @@ impl Cache {
         let dram = self.memcached.dram().unwrap_or(self.dram);
         match self.object_max {
             None => Ok(OBJECT_BYTES_DEFAULT.min(dram / OBJECT_DIVISOR)),
-            Some(bytes) if !(OBJECT_BYTES_LEAST..=OBJECT_BYTES_MAX).contains(&bytes) => {
-                let (least, most) = (show_size(OBJECT_BYTES_LEAST), show_size(OBJECT_BYTES_MAX));
+            Some(bytes) if !(OBJECT_BYTES_MIN..=OBJECT_BYTES_MAX).contains(&bytes) => {
+                let (least, most) = (show_size(OBJECT_BYTES_MIN), show_size(OBJECT_BYTES_MAX));
                 Err(Failure::usage(format!("--object-max is {least} to {most}")))
             }
             Some(bytes) => Ok(bytes),

@@ -69,8 +69,7 @@ pub struct PlanCommand {
     #[arg(long, value_name = "NAME=N")]
     requests: Vec<String>,
 
-    /// Standard errors by which the miss ratios may be higher than the curves say, for curves of a
-    /// sample; 0 for the curves as they are.
+    /// Margin for curves of a sample, in standard errors of miss ratios and of sizes; 0 for none.
     #[arg(long, value_name = "N", default_value_t = MARGIN)]
     margin: f64,
 
@@ -96,8 +95,8 @@ pub struct PlanCommand {
     svg: Option<PathBuf>,
 }
 
-/// The default margin: true miss ratios are higher than this many standard errors in one of forty
-/// cases.
+/// The default margin: the true miss ratio exceeds the estimate by more than this in about one of
+/// twenty-five cases (Student's t with seven degrees of freedom).
 const MARGIN: f64 = 2.0;
 
 /// A tenant's curve and its origin.
@@ -137,10 +136,7 @@ impl PlanCommand {
             hull: hull.as_ref(),
             now: now.as_ref(),
             proportional: proportional.as_deref(),
-            margin: sources
-                .iter()
-                .any(|source| source.file.standard_errors.is_some())
-                .then_some(self.margin),
+            margin: sources.iter().any(|source| source.file.has_errors()).then_some(self.margin),
         };
         if let Some(path) = &self.svg {
             files::write_text(path, &picture::draw(&request, &plan, &others))?;

@@ -39,9 +39,10 @@ const DEFAULT_RATE: f64 = 0.01;
 ///
 /// Prints the curve as CSV, `size,miss_ratio`, or with --json with further numbers; `tidekv plan`
 /// reads both. Samples the keys (SHARDS), so memory does not grow with the trace, and the columns
-/// `standard_error` and `size_error` say how far each miss ratio and its size may be off; --exact processes all keys. The curve is that of an LRU cache. With --policy, scaled-down simulations
-/// of the code of `tidekv cache` compute the miss ratio for each of --sizes; if some sizes have flash,
-/// the lines are `dram,flash,dram_miss_ratio,miss_ratio`.
+/// `standard_error` and `size_error` are the standard errors of each miss ratio and of its size;
+/// --exact processes all keys. The curve is that of an LRU cache. With --policy, scaled-down
+/// simulations of the code of `tidekv cache` compute the miss ratio for each of --sizes; if some
+/// sizes have flash, the lines are `dram,flash,dram_miss_ratio,miss_ratio`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  tidekv profile requests.csv > web.curve\n  \
     tidekv profile --format twitter --json cluster52.zst > c52.json")]

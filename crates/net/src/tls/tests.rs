@@ -64,7 +64,7 @@ fn files_that_cannot_be_used_are_refused() {
     let (certificate, key) = pair(&rcgen::PKCS_ECDSA_P256_SHA256);
     let (_, another) = pair(&rcgen::PKCS_ECDSA_P256_SHA256);
     for (certificate, key, part) in [
-        (&*certificate, "", "key.pem contains no private key"),
+        (&*certificate, "", "key.pem contains no unencrypted private key"),
         ("", &*key, "cert.pem contains no certificate"),
         (&*certificate, &*another, "cert.pem and "),
         (&*certificate, "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "key "),

@@ -104,15 +104,15 @@ impl Curve {
         Self { points, requests: self.requests }
     }
 
-    /// The same curve with a margin for its errors: no cache misses less than `errors` standard errors
-    /// above the curve, and none has the miss ratio of a point before it is larger by as many standard
-    /// errors of the point's size. Where a curve falls steeply, the second is what counts.
+    /// The same curve with a margin: each miss ratio is raised by `margin` of its standard errors, and
+    /// each size by `margin` of its own; the higher of the two curves counts. Where a curve falls
+    /// steeply, the second is what matters.
     ///
     /// `error_of` is for each point the standard errors of its miss ratio and of its size.
-    pub fn with_margin(&self, errors: f64, error_of: impl Fn(Point) -> (f64, f64)) -> Self {
+    pub fn with_margin(&self, margin: f64, error_of: impl Fn(Point) -> (f64, f64)) -> Self {
         // Where a size is at its latest, and what the ratio may be there.
         let latest = |point: &Point| {
-            let shift = errors * error_of(*point).1;
+            let shift = margin * error_of(*point).1;
             // Nothing can be hit without a cache.
             let size = if point.size == 0 { 0.0 } else { point.size as f64 + shift.max(0.0) };
             Point { size: size.ceil() as u64, ..*point }
@@ -132,7 +132,7 @@ impl Curve {
         let mut higher: Vec<(u64, f64)> = self
             .points
             .iter()
-            .map(|point| (point.size, (point.miss_ratio + errors * error_of(*point).0).min(1.0)))
+            .map(|point| (point.size, (point.miss_ratio + margin * error_of(*point).0).min(1.0)))
             .collect();
         let mut highest = 0.0_f64;
         for (_, ratio) in higher.iter_mut().rev() {

@@ -22,7 +22,7 @@ use crate::curves::curve::{Curve, Point};
 use crate::curves::distances::Distances;
 use crate::curves::profiler::{Order, RequestClass, Settings};
 
-/// With fewer, the error itself would be more than a quarter off; with more, each group of the default
+/// With eight, the error is itself off by about a quarter (1/√14); with more, each group of a server's
 /// sample would have fewer than a thousand keys.
 const GROUPS: usize = 8;
 
@@ -114,13 +114,13 @@ pub struct ErrorBars {
 
 impl ErrorBars {
     /// The standard error of the miss ratio of a cache of that size.
-    pub fn at(&self, size: u64) -> f64 {
+    pub fn miss_ratio_error(&self, size: u64) -> f64 {
         standard_error(self.curves.each_ref().map(|curve| curve.miss_ratio(size)))
     }
 
     /// The standard error of the least size with that miss ratio, in the unit of sizes. Large where
-    /// the curve is flat; that of the miss ratio ([`Self::at`]) is what counts there.
-    pub fn of_size(&self, miss_ratio: f64) -> f64 {
+    /// the curve is flat; that of the miss ratio ([`Self::miss_ratio_error`]) is what counts there.
+    pub fn size_error(&self, miss_ratio: f64) -> f64 {
         let last = |curve: &Curve| curve.points().last().map_or(0, |point| point.size);
         let size = |curve: &Curve| curve.size_for(miss_ratio).unwrap_or_else(|| last(curve)) as f64;
         standard_error(self.curves.each_ref().map(size))
@@ -128,7 +128,7 @@ impl ErrorBars {
 
     /// The errors of a point: of its miss ratio, and of its size.
     pub fn of(&self, point: Point) -> (f64, f64) {
-        (self.at(point.size), self.of_size(point.miss_ratio))
+        (self.miss_ratio_error(point.size), self.size_error(point.miss_ratio))
     }
 }
 

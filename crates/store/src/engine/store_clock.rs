@@ -3,8 +3,9 @@
 //!
 //! Guarantees:
 //! 1. It never goes back: neither while the store is open nor, beyond a second, from one opening to
-//!    the next ([`Record`]). What has expired stays expired. A power cut together with a machine's
-//!    clock that is set back moves it back by at most a minute, and not before the last opening.
+//!    the next ([`Record`]). What has expired stays expired. If the machine's clock is set back at a
+//!    power cut, it goes on from the last synced record: at most about a minute before the last entry
+//!    that was seen to have expired, and not before the last opening.
 //! 2. Steps of the machine's time of day do not move it, so a time to live lasts as long as it says.
 //!
 //! Deadlines are times of this clock. [`StoreClock::offset_ms`] is how far the machine's time of
@@ -37,7 +38,8 @@ const NS_PER_MS: u64 = 1_000_000;
 /// The record is at most this old when an entry is seen to have expired.
 const SAVED_MS_MAX: u64 = 1000;
 
-/// The record on stable storage is at most this old when a record is saved.
+/// The record on stable storage is at most this old when a record is saved. Nothing is saved while no
+/// entry is seen to have expired.
 const SYNCED_MS_MAX: u64 = 60_000;
 
 /// The times of both clocks at one moment, stored in the file `CLOCK`:

@@ -1,8 +1,8 @@
 //! The membership in a file of its own: a copy that does not fail with the devices.
 //!
 //! The file should be on storage that outlives the process; there it is as durable as the devices'
-//! unsynced writes. Two blocks are written alternately, so that one is always intact. A damaged block
-//! makes the file void: it might have been the newest.
+//! unsynced writes. Two blocks are written alternately, so that one is always intact. If a block is
+//! damaged, which might have been the newest, the other counts as one of an earlier boot.
 //!
 //! After a reboot, which may have lost the last writes, a membership confirms nothing. It may still tell
 //! that a device was detached: so the file is synced when a detachment is recorded nowhere else, and when

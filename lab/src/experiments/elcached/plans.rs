@@ -9,15 +9,15 @@
 //! |---|---|
 //! | `plans` | settings for which there is a plan |
 //! | `disagreements` | settings in which the plan costs more than the search finds, or only one of them finds a plan |
-//! | `cost_to_searched_most` | the largest cost of a plan beside that of the search |
+//! | `cost_to_searched_most` | the largest ratio of a plan's cost to that of the search |
 //! | `within_target` | the fraction of plans whose latency by the curve of all keys is at most the target |
-//! | `over_target_most` | the largest part by which it is more |
+//! | `over_target_most` | the largest excess, as a fraction of the target |
 //! | `within_target_plain`, `over_target_most_plain` | the same of plans without a margin (`--margin 0`) |
 //! | `cost_of_margin` | the mean cost of plans beside those without a margin |
 //! | `lru_difference` | between the curve of all keys and an LRU cache of one planned size |
 //!
-//! The search knows the model of the planner but none of its code: a cost falls only at points of the
-//! curve, or where a bound of flash leaves the rest to DRAM. Sizes are those that the cache charges.
+//! The search has the same curve with the margin and knows the model of the planner, but none of its
+//! code: the least cost is at points of the curve, or where a bound of flash leaves the rest to DRAM. Sizes are those that the cache charges.
 //! Real traces are the files of the folder that `TIDEKV_TRACES` names, in any format of `tidekv
 //! profile`; `lab/traces/fetch` gets those of libCacheSim and Caffeine from their registries.
 #![allow(

@@ -47,7 +47,7 @@ pub fn leave_session() -> Result<()> {
     }
 }
 
-/// Leaves the standard streams of the process that started this one; of `keeps_log`, all but
+/// Leaves the standard streams of the process that started this one; with `keeps_log`, all but
 /// standard error.
 pub fn leave_streams(keeps_log: bool) -> Result<()> {
     let leave = || {

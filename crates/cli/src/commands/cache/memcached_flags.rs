@@ -72,7 +72,7 @@ pub struct MemcachedFlags {
           value_parser = parse_protocol)]
     protocol: ProtocolChoice,
 
-    /// Count requests by prefix of keys (`stats detail`), which ends with this character.
+    /// Count requests by key prefix, the part before this character (`stats detail`).
     #[arg(short = 'D', value_name = "CHARACTER", value_parser = parse_delimiter)]
     delimiter: Option<u8>,
 
@@ -80,7 +80,7 @@ pub struct MemcachedFlags {
     #[arg(short, long, value_name = "NAME")]
     user: Option<String>,
 
-    /// File for the number of the server's process.
+    /// File for the server's process ID.
     #[arg(short = 'P', long, value_name = "FILE")]
     pidfile: Option<PathBuf>,
 
@@ -283,10 +283,10 @@ fn extend(option: &str, options: &mut CacheServerOptions) -> Result<()> {
         "ssl_chain_cert" | "ssl_key" | "ssl_ca_cert" | "ssl_verify_mode" => {}
         "ssl_keyformat" if value == "1" => {}
         "ssl_keyformat" => return Err(Failure::usage(format!("-o {option}: keys are PEM files"))),
-        "ssl_min_version" if matches!(value, "tlsv1.2" | "tlsv1.3") => {}
+        "ssl_min_version" if value == "tlsv1.2" => {}
         "ssl_ciphers" | "ssl_min_version" => {
             return Err(Failure::usage(format!(
-                "-o {option}: versions and ciphers of TLS are fixed: 1.2 and 1.3"
+                "-o {option}: the server offers TLS 1.2 and 1.3 with fixed ciphers"
             )));
         }
         "no_maxconns_fast" => {

@@ -7,7 +7,7 @@ use nix::unistd::{User, geteuid, initgroups, setgid, setuid};
 use crate::failure::{Failure, Result};
 
 /// Makes this process one of user `name`, if it is one of root; otherwise it has no effect, as in
-/// memcached. For a process that has no other thread yet, so that no file is opened before.
+/// memcached. Call it before threads start and files are opened.
 pub fn become_user(name: &str) -> Result<()> {
     if !geteuid().is_root() {
         return Ok(());

@@ -124,7 +124,7 @@ pub(super) fn show(request: &PlanRequest, plan: &Plan, others: Others<'_>) -> Ve
     lines.extend(formulas(request));
     if let Some(margin) = others.margin {
         lines.push(format!(
-            "miss ratios are {margin} standard errors higher than in the curves of samples (--margin)"
+            "curves of samples have a margin of {margin} standard errors (--margin)"
         ));
     }
     if let Some(now) = others.now {

@@ -325,9 +325,9 @@ fn error_bars_cover_the_exact_curve() {
         for size in &sizes {
             let deviation = curve.miss_ratio(*size) - exact.miss_ratio(*size);
             actual += deviation * deviation;
-            estimated += bars.at(*size).powi(2);
+            estimated += bars.miss_ratio_error(*size).powi(2);
             // One-sided: a plan relies on the upper end.
-            within += u32::from(deviation >= -2.0 * bars.at(*size));
+            within += u32::from(deviation >= -2.0 * bars.miss_ratio_error(*size));
             count += 1;
         }
     }
