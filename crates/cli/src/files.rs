@@ -210,6 +210,11 @@ pub fn write_text(path: &Path, text: &str) -> Result<()> {
     out.finish().map(drop)
 }
 
+/// Whether there is a regular file at `path` itself, which is no link.
+pub fn is_regular(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file())
+}
+
 /// Removes a file that this process has written; one that is already gone is fine.
 pub fn remove(path: &Path) {
     if let Err(error) = fs::remove_file(path)

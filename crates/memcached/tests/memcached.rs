@@ -604,7 +604,7 @@ fn certificates_are_read_again_without_a_restart() {
     // If the files cannot be used, the certificate stays.
     support::tls::write(&directory.path().join("cert.pem"), "damaged");
     let refusal = client.ask("refresh_certs\r\n");
-    assert!(refusal.starts_with("Error ") && refusal.contains("cert.pem"), "{refusal}");
+    assert_eq!(refusal, "Error certificates cannot be read\r\n");
     server.reload_certificates().unwrap_err();
     let mut renewed = CacheClient::over(Box::new(connect(&new)));
     assert_eq!(renewed.ask("mn\r\n"), "MN\r\n");

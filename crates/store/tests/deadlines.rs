@@ -128,6 +128,27 @@ fn what_has_expired_stays_so_after_a_power_cut_that_sets_the_clock_back() {
     assert!(keyspace.contains("c").unwrap());
 }
 
+/// The directory is synced for a table just after a record of the time was saved for a kill alone.
+#[test]
+fn a_flush_does_not_make_an_unsynced_record_replace_a_synced_one() {
+    let (disk, clock, db) = scene();
+    let life = HOUR + Duration::from_secs(1);
+    db.keyspace("k").unwrap().put_with_ttl("a", "1", life).unwrap();
+    db.close().unwrap();
+    drop(db);
+    clock.set_forward(HOUR_MS);
+    let db = open_on(&disk, &clock);
+    let keyspace = db.keyspace("k").unwrap();
+    clock.advance(Duration::from_secs(2));
+    assert!(!keyspace.contains("a").unwrap());
+    wait_for_record(&disk, tidekv_io::Tear::KeepUnsynced, START_MS + HOUR_MS + 2_000);
+    keyspace.put("b", "1").unwrap();
+    db.flush().unwrap();
+    let cut = disk.after_power_loss(tidekv_io::Tear::DropUnsynced);
+    clock.set_back(HOUR_MS);
+    assert_eq!(open_on(&cut, &clock).unix_ms(), START_MS + HOUR_MS + 2_000);
+}
+
 /// A failed sync leaves no guarantee for a power cut, but nothing less than no sync would for a kill.
 #[test]
 fn what_has_expired_stays_so_after_a_kill_if_the_time_cannot_be_synced() {

@@ -259,7 +259,7 @@ impl Cache {
         let environment = Environment::new(storage, clock);
         let cache = tidekv_tiered::Cache::open(&options, &environment)?;
         let server = CacheServer::start(cache.clone(), server_options)?;
-        let pid_file = self.memcached.pid_file().map(PidFile::write).transpose()?;
+        let pid_file = self.memcached.pid_file().and_then(PidFile::write);
         output::line(&self.greeting(&server, &cache))?;
         if self.memcached.is_in_background() {
             background::leave_streams(self.memcached.is_verbose())?;

@@ -37,6 +37,11 @@ impl Binary {
         {
             return missing;
         }
+        if let Action::Statistics(Statistics::Detail(detail)) = self.action
+            && let Err(missing) = detail.reserve(execution)
+        {
+            return missing;
+        }
         let ends = matches!(self.action, Action::Reject(_) | Action::Quit);
         match self.answer(execution) {
             Ok(()) if ends => Progress::Close,

@@ -33,6 +33,14 @@ impl Detail {
         })
     }
 
+    /// Reserves memory for the reply of a dump, whose size clients choose by their keys.
+    pub(crate) fn reserve(self, execution: &mut Execution<'_>) -> Result<(), Progress> {
+        match self {
+            Self::Dump => execution.reserve(execution.state.prefixes.dump().len()),
+            _ => Ok(()),
+        }
+    }
+
     /// Answers it in the text protocol.
     pub(crate) fn run(self, execution: &mut Execution<'_>) -> Progress {
         if !execution.state.options.allows_dumps {
@@ -40,6 +48,9 @@ impl Detail {
         }
         if self == Self::Unknown {
             return execution.say(USAGE);
+        }
+        if let Err(missing) = self.reserve(execution) {
+            return missing;
         }
         let lines = self.apply(execution.state);
         execution.out.put(lines.as_bytes());

@@ -110,7 +110,9 @@ impl Service {
                 Some(tls) => match tls.reload() {
                     Ok(()) => "OK",
                     Err(error) => {
-                        return execution.say_unless(is_quiet, &format!("Error {error}"));
+                        // It names files of the server.
+                        tracing::error!("the old certificates stay: {error}");
+                        "Error certificates cannot be read"
                     }
                 },
             },

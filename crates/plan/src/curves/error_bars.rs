@@ -13,7 +13,8 @@
 //! them lie between two requests. It says nothing of what the trace does not have, such as the load of
 //! another day. A sample that is corrected by counts over all keys is better than this says.
 //!
-//! Costs a second stack of the same number of objects.
+//! The groups have the objects of the sample and no others: where it drops one, so do they. Costs a
+//! second stack of the same number of objects.
 
 use std::array;
 
@@ -69,10 +70,10 @@ impl Groups {
         self.of(key).order.drop_out(key);
     }
 
-    /// Drops the objects that caches do not have whose part for the sample is of `size`.
-    pub(crate) fn truncate(&mut self, size: u64) {
-        let of_group = size.div_ceil(GROUPS as u64);
-        self.groups.iter_mut().for_each(|group| group.order.truncate(of_group));
+    /// The number of objects.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.groups.iter().map(|group| group.order.len()).sum()
     }
 
     /// Drops all objects; counts stay.

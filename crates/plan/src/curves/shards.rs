@@ -354,10 +354,12 @@ impl Sampler {
     /// Drops all objects that caches of `size` do not have, as if they had never been requested.
     pub(crate) fn truncate(&mut self, size: u64) {
         let of_sample = (size as f64 * self.rate()).ceil() as u64;
-        self.order.truncate(of_sample);
-        if let Some(groups) = &mut self.groups {
-            groups.truncate(of_sample);
-        }
+        let mut groups = self.groups.as_deref_mut();
+        self.order.truncate(of_sample, |key| {
+            if let Some(groups) = &mut groups {
+                groups.drop_out(key);
+            }
+        });
     }
 
     /// The standard errors of [`Self::sampled_curve`]: `None` if they are not estimated

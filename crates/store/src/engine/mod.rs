@@ -287,10 +287,9 @@ impl Engine {
         let saved = (|| {
             let bytes = record.encode();
             self.put_list(CLOCK_TEMPORARY, Some(&bytes))?;
-            let synced = match is_synced {
-                true => self.storage.open(&temporary, Access::Buffered).and_then(|it| it.sync()),
-                false => Ok(()),
-            };
+            // Also if its name need not be durable: another sync of the directory may make it so, and
+            // then the record that it replaces is gone.
+            let synced = self.storage.open(&temporary, Access::Buffered).and_then(|it| it.sync());
             if synced.is_err() {
                 // What could not be synced may be gone. Written anew it survives a kill at least.
                 self.put_list(CLOCK_TEMPORARY, Some(&bytes))?;

@@ -24,10 +24,10 @@ use crate::device::flash_device::Device;
 use crate::device::read_times::ReadClock;
 use crate::device::recovery::{self, Files};
 use crate::device::write_budget::WriteBudget;
-use crate::entry::RecordLocation;
 use crate::environment::Environment;
 use crate::error::{Error, Result};
 use crate::fleet::array::Array;
+use crate::fleet::copy_location::CopyLocation;
 use crate::fleet::device_slot::{DeviceSlot, DeviceStats, SlotLimit};
 use crate::fleet::health::{Health, Work};
 use crate::fleet::rendezvous::Rendezvous;
@@ -47,21 +47,6 @@ use crate::stats::Counter;
 const OLD: f64 = 0.25;
 /// A slot that has been warming for this long is warm.
 const WARMING_MAX: Duration = Duration::from_secs(3600);
-
-/// The location of an object's copy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CopyLocation {
-    device_slot: u32,
-    /// The lower half of the device's id: the slot may have another device since.
-    device: u32,
-    location: RecordLocation,
-}
-
-impl CopyLocation {
-    pub(crate) fn new(device_slot: usize, device: &Device, location: RecordLocation) -> Self {
-        Self { device_slot: device_slot as u32, device: device.id as u32, location }
-    }
-}
 
 /// All devices.
 #[derive(Debug, Clone)]

@@ -8,5 +8,6 @@ pub(crate) mod rendezvous;
 pub(crate) mod routing;
 pub(crate) mod array;
 pub(crate) mod device_slot;
+pub(crate) mod copy_location;
 pub(crate) mod flash;
 pub(crate) mod flash_lookup;

@@ -54,9 +54,9 @@ impl StateFile {
         // It may be in a directory in which every user can create files.
         let file = storage.open_private(path)?;
         file.allocate(2 * BLOCK_BYTES)?;
-        if is_new {
-            let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            storage.sync_dir(directory.unwrap_or(Path::new(".")))?;
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        if is_new && let Err(error) = storage.sync_dir(directory.unwrap_or(Path::new("."))) {
+            tracing::warn!("the state file may be gone after a power cut: {error}");
         }
         let mut newest: Option<(u64, Recorded)> = None;
         let mut is_damaged = false;

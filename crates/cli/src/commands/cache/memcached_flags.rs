@@ -223,8 +223,8 @@ impl MemcachedFlags {
             }
         }
         let files = match (self.enable_ssl, certificate, key) {
-            (false, None, None) => return Ok(None),
-            (false, ..) => return Err(Failure::usage("-o ssl_chain_cert and ssl_key need -Z")),
+            (false, None, None) if authorities.is_none() && !verifies => return Ok(None),
+            (false, ..) => return Err(Failure::usage("-o ssl_…: these options need -Z")),
             (true, Some(certificate), Some(key)) => (certificate, key),
             (true, ..) => {
                 return Err(Failure::usage("-Z needs -o ssl_chain_cert=FILE,ssl_key=FILE"));

@@ -1,23 +1,35 @@
-//! `-P`: a file with the number of this process.
+//! `-P`: a file with the ID of this process.
 
 use std::path::{Path, PathBuf};
 
-use crate::failure::Result;
 use crate::files;
 
-/// A file with the number of this process; removed on drop.
-pub struct PidFile(PathBuf);
+/// A file with the ID of this process; removed on drop, unless it is another process' by then.
+pub struct PidFile {
+    path: PathBuf,
+    text: String,
+}
 
 impl PidFile {
-    /// Writes the file, or replaces one that an earlier process has left.
-    pub fn write(path: &Path) -> Result<Self> {
-        files::write_text(path, &format!("{}\n", std::process::id()))?;
-        Ok(Self(path.to_owned()))
+    /// Writes the file, or replaces one that an earlier process has left. If that fails, the server
+    /// runs without it, as memcached does.
+    pub fn write(path: &Path) -> Option<Self> {
+        let text = format!("{}\n", std::process::id());
+        if let Err(failure) = files::write_text(path, &text) {
+            tracing::warn!("-P: {}", failure.message);
+            return None;
+        }
+        Some(Self { path: path.to_owned(), text })
     }
 }
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        files::remove(&self.0);
+        // Neither a device nor the target of a link is ours.
+        if files::is_regular(&self.path)
+            && files::read_text(&self.path).is_ok_and(|text| text == self.text)
+        {
+            files::remove(&self.path);
+        }
     }
 }

@@ -346,3 +346,25 @@ fn a_sample_of_everything_has_no_error() {
     let sampler = sampled(&trace(1_000, 5_000), Sampler::of_size(500, settings));
     assert!(sampler.error_bars().is_none(), "nobody asked for them");
 }
+
+/// A group that dropped an object by its own size would count all later requests for it as misses.
+#[test]
+fn groups_have_the_objects_of_the_sample() {
+    let settings = Settings { unit: Unit::Bytes, expiry: Expiry::Ignored };
+    let mut sampler = Sampler::of_size(300, settings).with_error_bars();
+    for (at, access) in trace(2_000, 30_000).iter().enumerate() {
+        // Few large objects among many small ones.
+        let bytes = if access.key % 16 == 0 { 100_000 } else { 100 };
+        let action = match at % 8 {
+            0 => Action::Set(bytes),
+            1 => Action::Delete,
+            2..5 => Action::Get,
+            _ => Action::Load(bytes),
+        };
+        sampler.record(&Access { action, ..*access });
+        sampler.truncate(3_000_000);
+        let groups = sampler.groups.as_ref().expect("they were asked for");
+        assert_eq!(groups.len(), sampler.objects(), "request {at}");
+    }
+    assert!(sampler.objects() > 20);
+}
