@@ -179,8 +179,6 @@ fn read_until(stream: &mut impl Read, is_end: impl Fn(&str) -> bool) -> std::io:
 struct Facts {
     numbers: BTreeMap<String, f64>,
     points: Vec<(u64, f64)>,
-    errors: Vec<f64>,
-    size_errors: Vec<f64>,
 }
 
 /// Parses a response. An error is the end of a sentence that begins with the server's name.
@@ -210,9 +208,6 @@ fn read(lines: &[String]) -> std::result::Result<Live, String> {
                 let size = size.parse().map_err(|_| broken())?;
                 tenants.entry(tenant).or_default().points.push((size, number));
             }
-            // Behind the ratio of the same size.
-            [tenant, "se", _] => tenants.entry(tenant).or_default().errors.push(number),
-            [tenant, "size_se", _] => tenants.entry(tenant).or_default().size_errors.push(number),
             [tenant, fact] => {
                 tenants.entry(tenant).or_default().numbers.insert(fact.to_owned(), number);
             }
@@ -225,7 +220,7 @@ fn read(lines: &[String]) -> std::result::Result<Live, String> {
 
 /// A tenant with its curve, if it has one.
 fn of_tenant(name: &str, facts: Facts) -> Option<LiveTenant> {
-    let Facts { numbers, points, errors, size_errors } = facts;
+    let Facts { numbers, points } = facts;
     let number = |name: &str| numbers.get(name).copied();
     let file = CurveFile {
         unit: BYTES.to_owned(),
@@ -234,8 +229,8 @@ fn of_tenant(name: &str, facts: Facts) -> Option<LiveTenant> {
         object_bytes: number("object_bytes"),
         sampled: number("sampled"),
         points,
-        standard_errors: Some(errors).filter(|errors| !errors.is_empty()),
-        size_errors: Some(size_errors).filter(|errors| !errors.is_empty()),
+        standard_errors: None,
+        size_errors: None,
         byte_miss_ratios: None,
     };
     let bytes = |name: &str| number(name).unwrap_or(0.0) as u64;
@@ -260,7 +255,7 @@ mod tests {
         let live = read(&lines(
             "STAT memory_us 12.5\nSTAT web:requests 1000\nSTAT web:seconds 60.5\n\
              STAT web:dram_bytes_max 4096\nSTAT web:flash_bytes_max 8192\nSTAT web:backend_us 900.0\n\
-             STAT web:mr:0 1.0\nSTAT web:se:0 0\nSTAT web:mr:100 0.5\nSTAT web:se:100 0.02\nSTAT idle:requests 0\n\
+             STAT web:mr:0 1.0\nSTAT web:mr:100 0.5\nSTAT idle:requests 0\n\
              STAT ads:requests 7\nSTAT ads:mr:0 1.0\nSTAT later:what:it:is 3\nEND",
         ))
         .unwrap();
@@ -272,8 +267,6 @@ mod tests {
             (Some(60.5), Some((4096, 8192)), Some(900.0))
         );
         assert_eq!(web.file.curve().unwrap().miss_ratio(100), 0.5);
-        assert_eq!(web.file.curve_with_margin(2.0).unwrap().miss_ratio(100), 0.54);
-        assert_eq!(ads.file.standard_errors, None);
     }
 
     #[test]

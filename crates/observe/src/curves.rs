@@ -27,7 +27,7 @@ use crossbeam_queue::ArrayQueue;
 use parking_lot::Mutex;
 use tidekv_io::{Clock, SpreadCounter, SystemClock};
 use tidekv_plan::{
-    Access, Action, Curve, ErrorBars, Expiry, Settings, Unit, Window, WindowedProfiler, sample_hash,
+    Access, Action, Curve, Expiry, Settings, Unit, Window, WindowedProfiler, sample_hash,
 };
 use tokio::sync::watch::Receiver;
 
@@ -107,8 +107,6 @@ struct AccessEvent {
 pub struct WindowReport {
     /// Miss ratio by size in bytes.
     pub curve: Curve,
-    /// Its standard errors; none if all keys are in the sample.
-    pub error_bars: Option<Arc<ErrorBars>>,
     /// Length of the window.
     pub seconds: f64,
     /// Share of the keys in the sample.
@@ -408,7 +406,6 @@ impl Profile {
         let window = Window { requests, lost: unseen + self.unknown.round() as u64 };
         let (sampled, object_bytes) = (self.watch.rate(), self.watch.mean_bytes());
         let backend_us = self.backend.mean_us();
-        let error_bars = self.watch.error_bars(window).map(Arc::new);
         let curve = match is_end {
             false => self.watch.curve(window),
             true => {
@@ -424,7 +421,6 @@ impl Profile {
         };
         let told = |curve| WindowReport {
             curve,
-            error_bars,
             seconds,
             sampled,
             unseen,

@@ -39,22 +39,14 @@ impl Shown {
         facts
     }
 
-    /// Calls `tell` for every figure, by its name, and for each point, as `mr` with the size, and `se`
-    /// and `size_se` with the size for the standard errors of the ratio and of the size, if they are
-    /// estimates.
+    /// Calls `tell` for every figure, by its name, and for each point, as `mr` with the size.
     pub fn each(&self, mut tell: impl FnMut(&[&str], String)) {
         for (fact, places, number) in self.facts() {
             tell(&[&self.name, fact], format!("{number:.places$}"));
         }
         for point in self.told.curve.thinned(POINTS_MAX).points() {
             let ratio = format!("{:.6}", point.miss_ratio);
-            let size = point.size.to_string();
-            tell(&[&self.name, "mr", &size], ratio);
-            if let Some(bars) = &self.told.error_bars {
-                let (of_ratio, of_size) = bars.of(*point);
-                tell(&[&self.name, "se", &size], format!("{of_ratio:.6}"));
-                tell(&[&self.name, "size_se", &size], format!("{of_size:.0}"));
-            }
+            tell(&[&self.name, "mr", &point.size.to_string()], ratio);
         }
     }
 

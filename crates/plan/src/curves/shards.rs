@@ -365,13 +365,8 @@ impl Sampler {
     /// The standard errors of [`Self::sampled_curve`]: `None` if they are not estimated
     /// ([`Self::with_error_bars`]), or all keys are in the sample.
     pub fn error_bars(&self) -> Option<ErrorBars> {
-        self.error_bars_of(self.requests, 0)
-    }
-
-    /// Those of [`Self::curve_of`].
-    pub(crate) fn error_bars_of(&self, requests: u64, lost: u64) -> Option<ErrorBars> {
         let groups = self.groups.as_ref().filter(|_| self.share.threshold < HASHES)?;
-        Some(groups.error_bars(self.expected(requests, lost)))
+        Some(groups.error_bars(self.expected(self.requests, 0)))
     }
 
     /// Requests that the sample should have.

@@ -20,7 +20,6 @@
 
 use crate::curves::access::Access;
 use crate::curves::curve::Curve;
-use crate::curves::error_bars::ErrorBars;
 use crate::curves::profiler::Settings;
 use crate::curves::shards::{Sampler, sample_hash};
 
@@ -55,7 +54,7 @@ pub struct WindowedProfiler {
 impl WindowedProfiler {
     /// A profile of at most `objects_max` objects, for caches of up to `size_max`.
     pub fn new(objects_max: usize, size_max: u64, settings: Settings) -> Self {
-        let sampler = Sampler::of_size(objects_max, settings).with_error_bars();
+        let sampler = Sampler::of_size(objects_max, settings);
         Self { sampler, settings, objects_max, size_max, is_learning: false, was_cleared: false }
     }
 
@@ -118,11 +117,6 @@ impl WindowedProfiler {
         (requests > 0).then(|| self.sampler.curve_of(requests, window.lost))
     }
 
-    /// The standard errors of that curve; `None` if all keys are in the sample.
-    pub fn error_bars(&self, window: Window) -> Option<ErrorBars> {
-        self.sampler.error_bars_of(window.requests, window.lost)
-    }
-
     /// Ends the window, and begins another; returns its curve.
     pub fn end_window(&mut self, window: Window) -> Option<Curve> {
         let curve = self.curve(window);
@@ -133,8 +127,7 @@ impl WindowedProfiler {
         if is_small && self.rate() < 1.0 && window.requests > 0 {
             let step = self.objects_max as f64 / 2.0 / self.objects().max(1) as f64;
             let rate = (self.rate() * step).min(1.0);
-            let sampler = Sampler::of_size_from(rate, self.objects_max, self.settings);
-            self.sampler = sampler.with_error_bars();
+            self.sampler = Sampler::of_size_from(rate, self.objects_max, self.settings);
             self.is_learning = true;
         }
         curve
