@@ -36,7 +36,7 @@ impl Detail {
     /// Reserves memory for the reply of a dump, whose size clients choose by their keys.
     pub(crate) fn reserve(self, execution: &mut Execution<'_>) -> Result<(), Progress> {
         match self {
-            Self::Dump => execution.reserve(execution.state.prefixes.dump().len()),
+            Self::Dump => execution.reserve(execution.state.prefixes.dump_bytes_max()),
             _ => Ok(()),
         }
     }

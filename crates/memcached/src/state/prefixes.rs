@@ -15,6 +15,9 @@ pub(crate) const DEFAULT_DELIMITER: u8 = b':';
 /// Maximum number of prefixes: a dump of the longest takes 2.6 MB. memcached counts 65,536.
 const PREFIXES_MAX: usize = 1 << 13;
 
+/// A line of a dump without its prefix: four numbers of at most 20 digits, and their names.
+const LINE_BYTES_MAX: usize = 4 * 20 + 30;
+
 /// A request for one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
@@ -95,6 +98,11 @@ impl Prefixes {
         }
     }
 
+    /// The largest size of a dump now, in bytes.
+    pub(crate) fn dump_bytes_max(&self) -> usize {
+        self.counts.lock().keys().map(|prefix| prefix.len() + LINE_BYTES_MAX).sum()
+    }
+
     /// A line for each prefix, in order.
     pub(crate) fn dump(&self) -> String {
         let mut lines = String::new();
@@ -154,6 +162,7 @@ mod tests {
         }
         prefixes.count(b"0:", Event::Set);
         assert_eq!(prefixes.dump().lines().count(), PREFIXES_MAX);
+        assert!(prefixes.dump().len() <= prefixes.dump_bytes_max());
         assert!(prefixes.dump().starts_with("PREFIX 0 get 0 hit 0 set 2 del 0\r\n"));
     }
 }

@@ -76,18 +76,6 @@ impl Groups {
         self.groups.iter().map(|group| group.order.len()).sum()
     }
 
-    /// Drops all objects; counts stay.
-    pub(crate) fn clear(&mut self) {
-        for group in &mut self.groups {
-            group.order = Order::new(group.order.settings());
-        }
-    }
-
-    /// Resets all counts, but keeps the objects.
-    pub(crate) fn reset_counts(&mut self) {
-        self.groups.iter_mut().for_each(|group| group.distances = Distances::default());
-    }
-
     /// Multiplies all counts so far by `factor`.
     pub(crate) fn scale(&mut self, factor: f64) {
         self.groups.iter_mut().for_each(|group| group.distances.scale(factor));

@@ -177,10 +177,9 @@ impl Order {
 
     /// Removes all objects that caches of `bytes` bytes do not have, as if they had never been
     /// requested.
-    pub(crate) fn truncate(&mut self, bytes: u64, mut dropped: impl FnMut(u64)) {
+    pub(crate) fn truncate(&mut self, bytes: u64) {
         while let Some(key) = self.stack.below(bytes) {
             self.drop_out(key);
-            dropped(key);
         }
     }
 

@@ -200,9 +200,6 @@ impl Sampler {
     pub(crate) fn reset_counts(&mut self) {
         (self.distances, self.requests) = (Distances::default(), 0);
         self.requested = self.requested.as_ref().map(|_| RequestedBytes::default());
-        if let Some(groups) = &mut self.groups {
-            groups.reset_counts();
-        }
     }
 
     /// Drops all objects; counts and the threshold stay.
@@ -210,9 +207,6 @@ impl Sampler {
         self.order = Order::new(self.order.settings());
         if let Some(size) = &mut self.size {
             size.highest.clear();
-        }
-        if let Some(groups) = &mut self.groups {
-            groups.clear();
         }
     }
 
@@ -351,15 +345,11 @@ impl Sampler {
         }
     }
 
-    /// Drops all objects that caches of `size` do not have, as if they had never been requested.
+    /// Drops all objects that caches of `size` do not have, as if they had never been requested. Not
+    /// for samples with error bars.
     pub(crate) fn truncate(&mut self, size: u64) {
         let of_sample = (size as f64 * self.rate()).ceil() as u64;
-        let mut groups = self.groups.as_deref_mut();
-        self.order.truncate(of_sample, |key| {
-            if let Some(groups) = &mut groups {
-                groups.drop_out(key);
-            }
-        });
+        self.order.truncate(of_sample);
     }
 
     /// The standard errors of [`Self::sampled_curve`]: `None` if they are not estimated

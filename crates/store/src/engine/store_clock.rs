@@ -208,7 +208,8 @@ impl StoreClock {
         is_due && !self.is_saving.swap(true, Ordering::Relaxed)
     }
 
-    /// Whether `record` must be on stable storage when it is saved: if the clocks differ, in it or in
+    /// Whether `record` must replace the one on stable storage when it is saved, so that its name is
+    /// synced as well as its contents, which always are: if the clocks differ, in it or in
     /// the record there; if that is old; and when the store is opened, because its clock may just have
     /// gone forward by much. Else the machine's clock is as good after a power cut as no record.
     pub(crate) fn must_sync(&self, record: Record) -> bool {

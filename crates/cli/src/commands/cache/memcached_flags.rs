@@ -172,7 +172,7 @@ impl MemcachedFlags {
         self.user.as_deref()
     }
 
-    /// The file for the number of the process.
+    /// The file for the process ID.
     pub fn pid_file(&self) -> Option<&Path> {
         self.pidfile.as_deref()
     }

@@ -362,7 +362,6 @@ fn groups_have_the_objects_of_the_sample() {
             _ => Action::Load(bytes),
         };
         sampler.record(&Access { action, ..*access });
-        sampler.truncate(3_000_000);
         let groups = sampler.groups.as_ref().expect("they were asked for");
         assert_eq!(groups.len(), sampler.objects(), "request {at}");
     }
