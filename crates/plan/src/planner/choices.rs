@@ -26,8 +26,8 @@
 //! above takes the lower of its ends, and a plan exchanges where that costs least.
 //!
 //! Guarantees: a plan that is found keeps all latencies and bounds, and costs as little as any plan
-//! does, up to [`NEAR`], or to [`NODES_MAX`] with very many similar choices; where DRAM and flash
-//! are both bounded and the indexes of tenants differ in size, it may exchange for the wrong tenant.
+//! does, up to [`NEAR`], or to [`NODES_MAX`] with very many similar choices; where two bounds limit
+//! exchanges and the indexes of tenants differ in size, it exchanges as is best for one of them.
 //! Infeasibility is reported only if no choices fit, or if by the sum above a plan would cost more
 //! than the most expensive one possible.
 //!
@@ -319,8 +319,14 @@ impl Knapsack {
             let is_kept = self.bounds().all(|it| uses[it] <= 1.0 + ROUNDING);
             is_kept.then_some((cost, exchanges))
         };
-        attempt(|choice| choice.exchange_cost)
-            .or_else(|| attempt(|choice| choice.exchange_uses[DRAM]))
+        // Each order is the best one where a single bound is active.
+        let orders: [fn(&Choice) -> f64; 3] = [
+            |choice| choice.exchange_cost,
+            |choice| choice.exchange_uses[DRAM],
+            |choice| choice.exchange_uses[COST],
+        ];
+        let found = orders.into_iter().filter_map(attempt);
+        found.min_by(|one, other| one.0.total_cmp(&other.0))
     }
 
     /// The cost of these choices if they fit.
@@ -398,6 +404,7 @@ impl Knapsack {
 /// The places of these bounds in [`Bound::ALL`].
 const DRAM: usize = 0;
 const FLASH: usize = 1;
+const COST: usize = 2;
 
 impl Choice {
     fn new(gets: Allotment, cost: f64, uses: PriceOf, exchange: (f64, PriceOf)) -> Self {

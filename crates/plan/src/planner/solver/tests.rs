@@ -32,11 +32,13 @@ fn pairs(tenant: &Tenant) -> Vec<(u64, u64)> {
     points.iter().enumerate().flat_map(from).collect()
 }
 
-/// The same sizes, and those in which flash beyond the bound of all is DRAM instead, of the first
-/// tenants or of the last ones.
+/// The same sizes; flash beyond the bound of all is DRAM instead, of the tenants in each order.
 fn exchanged(sizes: &[(u64, u64)], bounds: Bounds) -> Vec<Vec<(u64, u64)>> {
     let flash = sizes.iter().map(|(_, flash)| flash).sum::<u64>();
     let excess = flash.saturating_sub(bounds.flash_bytes.unwrap_or(u64::MAX));
+    if excess == 0 {
+        return vec![sizes.to_vec()];
+    }
     let exchange = |order: Vec<usize>| {
         let (mut sizes, mut left) = (sizes.to_vec(), excess);
         for at in order {
@@ -46,7 +48,16 @@ fn exchanged(sizes: &[(u64, u64)], bounds: Bounds) -> Vec<Vec<(u64, u64)>> {
         }
         sizes
     };
-    vec![exchange((0..sizes.len()).collect()), exchange((0..sizes.len()).rev().collect())]
+    orders(sizes.len()).into_iter().map(exchange).collect()
+}
+
+/// All orders of so many numbers.
+fn orders(count: usize) -> Vec<Vec<usize>> {
+    let Some(last) = count.checked_sub(1) else { return vec![Vec::new()] };
+    let with_last = |order: Vec<usize>| {
+        (0..count).map(move |at| [&order[..at], &[last], &order[at..]].concat())
+    };
+    orders(last).into_iter().flat_map(with_last).collect()
 }
 
 /// The least objective, by exhaustive search.
@@ -352,4 +363,26 @@ fn ten_tenants_with_thousands_of_points_share_the_bounds() {
     let narrow = request(with_cliffs(10), bounds, Goal::Cost);
     let refused = plan_exactly(&narrow, DEFAULT_POINTS).expect_err("there is too little of both");
     assert!(matches!(refused, Infeasible::Bound(_) | Infeasible::Bounds(_)), "{refused:?}");
+}
+
+/// A byte of flash that becomes DRAM takes less DRAM where the index of flash is large. So with
+/// bounded DRAM the least flash is that of the tenant with the smaller index.
+#[test]
+fn least_flash_within_bounded_dram_exchanges_where_the_index_is_large() {
+    let of = |index_bytes_per_byte: f64| Tenant {
+        index_bytes_per_byte,
+        sla_us: Some(310.0),
+        ..Tenant::new("one", curve(&[(100, 0.2)]))
+    };
+    let bounds = Bounds { dram_bytes: Some(50 * MIB), flash_bytes: Some(MIB), ..Bounds::default() };
+    for indexes in [[0.01, 0.2], [0.2, 0.01]] {
+        let request = request(indexes.into_iter().map(of).collect(), bounds, Goal::Cost);
+        let Err(Infeasible::Bound(each)) = plan_exactly(&request, DEFAULT_POINTS) else {
+            panic!("two tenants need 200 MiB");
+        };
+        // The indexes of 200 MiB of flash take 21 MiB; 29 MiB are left, at 0.8 for each of flash.
+        let least = (200.0 - 29.0 / 0.8) * MIB as f64;
+        let flash = each.iter().find(|(bound, _)| *bound == Bound::Flash).map(|(_, least)| *least);
+        assert!(flash.is_some_and(|flash| (flash - least).abs() < 10.0), "{flash:?} of {least}");
+    }
 }
