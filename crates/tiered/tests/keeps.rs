@@ -217,21 +217,26 @@ fn absent_keys_cost_hardly_any_reads() {
 
 #[test]
 fn an_object_on_flash_takes_less_than_two_bytes_of_dram() {
-    // The index and all fixed costs; hot entries are limited by a budget of their own.
-    let scene = Scene::new(Options {
-        dram_bytes: 4 << 20,
-        avg_object_bytes: 512,
-        segment_bytes: Some(256 << 10),
-        index_bytes: Some(48 << 10),
-        ..options()
-    });
-    // Until segments are evicted.
-    (0..200_000).for_each(|n| scene.store(n, 300, None));
-    let device = &scene.cache.device_stats()[0];
-    assert!(device.counts.segments_evicted > 0);
-    let objects = device.objects as f64;
-    let bytes_per_object = (device.index_bytes + (48 << 10) * 2 / 3) as f64 / objects;
-    assert!(bytes_per_object <= 2.0, "{bytes_per_object} bytes for each of {objects} objects");
+    // The index and all fixed costs; hot entries are limited by a budget of their own, and small
+    // objects have none.
+    for (value_bytes, average, objects, index_bytes) in
+        [(850, 850, 120_000, 24 << 10), (300, 310, 200_000, 0), (120, 128, 500_000, 0)]
+    {
+        let scene = Scene::new(Options {
+            dram_bytes: 4 << 20,
+            avg_object_bytes: average,
+            segment_bytes: Some(256 << 10),
+            index_bytes: Some(index_bytes),
+            ..options()
+        });
+        // Until segments are evicted.
+        (0..objects).for_each(|n| scene.store(n, value_bytes, None));
+        let device = &scene.cache.device_stats()[0];
+        assert!(device.counts.segments_evicted > 0);
+        let objects = device.objects as f64;
+        let bytes_per_object = (device.index_bytes + index_bytes * 2 / 3) as f64 / objects;
+        assert!(bytes_per_object <= 2.0, "{bytes_per_object} bytes for each of {objects} objects");
+    }
 }
 
 #[test]
@@ -289,8 +294,8 @@ fn accessed_object_outlives_the_log() {
     assert_eq!(scene.hits(1..100), 0);
 }
 
-/// Stores enough small objects for full pages to displace some, and stores the displaced ones anew,
-/// in DRAM only; after a kill none of them reappears in its old state.
+/// Stores enough objects for full pages to displace some, and stores the displaced ones anew, in
+/// DRAM only; after a kill none of them reappears in its old state.
 fn displace(avg_object_bytes: u64, objects: u64) {
     let mut scene = Scene::new(Options {
         avg_object_bytes,
@@ -300,17 +305,17 @@ fn displace(avg_object_bytes: u64, objects: u64) {
         flash: vec![FlashOptions { path: "/flash".into(), bytes: 16 << 20 }],
         ..options()
     });
-    (0..objects).for_each(|n| scene.store(n, 100, None));
+    (0..objects).for_each(|n| scene.store(n, 800, None));
     assert!(scene.counts().displaced > 100, "{:?}", scene.counts());
     let is_gone = |n: &u64| scene.cache.get(&key(*n)).is_none();
     let gone: Vec<u64> = (0..objects).filter(is_gone).take(5_000).collect();
     assert!(gone.len() > 100, "{}", gone.len());
-    gone.iter().for_each(|n| scene.store(*n, 101, None));
+    gone.iter().for_each(|n| scene.store(*n, 801, None));
     scene.kill();
     assert_eq!(scene.cache.warm_devices(), 1);
     for n in gone {
         let found = scene.cache.get(&key(n)).map(|found| found.object.value.len());
-        assert!(found.is_none_or(|len| len == 101), "key {n} has what it had before");
+        assert!(found.is_none_or(|len| len == 801), "key {n} has what it had before");
     }
 }
 
@@ -318,7 +323,7 @@ fn displace(avg_object_bytes: u64, objects: u64) {
 fn entries_displaced_by_a_full_page_do_not_reappear() {
     // One page for all; then pages that displace a few entries at a time.
     displace(1 << 20, 14_000);
-    displace(1 << 10, 40_000);
+    displace(2 << 10, 40_000);
 }
 
 /// A device whose reads all failed stayed in use as long as memory answered other lookups in

@@ -49,12 +49,14 @@ fn object(value: &[u8], deadline: Deadline, version: u64) -> Object {
     Object { value: Bytes::copy_from_slice(value), flags: 5, deadline, version, marks: 3 }
 }
 
-/// The stored objects: one stays, one expires, one is in parts, and one is removed.
-fn objects() -> [(&'static [u8], Object); 4] {
+/// The stored objects: one stays, one expires, one is a record, one is in parts, and one is removed.
+fn objects() -> [(&'static [u8], Object); 5] {
+    let record = vec![b'r'; 1_000];
     let large: Vec<u8> = b"in parts, of 16 ".iter().copied().cycle().take(20_000).collect();
     [
         (b"stays", object(b"for good", Deadline::NEVER, 1)),
         (b"expires", object(b"for a while", Deadline::at(1_700_000_600), 2)),
+        (b"record", object(&record, Deadline::NEVER, 5)),
         (b"large", object(&large, Deadline::NEVER, 3)),
         (b"removed", object(b"and gone", Deadline::NEVER, 4)),
     ]
@@ -130,7 +132,7 @@ fn released_devices_are_read_and_written() {
 fn misread_page_version_does_not_restore_old_records() {
     let storage = MemoryStorage::new();
     let cache = open(&storage);
-    cache.store(b"key", object(b"old", Deadline::NEVER, 1));
+    cache.store(b"key", object(&[b'o'; 1_000], Deadline::NEVER, 1));
     cache.close();
     drop(cache);
     let layout =
@@ -237,7 +239,7 @@ fn device_left_out_at_a_start_is_not_trusted_at_the_next() {
 fn log_keeps_invalidations_of_records_still_in_a_page() {
     let storage = MemoryStorage::new();
     let cache = open(&storage);
-    cache.store(b"key", object(b"old", Deadline::NEVER, 1));
+    cache.store(b"key", object(&[b'o'; 1_000], Deadline::NEVER, 1));
     cache.close();
     drop(cache);
     let cache = open(&storage);

@@ -20,7 +20,8 @@
 //! entries that a full page displaces, before the page counts; and one of any possible old record
 //! before another record takes its fingerprint.
 //!
-//! Lock order: a partition, [`Device::write_state`], a segment or the buffers, the log, the superblock.
+//! Lock order: a partition, the state of small objects ([`SmallObjects`]), [`Device::write_state`],
+//! a segment, the buffers or the index of small objects, the log, the superblock.
 //! No lock but a segment's (shared) is held while the data file is read or written.
 
 use std::collections::VecDeque;
@@ -33,6 +34,7 @@ use parking_lot::{Mutex, RwLock};
 use tidekv_io::buffer::AlignedVec;
 use tidekv_io::{Error, ErrorKind, File, Lock, Operation, Result};
 
+use crate::device::small_state::{SmallObjects, SmallState};
 use crate::device::stats::DeviceCounters;
 use crate::entry::{Entry, RecordLocation, SegmentId};
 use crate::index::flash_dram::Limits;
@@ -108,6 +110,7 @@ pub(crate) struct Device {
     /// Their number when none could be merged; 0: some could be.
     pub(crate) futile_changes: AtomicI64,
     pub(crate) broken: AtomicBool,
+    pub(crate) small: SmallObjects,
     pub(crate) counters: Arc<DeviceCounters>,
 }
 
@@ -132,6 +135,7 @@ impl Device {
         let name = self.layout.name_of(hash);
         // A device that has just failed may hold anything, until it is detached.
         self.is_broken()
+            || self.small.index.find(name.tag()).next().is_some()
             || self.partition(name).lock().find(name.fingerprint, &self.live_segments)
                 != DramLookup::Absent
     }
@@ -210,25 +214,40 @@ impl Device {
         (segments <= free, segments < buffers)
     }
 
-    /// Invalidates the record of a key with that hash, now and for recoveries; returns whether
-    /// there may have been one.
+    /// Invalidates the record of a key, now and for recoveries; returns whether there may have been
+    /// one.
     ///
     /// # Errors
     ///
     /// When the device has broken.
-    pub(crate) fn invalidate(&self, hash: u64) -> Result<bool> {
+    pub(crate) fn invalidate(&self, hash: u64, key: &[u8]) -> Result<bool> {
         if self.is_broken() {
             return Err(Error::new(ErrorKind::Failed, Operation::Write, self.meta.path()));
         }
         let name = self.layout.name_of(hash);
         let mut partition = self.partition(name).lock();
-        if partition.find(name.fingerprint, &self.live_segments) == DramLookup::Absent {
+        let is_record = partition.find(name.fingerprint, &self.live_segments) != DramLookup::Absent;
+        let is_small = self.small.index.find(name.tag()).next().is_some();
+        if !is_record && !is_small {
             return Ok(false);
         }
         self.make_room_in_log()?;
+        let mut small = is_small.then(|| self.small.state.lock());
+        let is_old = small
+            .as_mut()
+            .is_some_and(|state| self.small.remove_buffered(state, (hash, name.tag()), key));
+        if !is_record && !is_old {
+            return Ok(true);
+        }
+        // Later than the sealing of any segment that has the object.
         let sequence = self.next_sequence();
         self.log_invalidation(name, sequence)?;
-        self.set(&mut partition, name, Entry::tombstone(name.fingerprint), sequence);
+        if let Some(state) = small.as_mut().filter(|_| is_old) {
+            self.small.remove_old(state, name.tag(), sequence);
+        }
+        if is_record {
+            self.set(&mut partition, name, Entry::tombstone(name.fingerprint), sequence);
+        }
         Ok(true)
     }
 
@@ -238,8 +257,9 @@ impl Device {
     ///
     /// When the device has broken.
     pub(crate) fn clear(&self) -> Result<()> {
+        let mut small = self.small.state.lock();
         let mut write_state = self.write_state.lock();
-        self.forget_all(&mut write_state)
+        self.forget_all(&mut small, &mut write_state)
     }
 
     pub(crate) fn partition(&self, name: Name) -> &Mutex<Partition> {
@@ -334,7 +354,9 @@ impl Device {
         }
         // Where few slots may be in use, most are kept for whole segments.
         let limits = **self.limits.load();
-        let open_max = limits.open.min(write_state.slots.in_use_max() / 2).max(1);
+        let open_max = limits.open.min(write_state.slots.in_use_max() / 2);
+        // The one of small objects counts.
+        let open_max = open_max.saturating_sub(self.small.buffers.read().len().min(1)).max(1);
         if write_state.open.len() >= open_max {
             let group_of = |n: usize| write_state.open[n].read().group();
             let has_room = |n: &usize| write_state.open[*n].read().has_room_for(len);
@@ -372,23 +394,39 @@ impl Device {
         if write_state.buffers >= self.limits.load().buffers {
             return Ok(None);
         }
-        let Some(taken) = write_state.slots.take(now_s) else { return Ok(None) };
-        if let Some(evicted) = taken.evicted {
-            // A recovery must not find records that count as gone from here on.
-            self.write_slot(&Slot::free(taken.id))?;
-            self.live_segments.set_free(taken.id);
-            self.count_evicted(&evicted, now_s);
-        }
+        let Some(id) = self.take_slot(write_state, now_s)? else { return Ok(None) };
         let order = self.next_sequence();
         let capacity = self.layout.segment_bytes as usize;
         let buffer = write_state.spare.pop().unwrap_or_else(|| AlignedVec::with_capacity(capacity));
-        let segment = Segment::new(taken.id, group, order, capacity, buffer);
+        let segment = Segment::new(id, group, order, capacity, buffer);
         let segment = Arc::new(RwLock::new(segment));
-        self.buffers.write().insert(taken.id.slot, Arc::clone(&segment));
-        self.live_segments.set_buffered(taken.id, order);
+        self.buffers.write().insert(id.slot, Arc::clone(&segment));
+        self.live_segments.set_buffered(id, order);
         write_state.buffers += 1;
         write_state.open.push(Arc::clone(&segment));
         Ok(Some(segment))
+    }
+
+    /// A slot for a new segment, if there is one, after the segment in it has been evicted.
+    pub(crate) fn take_slot(
+        &self,
+        write_state: &mut WriteState,
+        now_s: u32,
+    ) -> Result<Option<SegmentId>> {
+        let Some(taken) = write_state.slots.take(now_s) else { return Ok(None) };
+        if let Some(evicted) = taken.evicted {
+            self.free_slot(taken.id, &evicted, now_s)?;
+        }
+        Ok(Some(taken.id))
+    }
+
+    /// Records that a slot, in its new generation, no longer has the segment that was evicted.
+    pub(crate) fn free_slot(&self, freed: SegmentId, evicted: &Slot, now_s: u32) -> Result<()> {
+        // A recovery must not find records that count as gone from here on.
+        self.write_slot(&Slot::free(freed))?;
+        self.live_segments.set_free(freed);
+        self.count_evicted(evicted, now_s);
+        Ok(())
     }
 
     /// Queues a full segment to be written.
@@ -400,10 +438,15 @@ impl Device {
 
     /// Keeps the buffer of a finished segment for reuse, unless a reader still holds it.
     pub(crate) fn keep_buffer(&self, write_state: &mut WriteState, segment: Arc<RwLock<Segment>>) {
-        if let Some(segment) = Arc::into_inner(segment)
-            && write_state.buffers + write_state.spare.len() < self.limits.load().buffers
-        {
-            write_state.spare.push(segment.into_inner().into_buffer());
+        if let Some(segment) = Arc::into_inner(segment) {
+            self.keep_bytes(write_state, segment.into_inner().into_buffer());
+        }
+    }
+
+    /// Keeps an unused buffer, unless there are enough.
+    pub(crate) fn keep_bytes(&self, write_state: &mut WriteState, buffer: AlignedVec) {
+        if write_state.buffers + write_state.spare.len() < self.limits.load().buffers {
+            write_state.spare.push(buffer);
         }
     }
 
@@ -426,7 +469,7 @@ impl Device {
         self.counters.bytes_expired_early.add(early as u64);
     }
 
-    fn forget_all(&self, write_state: &mut WriteState) -> Result<()> {
+    fn forget_all(&self, small: &mut SmallState, write_state: &mut WriteState) -> Result<()> {
         let first_segment = self.next_sequence();
         let mut log = self.log.lock();
         self.write_superblock(|superblock| {
@@ -439,6 +482,11 @@ impl Device {
         log.ring.cut(end);
         log.stretches.clear();
         drop(log);
+        let in_memory = self.small.forget(small);
+        write_state.buffers -= in_memory.len();
+        for slot in in_memory {
+            self.live_segments.set_free(write_state.slots.give_back(slot));
+        }
         write_state.open.clear();
         write_state.sealed.clear();
         let mut buffers = self.buffers.write();
@@ -497,11 +545,11 @@ impl Device {
         drop(write_state);
         let buffers = self.buffers.read();
         let used = buffers.values().map(|segment| segment.read().memory_bytes());
-        let buffer_bytes = spare + used.sum::<usize>();
+        let buffer_bytes = spare + used.sum::<usize>() + self.small.buffer_bytes();
         Memory {
             segments,
             records,
-            index_bytes: partitions + slots,
+            index_bytes: partitions + slots + self.small.index_bytes(),
             hot_bytes: self.hot.memory_bytes() + changes,
             buffer_bytes,
         }

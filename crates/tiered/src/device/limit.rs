@@ -25,7 +25,6 @@ use tidekv_io::Result;
 
 use crate::device::flash_device::{Device, WriteState};
 use crate::index::flash_dram::Limits;
-use crate::segment::segment_table::Slot;
 
 /// Segments evicted per step, before other work has its turn.
 const STEP_SEGMENTS: usize = 8;
@@ -62,7 +61,9 @@ impl Device {
     /// As [`Device::is_to_shrink`], for a caller that holds the lock.
     pub(crate) fn has_too_many(&self, write_state: &WriteState) -> bool {
         let is_none_to_be = write_state.slots.in_use_max() == 0;
-        let are_buffered = !write_state.open.is_empty() || !write_state.sealed.is_empty();
+        let are_buffered = !write_state.open.is_empty()
+            || !write_state.sealed.is_empty()
+            || !self.small.buffers.read().is_empty();
         !self.is_broken() && (write_state.slots.is_to_shrink() || is_none_to_be && are_buffered)
     }
 
@@ -80,10 +81,7 @@ impl Device {
             // Other threads that wait for the lock get it in between.
             let mut write_state = self.write_state.lock();
             let Some((id, evicted)) = write_state.slots.shed(now_s) else { break };
-            // A recovery must not find records that count as gone from here on.
-            self.write_slot(&Slot::free(id))?;
-            self.live_segments.set_free(id);
-            self.count_evicted(&evicted, now_s);
+            self.free_slot(id, &evicted, now_s)?;
         }
         self.give_room_back();
         Ok(())
@@ -91,10 +89,11 @@ impl Device {
 
     /// With a limit of zero, drops the buffered records.
     fn drop_buffered(&self) {
-        let mut write_state = self.write_state.lock();
-        if write_state.slots.in_use_max() > 0 {
+        if self.write_state.lock().slots.in_use_max() > 0 {
             return;
         }
+        self.drop_buffered_small();
+        let mut write_state = self.write_state.lock();
         let open = std::mem::take(&mut write_state.open);
         let sealed =
             std::mem::take(&mut write_state.sealed).into_iter().map(|(_, segment)| segment);

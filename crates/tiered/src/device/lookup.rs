@@ -6,7 +6,13 @@
 //!         ▼           not in DRAM                      location          │ changed meanwhile
 //!  begin_lookup() ─────────────► Read, of the index ─────────────► Read, of the record
 //!         │ absent, or in a buffer        │ absent                       │ the key's, or another's
-//!         └───────────────────────────────┴──────────────────────────────┴────► Found, Missing
+//!         └───────────────────────────────┴──────────────────────────────┴────► Found, or small?
+//!
+//!         ┌───────── the next one ◄───────┐
+//!         ▼            on flash           │ it has not the key
+//!      small? ──────────────► Read, of a bucket
+//!         │ in memory, or no more         │ the key's
+//!         └───────────────────────────────┴────► Found, Missing
 //! ```
 //!
 //! Guarantees: those of [`crate::device::flash_device`] for lookups. No lock is held during a read;
@@ -17,12 +23,15 @@ use std::sync::atomic::Ordering;
 use tidekv_io::{Buffer, Result};
 
 use crate::device::flash_device::Device;
+use crate::device::small_state::{Found, location_of};
 use crate::entry::{Entry, RecordLocation, SegmentId};
 use crate::index::negative_filter::NegativeFilter;
 use crate::index::partition::DramLookup;
+use crate::index::small_index::Place;
+use crate::segment::bucket::{self, BUCKET_BYTES, SmallObject};
 use crate::segment::layout::Name;
 use crate::segment::page::{self, PAGE_BLOCK_BYTES, PAGE_BYTES, Page, PageBlock, PageId};
-use crate::segment::record::{self, Mismatch, Record};
+use crate::segment::record::{self, Kind, Mismatch, Record};
 use crate::segment::segment_table::SegmentState;
 
 /// A lookup starts over when the index changes under it; at most this often.
@@ -32,6 +41,9 @@ const TRIES: usize = 16;
 #[derive(Debug)]
 pub(crate) struct DeviceLookup {
     name: Name,
+    hash: u64,
+    /// Where it may be as a small object; `None` before it has been looked for as a record.
+    places: Option<std::vec::IntoIter<Place>>,
     tries: usize,
     reading: Reading,
     index_reads: u64,
@@ -50,6 +62,11 @@ enum Reading {
     },
     Record {
         location: RecordLocation,
+        id: SegmentId,
+    },
+    /// A bucket of small objects, by its number in the segment.
+    Bucket {
+        number: u32,
         id: SegmentId,
     },
 }
@@ -80,11 +97,27 @@ enum Located {
     Again,
 }
 
+/// What a record that was read says.
+enum Evaluated {
+    Found(Step),
+    Missing,
+    /// It must be read again.
+    Again,
+}
+
 impl Device {
     /// Begins a lookup of a key with that hash.
     pub(crate) fn begin_lookup(&self, hash: u64) -> DeviceLookup {
         let name = self.layout.name_of(hash);
-        DeviceLookup { name, tries: 0, reading: Reading::Nothing, index_reads: 0, was_read: false }
+        DeviceLookup {
+            name,
+            hash,
+            places: None,
+            tries: 0,
+            reading: Reading::Nothing,
+            index_reads: 0,
+            was_read: false,
+        }
     }
 
     /// Advances a lookup of `key`; `read` is the result of the previous step's read.
@@ -100,18 +133,36 @@ impl Device {
         read: Option<Result<Buffer>>,
     ) -> Result<Step> {
         let read = read.transpose().inspect_err(|_| self.counters.errors.add(1))?;
+        if lookup.places.is_none() {
+            if let Some(step) = self.step_record(lookup, key, now_s, read) {
+                return Ok(step);
+            }
+            lookup.tries = 0;
+            lookup.places = Some(self.places_of(lookup));
+            return Ok(self.step_small(lookup, key, now_s, None));
+        }
+        Ok(self.step_small(lookup, key, now_s, read))
+    }
+
+    /// Advances the lookup of a record; `None` if there is none.
+    fn step_record(
+        &self,
+        lookup: &mut DeviceLookup,
+        key: &[u8],
+        now_s: u32,
+        read: Option<Buffer>,
+    ) -> Option<Step> {
         let mut located = match (std::mem::replace(&mut lookup.reading, Reading::Nothing), read) {
             (Reading::Index { version, is_whole }, Some(bytes)) => {
                 self.find_in_page(lookup.name, version, is_whole, &bytes)
             }
             (Reading::Record { location, id }, Some(bytes)) => {
                 let decoded = record::decode(&bytes, id, key);
-                if let Some(step) =
-                    self.evaluate(lookup, decoded, location, (id, SegmentState::Whole), now_s)
-                {
-                    return Ok(step);
+                match self.evaluate(decoded, location, (id, SegmentState::Whole), now_s) {
+                    Evaluated::Found(step) => return Some(step),
+                    Evaluated::Missing => return None,
+                    Evaluated::Again => Located::Again,
                 }
-                Located::Again
             }
             _ => Located::Again,
         };
@@ -124,51 +175,127 @@ impl Device {
                 Located::There(entry) => entry,
                 Located::Nowhere => break,
                 Located::InPage { version, is_whole } => {
-                    return Ok(self.read_index(lookup, version, is_whole));
+                    return Some(self.read_index(lookup, version, is_whole));
                 }
                 Located::Again => continue,
             };
             let Some(location) = entry.location() else { break };
             let Some((id, life)) = self.live_segments.of(location) else { break };
             if life == SegmentState::Whole {
-                return Ok(self.read_record(lookup, location, id));
+                return Some(self.read_record(lookup, location, id));
             }
             // It has just been written and its buffer is gone.
             let Some(decoded) = self.read_buffered(location, id, key) else { continue };
-            if let Some(step) = self.evaluate(lookup, decoded, location, (id, life), now_s) {
-                return Ok(step);
+            match self.evaluate(decoded, location, (id, life), now_s) {
+                Evaluated::Found(step) => return Some(step),
+                Evaluated::Missing => break,
+                Evaluated::Again => {}
             }
         }
-        Ok(self.miss(lookup))
+        None
     }
 
-    /// Evaluates a record that was read, unless it must be read again.
-    fn evaluate(
+    /// The places that the index of small objects has for the key.
+    fn places_of(&self, lookup: &DeviceLookup) -> std::vec::IntoIter<Place> {
+        let places = match self.is_broken() {
+            true => Vec::new(),
+            false => self.small.index.find(lookup.name.tag()).collect(),
+        };
+        places.into_iter()
+    }
+
+    /// Advances the lookup of a small object.
+    fn step_small(
+        &self,
+        lookup: &mut DeviceLookup,
+        key: &[u8],
+        now_s: u32,
+        read: Option<Buffer>,
+    ) -> Step {
+        let reading = std::mem::replace(&mut lookup.reading, Reading::Nothing);
+        if let (Reading::Bucket { number, id }, Some(bytes)) = (reading, read) {
+            let location = location_of(id, number);
+            if bucket::is_intact(&bytes, self.id, id, number) {
+                if let Some(small) = bucket::find(&bytes, key) {
+                    return self.evaluate_small(lookup, small, location, now_s, true);
+                }
+                self.counters.collisions.add(1);
+                self.counters.object_reads_of_misses.add(1);
+            } else {
+                // Another segment may have taken the slot meanwhile.
+                self.counters.damaged.add(self.live_segments.has(location).into());
+            }
+        }
+        while let Some(place) = lookup.places.as_mut().and_then(Iterator::next) {
+            match self.small.find(lookup.hash, key, place, &self.live_segments) {
+                Found::OnFlash { bucket, id } => {
+                    let location = location_of(id, bucket);
+                    let at = self.layout.segment_at(id.slot) + u64::from(location.offset);
+                    self.counters.object_reads.add(1);
+                    self.counters.read_bytes.add(BUCKET_BYTES as u64);
+                    lookup.reading = Reading::Bucket { number: bucket, id };
+                    lookup.was_read = true;
+                    return Step::Read { at, len: BUCKET_BYTES };
+                }
+                Found::InMemory(small, location) => {
+                    self.counters.buffer_hits.add(1);
+                    return self.evaluate_small(lookup, small, location, now_s, false);
+                }
+                // Once: another key's object may be there.
+                Found::Moved if lookup.tries == 0 => {
+                    lookup.tries += 1;
+                    lookup.places = Some(self.places_of(lookup));
+                }
+                Found::Moved | Found::Nowhere => {}
+            }
+        }
+        self.miss(lookup)
+    }
+
+    /// The result of a lookup that has found a small object.
+    fn evaluate_small(
         &self,
         lookup: &DeviceLookup,
+        SmallObject { found, epoch }: SmallObject,
+        location: RecordLocation,
+        now_s: u32,
+        was_read: bool,
+    ) -> Step {
+        if found.object.deadline.has_passed(now_s) {
+            self.counters.expired.add(1);
+            self.counters.object_reads_of_misses.add(was_read.into());
+            return self.miss(lookup);
+        }
+        self.counters.hits.add(1);
+        Step::Found(Box::new(Record { found, kind: Kind::Whole, home: 0, epoch }), location)
+    }
+
+    /// Evaluates a record that was read.
+    fn evaluate(
+        &self,
         decoded: std::result::Result<Record, Mismatch>,
         location: RecordLocation,
         (id, life): (SegmentId, SegmentState),
         now_s: u32,
-    ) -> Option<Step> {
+    ) -> Evaluated {
         let counters = &self.counters;
         let of_miss = match decoded {
             Ok(record) if record.found.object.deadline.has_passed(now_s) => &counters.expired,
             Ok(record) => {
                 counters.hits.add(1);
-                return Some(Step::Found(Box::new(record), location));
+                return Evaluated::Found(Step::Found(Box::new(record), location));
             }
             Err(Mismatch::OtherKey) => &counters.collisions,
             // Another segment has taken the slot meanwhile, unless it is still the same.
             Err(Mismatch::Damaged) if self.live_segments.of(location) == Some((id, life)) => {
                 counters.damaged.add(1);
-                return Some(self.miss(lookup));
+                return Evaluated::Missing;
             }
-            Err(Mismatch::Damaged) => return None,
+            Err(Mismatch::Damaged) => return Evaluated::Again,
         };
         of_miss.add(1);
         counters.object_reads_of_misses.add(u64::from(life == SegmentState::Whole));
-        Some(self.miss(lookup))
+        Evaluated::Missing
     }
 
     fn miss(&self, lookup: &DeviceLookup) -> Step {

@@ -5,7 +5,9 @@
 pub(crate) mod stats;
 pub(crate) mod read_times;
 pub(crate) mod write_budget;
+pub(crate) mod small_state;
 pub(crate) mod flash_device;
+pub(crate) mod small_objects;
 pub(crate) mod limit;
 pub(crate) mod lookup;
 pub(crate) mod upkeep;

@@ -2,10 +2,11 @@
 //!
 //! 1. [`Files::open`] locks the device and reads its superblock; the caller, which opens all
 //!    devices, decides whether to trust it.
-//! 2. [`open`] reads the metadata (the log, versions of pages, the segment table) and the summaries
-//!    of the segments with records that no page has; no object and no page.
+//! 2. [`open`] reads the metadata (the log, versions of pages, the segment table), the summaries of
+//!    the segments with records that no page has, and those of all segments of small objects; no
+//!    object and no page.
 //! 3. Invalidations and summaries become changes of the index, in the order of their sequences
-//!    ([`crate::index::replay`]).
+//!    ([`crate::index::replay`]), and the index of small objects ([`crate::index::small_replay`]).
 //! 4. Damaged data counts as absent, and is recorded as absent before it counts so; if an
 //!    invalidation may be missing, the whole device is discarded, and [`begin`] formats it.
 //!
@@ -32,6 +33,7 @@ use tidekv_io::buffer::AlignedVec;
 use tidekv_io::{Access, ErrorKind, File, Lock, Operation, Result, Storage};
 
 use crate::device::flash_device::{Device, Log, WriteState};
+use crate::device::small_state::SmallObjects;
 use crate::device::stats::DeviceCounters;
 use crate::device::upkeep::encode_version;
 use crate::entry::SegmentId;
@@ -39,6 +41,9 @@ use crate::index::flash_dram::Limits;
 use crate::index::hot::Hot;
 use crate::index::partition::{Partition, restore};
 use crate::index::replay::replay;
+use crate::index::small_index::SmallIndex;
+use crate::index::small_replay::{Replayed, replay_small};
+use crate::segment::bucket_segment::{TagSummary, tag_summary_range};
 use crate::segment::buffer::{self, Summary};
 use crate::segment::coding::Reader;
 use crate::segment::invalidations::{Collection, Invalidation, Invalidations};
@@ -205,6 +210,7 @@ struct Metadata {
     log: Log,
     partitions: Vec<Partition>,
     slots: Vec<Slot>,
+    small: (SmallIndex, Replayed),
     sequence: u64,
 }
 
@@ -225,7 +231,7 @@ pub(crate) fn open(
         // First of all: if reading the rest fails, the cache runs without the device, which misses
         // all later changes. If it still claimed a clean close, it would be believed.
         files.claim(recovered)?;
-        if let Some(found) = read(&files, recovered)? {
+        if let Some(found) = read(&files, recovered, limits)? {
             return Ok((build(files, recovered, found, limits, counters)?, true));
         }
     }
@@ -247,7 +253,7 @@ pub(crate) fn begin(
     files.claim(fresh)?;
     let end = Invalidation::end(fresh.first_invalidation, fresh.device);
     files.meta.write_at(fresh.layout.invalidation_at(fresh.first_invalidation), &end)?;
-    let empty = read(&files, fresh)?.ok_or_else(|| {
+    let empty = read(&files, fresh, limits)?.ok_or_else(|| {
         tidekv_io::Error::new(ErrorKind::Failed, Operation::Read, files.meta.path())
     })?;
     build(files, fresh, empty, limits, counters)
@@ -261,7 +267,8 @@ fn build(
     counters: Arc<DeviceCounters>,
 ) -> Result<Device> {
     let layout = superblock.layout;
-    let Metadata { log, partitions, slots, mut sequence } = found;
+    let Metadata { log, partitions, slots, small: (index, replayed), mut sequence } = found;
+    let small = SmallObjects::new(&layout, limits.small_index_bytes, index, replayed);
     let live_segments = LiveSegments::new(layout.slots);
     for slot in &slots {
         sequence = sequence.max(slot.sequence_max).max(slot.order);
@@ -298,14 +305,16 @@ fn build(
         buffered: AtomicI64::new(0),
         futile_changes: AtomicI64::new(0),
         broken: AtomicBool::new(false),
+        small,
         counters,
     })
 }
 
-fn read(files: &Files, superblock: &Superblock) -> Result<Option<Metadata>> {
+fn read(files: &Files, superblock: &Superblock, limits: Limits) -> Result<Option<Metadata>> {
     let layout = &superblock.layout;
     extend(&*files.meta, layout.page_at(0, 0))?;
-    let Some(log) = read_log(files, superblock)? else { return Ok(None) };
+    let Some(mut log) = read_log(files, superblock)? else { return Ok(None) };
+    log.sort_unstable_by_key(|invalidation| invalidation.sequence);
     let last = log.iter().map(|invalidation| invalidation.sequence).max().unwrap_or(0);
     let mut sequence = last.max(superblock.replay_from).max(superblock.first_segment);
     let (mut partitions, lost) = read_versions(files, superblock)?;
@@ -316,17 +325,21 @@ fn read(files: &Files, superblock: &Superblock) -> Result<Option<Metadata>> {
         partitions[partition as usize].distrust(sequence);
     }
     let from = superblock.replay_from;
-    let is_replayed = |slot: &&Slot| slot.is_whole && slot.sequence_max > from;
+    let index = SmallObjects::empty_index(layout, limits.small_index_bytes);
+    let small = slots.iter().filter(|slot| slot.is_whole && slot.is_small).copied().collect();
+    let read = |slot: &Slot| read_tags(files, layout, superblock.device, slot);
+    let small = replay_small(&log, small, &index, read);
+    let is_replayed = |slot: &&Slot| slot.is_whole && !slot.is_small && slot.sequence_max > from;
     let segments = slots.iter().filter(is_replayed).copied().collect();
     let read = |slot: &Slot| read_summary(files, layout, superblock.device, slot);
     let damaged = replay(log, segments, from, read, |found| restore(&mut partitions, found));
-    for slot in damaged {
+    for slot in damaged.into_iter().chain(small.damaged.iter().copied()) {
         let slot = &mut slots[slot as usize];
         *slot = next_free(slot.id.slot, slot.id.generation);
         let at = layout.table_entry_at(slot.id.slot);
         files.meta.write_at(at, &slot.encode(superblock.device))?;
     }
-    Ok(Some(Metadata { log: ring, partitions, slots, sequence }))
+    Ok(Some(Metadata { log: ring, partitions, slots, small: (index, small), sequence }))
 }
 
 /// The invalidations that count; `None` if one may be missing.
@@ -405,6 +418,16 @@ fn read_summary(files: &Files, layout: &Layout, device: u64, slot: &Slot) -> Opt
         summary.name.partition < layout.partitions && end <= slot.bytes.into()
     };
     summaries.iter().all(is_inside).then_some(summaries)
+}
+
+/// The tags of a segment of small objects.
+fn read_tags(files: &Files, layout: &Layout, device: u64, slot: &Slot) -> Option<TagSummary> {
+    let (offset, len) = tag_summary_range(slot);
+    if offset + len as u64 > layout.segment_bytes.into() {
+        return None;
+    }
+    let bytes = files.data.read_at(layout.segment_at(slot.id.slot) + offset, len).ok()?;
+    TagSummary::decode(&bytes, device, slot.id)
 }
 
 fn log_of(places: u32, first: u64, found: &[Invalidation]) -> Log {

@@ -83,13 +83,13 @@ impl Device {
             let has_written = self.write_next()?;
             let log_percent = self.log.lock().ring.percent_full();
             if log_percent >= LOG_PERCENT && (!has_written || log_percent >= LOG_PERCENT_URGENT) {
-                return self.settle();
+                return self.settle(now_s);
             }
             let window_max = self.window_max();
             if self.window() > window_max {
                 // Changes that are not merged in their turn are in segments that fill slowly.
                 let now = self.sequence.load(Ordering::Acquire);
-                return self.settle_before(now.saturating_sub(window_max / 2));
+                return self.settle_before(now.saturating_sub(window_max / 2), now_s);
             }
             if self.has_many_changes() {
                 if !self.merge_any(cursor)? {
@@ -97,7 +97,7 @@ impl Device {
                     let changes = self.settled_changes();
                     self.futile_changes.store(changes, Ordering::Relaxed);
                 }
-            } else if !has_written {
+            } else if !self.purge_small() && !has_written {
                 return Ok(());
             }
         }
@@ -105,8 +105,9 @@ impl Device {
 
     /// Writes the segment that has waited longest; returns whether there was one.
     fn write_next(&self) -> Result<bool> {
+        let has_written_small = self.write_next_small()?;
         let sealed = self.write_state.lock().sealed.pop_front();
-        let Some((slot, segment)) = sealed else { return Ok(false) };
+        let Some((slot, segment)) = sealed else { return Ok(has_written_small) };
         self.write_segment(slot, segment)?;
         Ok(true)
     }
@@ -117,6 +118,7 @@ impl Device {
         let is_to_write = !write_state.sealed.is_empty() || self.has_too_many(&write_state);
         drop(write_state);
         is_to_write
+            || self.small.wants_upkeep()
             || self.has_many_changes()
             || self.window() > self.window_max()
             || self.log.lock().ring.percent_full() >= LOG_PERCENT
@@ -159,24 +161,26 @@ impl Device {
     pub(crate) fn settle_all(&self, cursor: &mut usize, now_s: u32) -> Result<()> {
         self.seal_opened_before(u64::MAX);
         self.upkeep(cursor, now_s)?;
+        self.settle_all_small(now_s)?;
         self.merge_older_than(u64::MAX)?;
         self.checkpoint()
     }
 
     /// Cuts the older half of the log off.
-    fn settle(&self) -> Result<()> {
+    fn settle(&self, now_s: u32) -> Result<()> {
         let middle = {
             let log = self.log.lock();
             let stretches = &log.stretches;
             stretches.get(stretches.len() / 2).map_or(log.sequence_max, |(_, sequence)| *sequence)
         };
-        self.settle_before(middle)
+        self.settle_before(middle, now_s)
     }
 
     /// Makes all operations up to that sequence unnecessary for a recovery.
-    fn settle_before(&self, sequence: u64) -> Result<()> {
+    fn settle_before(&self, sequence: u64, now_s: u32) -> Result<()> {
         self.seal_opened_before(sequence);
         while self.write_next()? {}
+        self.settle_small(sequence, now_s)?;
         self.merge_older_than(sequence)?;
         self.checkpoint()
     }
@@ -401,7 +405,8 @@ impl Device {
         // An operation gets its sequence and enters its partition under that partition's lock:
         // operations not found below are later than this.
         let now = self.sequence.load(Ordering::Acquire);
-        let oldest = self.partitions.iter().map(|partition| partition.lock().oldest()).min();
+        let oldest = self.partitions.iter().map(|partition| partition.lock().oldest());
+        let oldest = oldest.chain(self.oldest_small()).min();
         let upto = oldest.map_or(now, |oldest| now.min(oldest.saturating_sub(1)));
         let mut log = self.log.lock();
         let upto = upto.max(self.replay_from.load(Ordering::Acquire));

@@ -36,6 +36,7 @@ use crate::index::flash_dram::Limits;
 use crate::membership::Membership;
 use crate::object::{CachedObject, Object};
 use crate::options::Options;
+use crate::segment::bucket::{SMALL_RECORD_BYTES_MAX, SmallObject};
 use crate::segment::parts::Parts;
 use crate::segment::record::{self, Kind, Record};
 use crate::segment::state_file::StateFile;
@@ -216,7 +217,13 @@ impl Flash {
         {
             return;
         }
-        let len = record::record_bytes(key.len(), found.object.value.len());
+        let small = SmallObject { found: found.clone(), epoch: routing.epoch };
+        let small_bytes = small.record_bytes(key.len());
+        let is_small = small_bytes <= SMALL_RECORD_BYTES_MAX;
+        let len = match is_small {
+            true => small_bytes,
+            false => record::record_bytes(key.len(), found.object.value.len()),
+        };
         if len > device.record_bytes_max() {
             // A part of an object would be written in vain.
             let (fits_now, fits_ever) =
@@ -245,6 +252,7 @@ impl Flash {
             epoch: routing.epoch,
         };
         let put = match len <= device.record_bytes_max() {
+            _ if is_small => device.put_small(hash, key, &small, now_s),
             true => device.put(hash, key, &whole, now_s),
             false => self.inner.put_parts(&device, hash, key, whole, now_s),
         };
@@ -254,14 +262,14 @@ impl Flash {
         self.inner.schedule(device_slot, &device);
     }
 
-    /// Invalidates the record of a key with that hash, now and for recoveries.
-    pub(crate) fn invalidate(&self, hash: u64) {
+    /// Invalidates the record of a key, now and for recoveries.
+    pub(crate) fn invalidate(&self, hash: u64, key: &[u8]) {
         loop {
             let routing = self.inner.routing.load();
             let (_, device_slots) = routing.device_slots(hash);
             let failed = device_slots.into_iter().flatten().find(|device_slot| {
                 let Some(device) = self.inner.device(*device_slot) else { return false };
-                let invalidated = device.invalidate(hash);
+                let invalidated = device.invalidate(hash, key);
                 if let Ok(true) = invalidated {
                     self.inner.schedule(*device_slot, &device);
                 }

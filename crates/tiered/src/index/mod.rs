@@ -4,7 +4,10 @@
 //! Modules are declared bottom-up.
 
 pub(crate) mod negative_filter;
+pub(crate) mod bits;
+pub(crate) mod small_index;
 pub(crate) mod flash_dram;
 pub(crate) mod hot;
 pub(crate) mod partition;
 pub(crate) mod replay;
+pub(crate) mod small_replay;

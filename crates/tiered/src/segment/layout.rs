@@ -15,6 +15,7 @@ use crate::entry::{
     FINGERPRINT_BITS_MAX, RECORD_HEADER_BYTES, SEGMENT_BYTES_MAX, SLOTS_MAX, UNIT_BYTES,
 };
 use crate::error::{Error, Result};
+use crate::segment::bucket::SMALL_RECORD_BYTES_MAX;
 use crate::segment::page::{ENTRIES_MAX, PAGE_BYTES};
 
 /// Alignment of the parts, in bytes.
@@ -37,6 +38,8 @@ const SLOTS_MIN: u64 = 8;
 pub(crate) const SEGMENT_BYTES_MIN: u64 = 2 << 20;
 /// The number of segments of a device that is neither too small nor too large.
 const DEFAULT_SEGMENTS: u64 = 1024;
+/// The log of invalidations has room for one in this many bytes of a segment, at least.
+const INVALIDATED_BYTES: u64 = 64;
 /// The fill of pages where objects have the average size: three quarters.
 const DEFAULT_ENTRIES: u64 = ENTRIES_MAX as u64 * 3 / 4;
 
@@ -60,12 +63,40 @@ impl Name {
     }
 }
 
+/// Bits of a tag.
+pub(crate) const TAG_BITS: u32 = 39;
+
+/// A hash of a name, by which small objects are indexed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Tag(pub(crate) u64);
+
+impl Tag {
+    /// The tag in the lowest bits of a number.
+    pub(crate) fn of_number(number: u64) -> Self {
+        Self(number & ((1 << TAG_BITS) - 1))
+    }
+}
+
+impl Name {
+    /// The name's tag.
+    pub(crate) fn tag(self) -> Tag {
+        Tag(self.number().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - TAG_BITS))
+    }
+}
+
 /// The flash that an object of `object_bytes`, key and value, takes, in bytes: a record, a summary
 /// entry, and an entry on each of two pages.
 fn taken_bytes(object_bytes: u64) -> u64 {
     let record_bytes = object_bytes + RECORD_HEADER_BYTES as u64;
     let place_bytes = 2 * PAGE_BYTES as u64 / DEFAULT_ENTRIES;
     record_bytes.next_multiple_of(UNIT_BYTES as u64) + SUMMARY_BYTES as u64 + place_bytes
+}
+
+/// The most DRAM that the index of small objects takes on a device of `bytes`, in bytes: two for
+/// each object of the average size that fits, with 24 bytes beside key and value. With larger
+/// objects on average, there may be as many small ones.
+pub(crate) fn small_index_bytes(bytes: u64, avg_object_bytes: u64) -> u64 {
+    (bytes / (avg_object_bytes + 24) * 2).max(64 << 10)
 }
 
 /// The parts of a device.
@@ -100,14 +131,20 @@ impl Layout {
         let average = (bytes / DEFAULT_SEGMENTS).next_power_of_two();
         let average = average.clamp(SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX as u64);
         let segment_bytes = segment_bytes.unwrap_or(average);
-        let objects = bytes / taken_bytes(avg_object_bytes) + 1;
+        // Smaller objects are not in its index.
+        let avg_record_bytes = avg_object_bytes.max(SMALL_RECORD_BYTES_MAX as u64);
+        let objects = bytes / taken_bytes(avg_record_bytes) + 1;
         let layout = Self {
             bytes,
             segment_bytes: segment_bytes as u32,
             slots: 0,
             partitions: objects.div_ceil(DEFAULT_ENTRIES).min(1 << 24) as u32,
-            // Half of them are used when page merges begin to free the log.
-            invalidations: (objects / 4).next_multiple_of(128).clamp(1 << 10, 1 << 21) as u32,
+            // Half of them are used when page merges begin to free the log, and as many as a
+            // segment has small objects: it would be written before it is full.
+            invalidations: (objects / 4)
+                .max(segment_bytes / INVALIDATED_BYTES)
+                .next_multiple_of(128)
+                .clamp(1 << 10, 1 << 21) as u32,
             fingerprint_bits,
         };
         let slots = layout.slots_fitting(bytes).min(SLOTS_MAX.into());
@@ -157,7 +194,8 @@ impl Layout {
         let page_bytes = 2 * PAGE_BYTES as u64 + VERSION_BYTES as u64;
         let taken_bytes = taken_bytes(avg_object_bytes);
         let share = page_bytes as f64 / (DEFAULT_ENTRIES * taken_bytes) as f64;
-        let fixed_bytes = slots_bytes + 128 * BLOCK_BYTES;
+        let log_bytes = segment_bytes / INVALIDATED_BYTES * INVALIDATION_BYTES as u64;
+        let fixed_bytes = slots_bytes + log_bytes + 128 * BLOCK_BYTES;
         ((fixed_bytes as f64 / (1.0 - share).max(0.01)) as u64).next_multiple_of(1 << 20)
     }
 

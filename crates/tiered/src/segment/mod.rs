@@ -6,6 +6,7 @@
 pub(crate) mod ttl;
 pub(crate) mod coding;
 pub(crate) mod page;
+pub(crate) mod bucket;
 pub(crate) mod layout;
 pub(crate) mod parts;
 pub(crate) mod superblock;
@@ -15,4 +16,5 @@ pub(crate) mod record;
 pub(crate) mod segment_table;
 pub(crate) mod slots;
 pub(crate) mod buffer;
+pub(crate) mod bucket_segment;
 pub(crate) mod state_file;

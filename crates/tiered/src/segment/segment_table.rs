@@ -13,7 +13,8 @@
 //! 44      4     bytes of its records
 //! 48      4     number of its records
 //! 52      4     the deadline of the last one to expire; 2^32 - 1: never
-//! 56      8     zero
+//! 56      4     1: it holds small objects in buckets; bytes are those of the buckets
+//! 60      4     number of its tombstones, if so
 //! ```
 //!
 //! Values on flash: do not change.
@@ -40,6 +41,9 @@ pub(crate) struct Slot {
     pub(crate) bytes: u32,
     pub(crate) records: u32,
     pub(crate) deadline_max_s: u32,
+    /// Whether it has small objects in buckets.
+    pub(crate) is_small: bool,
+    pub(crate) tombstones: u32,
 }
 
 impl Slot {
@@ -55,6 +59,8 @@ impl Slot {
             bytes: 0,
             records: 0,
             deadline_max_s: 0,
+            is_small: false,
+            tombstones: 0,
         }
     }
 
@@ -70,6 +76,8 @@ impl Slot {
             .u32(self.bytes)
             .u32(self.records)
             .u32(self.deadline_max_s)
+            .u32(self.is_small.into())
+            .u32(self.tombstones)
             .seal(device)
     }
 
@@ -87,6 +95,8 @@ impl Slot {
             bytes: reader.u32(),
             records: reader.u32(),
             deadline_max_s: reader.u32(),
+            is_small: reader.u32() == 1,
+            tombstones: reader.u32(),
         })
     }
 }
@@ -186,6 +196,8 @@ mod tests {
             bytes: 11,
             records: 12,
             deadline_max_s: 13,
+            is_small: true,
+            tombstones: 14,
         };
         let bytes = slot.encode(3);
         assert_eq!(Slot::decode(&bytes, 3, 5), Some(slot));

@@ -109,6 +109,17 @@ impl Slots {
         self.slots[whole.id.slot as usize] = whole;
     }
 
+    /// Evicts this segment, if it is whole: its slot in its new generation, which is free, and its
+    /// former contents.
+    pub(crate) fn evict(&mut self, id: SegmentId) -> Option<(SegmentId, Slot)> {
+        let slot = self.slots.get(id.slot as usize)?;
+        if slot.id != id || !slot.is_whole {
+            return None;
+        }
+        let evicted = *slot;
+        Some((self.give_back(id.slot), evicted))
+    }
+
     /// Frees the slot of a segment that was not written, in the slot's next generation.
     pub(crate) fn give_back(&mut self, slot: u32) -> SegmentId {
         self.forget(slot);

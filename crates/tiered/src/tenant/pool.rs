@@ -413,7 +413,7 @@ impl Pool {
             }
             Change::Remove => {
                 self.observer.on_access(hash, now_s, || Access::Removed);
-                self.forget_copies(shard, hash);
+                self.forget_copies(shard, hash, key);
                 let removed = shard.remove(hash);
                 self.note_free_bytes(hash, shard);
                 return removed;
@@ -427,7 +427,7 @@ impl Pool {
             }
         };
         self.counters.stores.add(1);
-        self.forget_copies(shard, hash);
+        self.forget_copies(shard, hash, key);
         self.observer.on_access(hash, now_s, || stored(&cached));
         // An object that is removed before it is replaced does not count as evicted.
         let old = shard.remove(hash);
@@ -463,10 +463,10 @@ impl Pool {
     }
 
     /// Invalidates the copies on flash of a key, and pending reads of it.
-    fn forget_copies(&self, shard: &mut Shard, hash: u64) {
+    fn forget_copies(&self, shard: &mut Shard, hash: u64, key: &[u8]) {
         shard.void_lease(hash);
         if let Some(flash) = &self.flash {
-            flash.invalidate(hash);
+            flash.invalidate(hash, key);
         }
     }
 

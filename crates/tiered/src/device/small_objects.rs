@@ -1,0 +1,409 @@
+//! Small objects of a flash device: in buckets of 4 KiB ([`crate::segment::bucket`]), located by an
+//! index in DRAM ([`crate::index::small_index`]).
+//!
+//! A segment of buckets is filled in memory and written at once, as in Nemo (2025): a log of
+//! segments in which the key's hash determines the bucket. So an object is written about once, as
+//! in a log, and the index needs no more than the number of its segment, as with sets (Kangaroo,
+//! SOSP 2021). One segment is filled at a time; objects that find their buckets full are carried
+//! over to the next one.
+//!
+//! ```text
+//!  put_small()      both buckets full
+//!      │ ──────────────────────────────► carried ─┐ next segment
+//!      ▼                                          │
+//!    open ◄────────────────────────────────────────┘
+//!      │ seal: many are carried, the summary is full, or the log must be cut
+//!      ▼                 written                evicted in this order      purge
+//!    sealed ────────────────────────► whole ──────────────────► dead ───────────► number is free
+//! ```
+//!
+//! Guarantees, beside those of [`crate::device::flash_device`]:
+//! 1. In a segment for which the index has an entry of a tag, every object with that tag is live.
+//!    So all copies that a lookup finds are of the object's last state.
+//! 2. A removed object is not found by a recovery: it is removed from the open segment itself, and
+//!    for all other segments logged, and written as a tombstone of the next segment before the log
+//!    is cut ([`crate::index::small_replay`]).
+//! 3. Segments of buckets are evicted in the order in which they were sealed.
+//! 4. An object expires like any other, but its space is used again only when its segment is
+//!    evicted.
+//!
+//! Removing an object also removes those that the index takes for it: they are missed later.
+//!
+//! Relies on its caller to invalidate a key before another state of it is put.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use parking_lot::RwLock;
+use tidekv_io::Result;
+use tidekv_io::buffer::AlignedVec;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::device::flash_device::{Device, WriteState};
+use crate::device::small_state::{Carried, Open, Purge, Sealed, SmallState, location_of, pack};
+use crate::index::small_index::Place;
+use crate::segment::bucket::SmallObject;
+use crate::segment::bucket_segment::BucketSegment;
+use crate::segment::layout::Tag;
+
+/// Of the bytes of a segment's buckets, this part is carried to the next segment, in percent: with
+/// less, buckets stay emptier, and with more, memory holds more.
+const CARRIED_PERCENT: usize = 5;
+/// Chunks of the index that are purged under one lock.
+const PURGED_CHUNKS: usize = 8;
+/// A summary has this much more room than the last one used, in percent.
+const SUMMARY_PERCENT: usize = 110;
+
+/// Changes.
+impl Device {
+    fn tag_of(&self, hash: u64) -> Tag {
+        self.layout.name_of(hash).tag()
+    }
+
+    /// Puts a small object; returns whether it was accepted. It is not if no buffer is free.
+    ///
+    /// # Errors
+    ///
+    /// When the device has broken.
+    pub(crate) fn put_small(
+        &self,
+        hash: u64,
+        key: &[u8],
+        small: &SmallObject,
+        now_s: u32,
+    ) -> Result<bool> {
+        if self.is_broken() {
+            return Ok(false);
+        }
+        let mut state = self.small.state.lock();
+        if !self.add_small(&mut state, hash, key, small, now_s)? {
+            self.counters.bypassed.add(1);
+            return Ok(false);
+        }
+        drop(state);
+        self.counters.objects_written.add(1);
+        self.counters.object_bytes_written.add((key.len() + small.found.object.value.len()) as u64);
+        Ok(true)
+    }
+
+    fn add_small(
+        &self,
+        state: &mut SmallState,
+        hash: u64,
+        key: &[u8],
+        small: &SmallObject,
+        now_s: u32,
+    ) -> Result<bool> {
+        let bytes = small.record_bytes(key.len());
+        // A second attempt is made in the next segment.
+        for _ in 0..2 {
+            if state.open.is_none() {
+                self.open_small(state, now_s)?;
+            }
+            let Some(open) = &state.open else { break };
+            let number = open.number;
+            let mut segment = open.segment.write();
+            let tags = segment.records() as usize + state.tombstones.len();
+            let carried_max = segment.fill().0 * CARRIED_PERCENT / 100;
+            if tags < segment.tags_max() {
+                if let Some(choice) = segment.add(hash, key, small) {
+                    self.small.index.insert(self.tag_of(hash), Place { number, choice });
+                    return Ok(true);
+                }
+                if state.carried_bytes + bytes <= carried_max {
+                    drop(segment);
+                    return Ok(self.carry(state, hash, key, small, bytes));
+                }
+            }
+            drop(segment);
+            self.seal_small(state);
+        }
+        Ok(false)
+    }
+
+    /// Keeps an object for the next segment; not if another key with the same hash is carried.
+    fn carry(
+        &self,
+        state: &mut SmallState,
+        hash: u64,
+        key: &[u8],
+        small: &SmallObject,
+        bytes: usize,
+    ) -> bool {
+        if state.carried.contains_key(&hash) {
+            return false;
+        }
+        state.carried.insert(hash, Carried { key: key.into(), small: small.clone() });
+        state.carried_bytes += bytes;
+        let place = Place { number: self.small.carried_number(), choice: 0 };
+        self.small.index.insert(self.tag_of(hash), place);
+        true
+    }
+
+    /// Opens a segment, if a buffer and a slot are free, and moves the carried objects there.
+    fn open_small(&self, state: &mut SmallState, now_s: u32) -> Result<()> {
+        self.find_dead(state);
+        let Some(number) = state.free.last().copied() else { return Ok(()) };
+        let mut write_state = self.write_state.lock();
+        if write_state.slots.in_use_max() == 0 || write_state.buffers >= self.limits.load().buffers
+        {
+            return Ok(());
+        }
+        if self.small.index.memory_bytes() > self.small.index_bytes_max
+            || self.small.is_short_of_numbers(state)
+        {
+            self.evict_small(state, &mut write_state, now_s)?;
+        }
+        let Some(id) = self.take_slot(&mut write_state, now_s)? else { return Ok(()) };
+        state.free.pop();
+        let order = self.next_sequence();
+        let capacity = self.layout.segment_bytes as usize;
+        let buffer = write_state.spare.pop().unwrap_or_else(|| AlignedVec::with_capacity(capacity));
+        let segment = BucketSegment::new(id, order, capacity, state.tags, buffer);
+        let word = pack(id, segment.buckets());
+        self.small.segments[number as usize].store(word, Ordering::Release);
+        let segment = Arc::new(RwLock::new(segment));
+        self.small.buffers.write().insert(id.slot, Arc::clone(&segment));
+        self.live_segments.set_buffered(id, order);
+        write_state.buffers += 1;
+        drop(write_state);
+        let mut buckets = segment.write();
+        let carried_number = self.small.carried_number();
+        for (hash, carried) in state.forget_carried() {
+            let Carried { key, small } = &carried;
+            match buckets.add(hash, key, small) {
+                Some(choice) => {
+                    let tag = self.tag_of(hash);
+                    // The other order would hide the object for a moment.
+                    self.small.index.insert(tag, Place { number, choice });
+                    let place = Place { number: carried_number, choice: 0 };
+                    self.small.index.remove_one(tag, place);
+                }
+                None => {
+                    state.carried_bytes += small.record_bytes(key.len());
+                    state.carried.insert(hash, carried);
+                }
+            }
+        }
+        drop(buckets);
+        state.open = Some(Open { segment, number });
+        Ok(())
+    }
+
+    /// Evicts the oldest segment of buckets.
+    fn evict_small(
+        &self,
+        state: &mut SmallState,
+        write_state: &mut WriteState,
+        now_s: u32,
+    ) -> Result<()> {
+        let Some(number) = state.whole.pop_front() else { return Ok(()) };
+        state.dead.push(number);
+        let (id, _) = self.small.segment(number);
+        let Some((freed, evicted)) = write_state.slots.evict(id) else { return Ok(()) };
+        self.free_slot(freed, &evicted, now_s)
+    }
+
+    /// Moves the numbers of evicted segments to the dead ones.
+    fn find_dead(&self, state: &mut SmallState) {
+        while let Some(number) = state.whole.front().copied() {
+            let (id, _) = self.small.segment(number);
+            if self.live_segments.has(location_of(id, 0)) {
+                return;
+            }
+            state.whole.pop_front();
+            state.dead.push(number);
+        }
+        if state.sealed.is_empty() {
+            // There is no object left that they are for.
+            state.tombstones.clear();
+        }
+    }
+
+    /// Seals the open segment, if there is one, to be written.
+    fn seal_small(&self, state: &mut SmallState) {
+        let Some(Open { segment, number }) = state.open.take() else { return };
+        let mut buckets = segment.write();
+        let records = buckets.records() as usize;
+        let tombstones = (buckets.tags_max() - records).min(state.tombstones.len());
+        let (bytes, added_bytes) = buckets.fill();
+        if added_bytes > bytes / 4 {
+            let tags = (records + tombstones) as u64 * bytes as u64 / added_bytes as u64;
+            let tags_max = self.layout.segment_bytes as usize / 16;
+            state.tags = (tags as usize * SUMMARY_PERCENT / 100).clamp(16, tags_max);
+        }
+        let slot = buckets.seal(self.next_sequence(), tombstones as u32);
+        drop(buckets);
+        let tombstones = state.tombstones.drain(..tombstones).collect();
+        state.sealed.push_back(Sealed { slot, segment, number, tombstones });
+    }
+
+    /// Drops the small objects that are not on flash.
+    pub(crate) fn drop_buffered_small(&self) {
+        let mut state = self.small.state.lock();
+        let carried_number = self.small.carried_number();
+        for (hash, _) in state.forget_carried() {
+            let place = Place { number: carried_number, choice: 0 };
+            self.small.index.remove_one(self.tag_of(hash), place);
+        }
+        self.seal_small(&mut state);
+        let mut write_state = self.write_state.lock();
+        let mut tombstones = Vec::new();
+        for sealed in std::mem::take(&mut state.sealed) {
+            self.lose(&mut state, &mut write_state, &sealed);
+            tombstones.extend(sealed.tombstones);
+            self.counters.segments_evicted.add(1);
+            self.keep_small_buffer(&mut write_state, sealed.segment);
+        }
+        tombstones.into_iter().rev().for_each(|it| state.tombstones.push_front(it));
+    }
+
+    /// Frees the slot of a sealed segment that is not written.
+    fn lose(&self, state: &mut SmallState, write_state: &mut WriteState, sealed: &Sealed) {
+        let slot = sealed.slot.id.slot;
+        self.live_segments.set_free(write_state.slots.give_back(slot));
+        write_state.buffers -= 1;
+        self.small.buffers.write().remove(&slot);
+        state.dead.push(sealed.number);
+    }
+
+    fn keep_small_buffer(&self, write_state: &mut WriteState, segment: Arc<RwLock<BucketSegment>>) {
+        if let Some(segment) = Arc::into_inner(segment) {
+            self.keep_bytes(write_state, segment.into_inner().into_buffer());
+        }
+    }
+}
+
+/// Background work.
+impl Device {
+    /// Writes the sealed segment that has waited longest; returns whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    pub(crate) fn write_next_small(&self) -> Result<bool> {
+        let sealed = self.small.state.lock().sealed.front().cloned();
+        let Some(sealed) = sealed else { return Ok(false) };
+        let Sealed { slot, segment, number, tombstones } = &sealed;
+        let tags = tombstones.iter().map(|tombstone| tombstone.tag).collect();
+        segment.write().finish(self.id, tags, |hash| self.layout.name_of(hash), xxh3_64);
+        let written = {
+            let segment = segment.read();
+            let at = self.layout.segment_at(slot.id.slot);
+            self.data.write_at(at, segment.bytes()).map(|()| segment.bytes().len())
+        };
+        let mut state = self.small.state.lock();
+        let is_same = |other: &Sealed| Arc::ptr_eq(&other.segment, segment);
+        if !state.sealed.front().is_some_and(is_same) {
+            // The device was cleared meanwhile.
+            return Ok(true);
+        }
+        state.sealed.pop_front();
+        let mut write_state = self.write_state.lock();
+        let outcome = written.and_then(|bytes| {
+            self.counters.segment_bytes_written.add(bytes as u64);
+            self.write_slot(slot)
+        });
+        match &outcome {
+            Ok(()) => {
+                write_state.slots.put(*slot);
+                self.live_segments.set_whole(slot.id, slot.sequence_max);
+                state.whole.push_back(*number);
+                write_state.buffers -= 1;
+                self.small.buffers.write().remove(&slot.id.slot);
+            }
+            Err(_) => {
+                self.counters.errors.add(1);
+                self.counters.segments_lost.add(1);
+                self.lose(&mut state, &mut write_state, &sealed);
+                tombstones.iter().rev().for_each(|it| state.tombstones.push_front(*it));
+            }
+        }
+        self.keep_small_buffer(&mut write_state, sealed.segment);
+        outcome.map(|()| true)
+    }
+
+    /// Makes all operations on small objects up to that sequence unnecessary for a recovery, if a
+    /// buffer and a slot are free.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    pub(crate) fn settle_small(&self, sequence: u64, now_s: u32) -> Result<()> {
+        let mut state = self.small.state.lock();
+        self.find_dead(&mut state);
+        let is_needed = state.oldest().is_some_and(|oldest| oldest <= sequence);
+        if is_needed && state.open.is_none() {
+            self.open_small(&mut state, now_s)?;
+        }
+        if is_needed {
+            self.seal_small(&mut state);
+        }
+        drop(state);
+        while self.write_next_small()? {}
+        Ok(())
+    }
+
+    /// Writes all small objects that are in memory.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    pub(crate) fn settle_all_small(&self, now_s: u32) -> Result<()> {
+        loop {
+            let mut state = self.small.state.lock();
+            if !state.has_buffered() {
+                drop(state);
+                return self.settle_small(u64::MAX, now_s);
+            }
+            if state.open.is_none() && state.sealed.is_empty() {
+                self.open_small(&mut state, now_s)?;
+            }
+            self.seal_small(&mut state);
+            let is_stuck = state.sealed.is_empty();
+            drop(state);
+            while self.write_next_small()? {}
+            if is_stuck {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The first operation on small objects that a recovery would miss if the log did not have it.
+    pub(crate) fn oldest_small(&self) -> Option<u64> {
+        let mut state = self.small.state.lock();
+        self.find_dead(&mut state);
+        state.oldest()
+    }
+
+    /// Removes some entries of dead segments from the index, so that their numbers can be used
+    /// again; returns whether there is more to do.
+    pub(crate) fn purge_small(&self) -> bool {
+        let mut state = self.small.state.lock();
+        self.find_dead(&mut state);
+        if !state.is_to_purge(self.small.segments.len()) {
+            return false;
+        }
+        let state = &mut *state;
+        let purge = state.purge.get_or_insert_with(|| {
+            let mut is_dead = vec![false; self.small.segments.len()];
+            state.dead.iter().for_each(|number| is_dead[*number as usize] = true);
+            Purge { is_dead, next_chunk: 0 }
+        });
+        let first = purge.next_chunk;
+        purge.next_chunk = (first + PURGED_CHUNKS).min(self.small.index.chunks());
+        // Under the lock: otherwise the device could be cleared, and a number used again.
+        for chunk in first..purge.next_chunk {
+            self.small.index.purge(chunk, |number| purge.is_dead[number as usize]);
+        }
+        if purge.next_chunk == self.small.index.chunks() {
+            let is_purged = |number: &u32| purge.is_dead[*number as usize];
+            let (purged, dead) = state.dead.iter().partition(|number| is_purged(number));
+            state.dead = dead;
+            let mut purged: Vec<u32> = purged;
+            state.free.append(&mut purged);
+            state.purge = None;
+        }
+        true
+    }
+}

@@ -1,0 +1,315 @@
+//! The small objects of a flash device in memory: the index, segments that are being filled or
+//! written, and which numbers of the index have which segments.
+//!
+//! [`crate::device::small_objects`] says what it is for, and what holds.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hashbrown::HashMap;
+use parking_lot::{Mutex, RwLock};
+
+use crate::entry::{RecordLocation, SegmentId};
+use crate::index::small_index::{Place, SmallIndex};
+use crate::index::small_replay::{Replayed, Tombstone};
+use crate::segment::bucket::{BUCKET_BYTES, SmallObject};
+use crate::segment::bucket_segment::{BucketSegment, bucket_of};
+use crate::segment::layout::{Layout, Tag};
+use crate::segment::segment_table::{LiveSegments, SegmentState, Slot};
+
+/// Numbers that are in no use while dead segments are purged from the index.
+const SPARE_NUMBERS: usize = 4;
+/// Dead segments are purged together, one for each of this many numbers: each purge reads the whole
+/// index.
+const NUMBERS_PER_DEAD: usize = 64;
+/// The first summary has room for the tags of records of this size, in bytes; later ones for as many
+/// as the last one had.
+const RECORD_BYTES: usize = 145;
+
+/// The small objects of a device.
+#[derive(Debug)]
+pub(crate) struct SmallObjects {
+    pub(crate) index: SmallIndex,
+    /// The segment of each number, and the number of its buckets.
+    pub(crate) segments: Box<[AtomicU64]>,
+    pub(crate) state: Mutex<SmallState>,
+    /// Segments in memory, by their slots.
+    pub(crate) buffers: RwLock<HashMap<u32, Arc<RwLock<BucketSegment>>>>,
+    /// With a larger index the oldest segment is evicted for a new one.
+    pub(crate) index_bytes_max: usize,
+}
+
+/// Segments that are being filled or written, and what waits for them.
+#[derive(Debug)]
+pub(crate) struct SmallState {
+    pub(crate) open: Option<Open>,
+    pub(crate) sealed: VecDeque<Sealed>,
+    /// By their hashes.
+    pub(crate) carried: HashMap<u64, Carried>,
+    pub(crate) carried_bytes: usize,
+    /// In the order of their sequences.
+    pub(crate) tombstones: VecDeque<Tombstone>,
+    /// Whole segments, the oldest first; some may be dead.
+    pub(crate) whole: VecDeque<u32>,
+    /// Numbers of dead segments, and whether they are being purged.
+    pub(crate) dead: Vec<u32>,
+    pub(crate) purge: Option<Purge>,
+    pub(crate) free: Vec<u32>,
+    /// Tags that the next summary has room for.
+    pub(crate) tags: usize,
+}
+
+#[derive(Debug)]
+pub(crate) struct Open {
+    pub(crate) segment: Arc<RwLock<BucketSegment>>,
+    pub(crate) number: u32,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Sealed {
+    pub(crate) slot: Slot,
+    pub(crate) segment: Arc<RwLock<BucketSegment>>,
+    pub(crate) number: u32,
+    pub(crate) tombstones: Vec<Tombstone>,
+}
+
+/// An object that found its buckets full.
+#[derive(Debug)]
+pub(crate) struct Carried {
+    pub(crate) key: Box<[u8]>,
+    pub(crate) small: SmallObject,
+}
+
+/// A purge in progress.
+#[derive(Debug)]
+pub(crate) struct Purge {
+    pub(crate) is_dead: Vec<bool>,
+    pub(crate) next_chunk: usize,
+}
+
+/// Where a small object may be.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// In this bucket on flash: its number and segment.
+    OnFlash { bucket: u32, id: SegmentId },
+    /// In memory: the object.
+    InMemory(SmallObject, RecordLocation),
+    /// Not there.
+    Nowhere,
+    /// It has been moved meanwhile: search the index again.
+    Moved,
+}
+
+/// The location of a bucket.
+pub(crate) fn location_of(id: SegmentId, bucket: u32) -> RecordLocation {
+    RecordLocation {
+        slot: id.slot,
+        generation: id.generation as u16,
+        offset: bucket * BUCKET_BYTES as u32,
+        len: BUCKET_BYTES as u32,
+    }
+}
+
+/// A segment, and the number of its buckets, as one word.
+pub(crate) fn pack(id: SegmentId, buckets: u32) -> u64 {
+    u64::from(id.slot) | u64::from(id.generation) << 20 | u64::from(buckets) << 52
+}
+
+impl SmallObjects {
+    /// The index for a device with this layout, of about this many bytes: empty.
+    pub(crate) fn empty_index(layout: &Layout, index_bytes: usize) -> SmallIndex {
+        SmallIndex::new(index_bytes as u64 / 2, Self::numbers(layout))
+    }
+
+    /// As many as fit the bits of the index. Where they are too few for a sixteenth of the slots,
+    /// that is no reason for another bit: segments of buckets take at most the others.
+    fn numbers(layout: &Layout) -> u32 {
+        (layout.slots - layout.slots / 16 + SPARE_NUMBERS as u32).next_power_of_two()
+    }
+
+    /// Whether a segment must be evicted for the next one to have a number.
+    pub(crate) fn is_short_of_numbers(&self, state: &SmallState) -> bool {
+        state.free.len() + state.dead.len() < SPARE_NUMBERS + self.segments.len() / NUMBERS_PER_DEAD
+    }
+
+    /// Entries of this number are of objects that are carried.
+    pub(crate) fn carried_number(&self) -> u32 {
+        self.segments.len() as u32 - 1
+    }
+
+    /// The small objects that a recovery has found, in this index.
+    pub(crate) fn new(
+        layout: &Layout,
+        index_bytes_max: usize,
+        index: SmallIndex,
+        replayed: Replayed,
+    ) -> Self {
+        let numbers = Self::numbers(layout);
+        let segments: Box<[AtomicU64]> = (0..numbers).map(|_| AtomicU64::new(0)).collect();
+        let mut is_free = vec![true; numbers as usize - 1];
+        let mut whole = VecDeque::new();
+        for (slot, number) in replayed.segments {
+            let buckets = slot.bytes / BUCKET_BYTES as u32;
+            segments[number as usize].store(pack(slot.id, buckets), Ordering::Release);
+            is_free[number as usize] = false;
+            whole.push_back(number);
+        }
+        let capacity = layout.segment_bytes as usize;
+        let state = SmallState {
+            open: None,
+            sealed: VecDeque::new(),
+            carried: HashMap::new(),
+            carried_bytes: 0,
+            tombstones: replayed.tombstones.into(),
+            whole,
+            dead: Vec::new(),
+            purge: None,
+            free: (0..numbers - 1).filter(|number| is_free[*number as usize]).collect(),
+            tags: capacity / RECORD_BYTES,
+        };
+        let state = Mutex::new(state);
+        Self { index, segments, state, buffers: RwLock::default(), index_bytes_max }
+    }
+
+    /// The segment with this number, and the number of its buckets.
+    pub(crate) fn segment(&self, number: u32) -> (SegmentId, u32) {
+        let word = self.segments[number as usize].load(Ordering::Acquire);
+        let id = SegmentId { slot: word as u32 & ((1 << 20) - 1), generation: (word >> 20) as u32 };
+        (id, (word >> 52) as u32)
+    }
+
+    /// Whether segments are to be written, or numbers to be freed.
+    pub(crate) fn wants_upkeep(&self) -> bool {
+        let state = self.state.lock();
+        !state.sealed.is_empty() || state.is_to_purge(self.segments.len())
+    }
+
+    /// Its buffers, without the index, in bytes.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        let carried_bytes = self.state.lock().carried_bytes;
+        let buffers = self.buffers.read();
+        carried_bytes + buffers.values().map(|it| it.read().memory_bytes()).sum::<usize>()
+    }
+
+    /// The memory of its index, in bytes.
+    pub(crate) fn index_bytes(&self) -> usize {
+        self.index.memory_bytes() + size_of_val(&*self.segments)
+    }
+}
+
+impl SmallState {
+    pub(crate) fn is_to_purge(&self, numbers: usize) -> bool {
+        let are_many = self.dead.len() > numbers / NUMBERS_PER_DEAD;
+        self.purge.is_some() || are_many || self.free.is_empty() && !self.dead.is_empty()
+    }
+
+    /// Whether segments are being filled or wait to be written.
+    pub(crate) fn has_buffered(&self) -> bool {
+        self.open.is_some() || !self.sealed.is_empty() || !self.carried.is_empty()
+    }
+
+    /// The first operation that a recovery would miss if the log did not have it.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        let sealed = self.sealed.iter().flat_map(|sealed| &sealed.tombstones);
+        sealed.chain(&self.tombstones).map(|tombstone| tombstone.sequence).min()
+    }
+
+    pub(crate) fn forget_carried(&mut self) -> impl Iterator<Item = (u64, Carried)> + use<> {
+        self.carried_bytes = 0;
+        std::mem::take(&mut self.carried).into_iter()
+    }
+}
+
+/// Removal and lookups.
+impl SmallObjects {
+    /// Whether an older segment may have an object of that tag; removes those of this key from
+    /// memory, where no recovery finds them.
+    pub(crate) fn remove_buffered(
+        &self,
+        state: &mut SmallState,
+        (hash, tag): (u64, Tag),
+        key: &[u8],
+    ) -> bool {
+        let open = state.open.as_ref().map(|open| open.number);
+        if let Some(Open { segment, number }) = &state.open {
+            let mut segment = segment.write();
+            while let Some(choice) = segment.remove(hash, key) {
+                self.index.remove_one(tag, Place { number: *number, choice });
+            }
+        }
+        let carried_number = self.carried_number();
+        if let Some(carried) = state.carried.get(&hash)
+            && *carried.key == *key
+        {
+            state.carried_bytes -= carried.small.record_bytes(key.len());
+            state.carried.remove(&hash);
+            self.index.remove_one(tag, Place { number: carried_number, choice: 0 });
+        }
+        let is_old = |place: Place| Some(place.number) != open && place.number != carried_number;
+        self.index.find(tag).any(is_old)
+    }
+
+    /// Removes the objects of that tag that [`SmallObjects::remove_buffered`] has left, once the
+    /// log has the operation.
+    pub(crate) fn remove_old(&self, state: &mut SmallState, tag: Tag, sequence: u64) {
+        let open = state.open.as_ref().map(|open| open.number);
+        let carried_number = self.carried_number();
+        self.index
+            .remove(tag, |place| Some(place.number) != open && place.number != carried_number);
+        state.tombstones.push_back(Tombstone { tag, sequence });
+    }
+
+    /// Drops all small objects; returns the slots of the segments that were in memory.
+    pub(crate) fn forget(&self, state: &mut SmallState) -> Vec<u32> {
+        state.forget_carried().for_each(drop);
+        (state.open, state.purge) = (None, None);
+        state.sealed.clear();
+        state.tombstones.clear();
+        state.whole.clear();
+        state.dead.clear();
+        state.free = (0..self.carried_number()).collect();
+        self.index.clear();
+        self.buffers.write().drain().map(|(slot, _)| slot).collect()
+    }
+
+    /// Where an object of that hash is, by one of the places that the index has.
+    pub(crate) fn find(
+        &self,
+        hash: u64,
+        key: &[u8],
+        place: Place,
+        live_segments: &LiveSegments,
+    ) -> Found {
+        if place.number == self.carried_number() {
+            let state = self.state.lock();
+            return match state.carried.get(&hash).filter(|carried| *carried.key == *key) {
+                // Nothing is found there once the object has been moved.
+                Some(carried) => {
+                    let location =
+                        RecordLocation { slot: u32::MAX, generation: 0, offset: 0, len: 0 };
+                    Found::InMemory(carried.small.clone(), location)
+                }
+                None => Found::Moved,
+            };
+        }
+        let (id, buckets) = self.segment(place.number);
+        let bucket = bucket_of(hash, place.choice, buckets);
+        let location = location_of(id, bucket);
+        match live_segments.of(location) {
+            None => Found::Nowhere,
+            Some((_, SegmentState::Whole)) if buckets == 0 => Found::Nowhere,
+            Some((_, SegmentState::Whole)) => Found::OnFlash { bucket, id },
+            Some((_, SegmentState::Buffered)) => {
+                let segment = self.buffers.read().get(&id.slot).cloned();
+                // It has just been written.
+                let Some(segment) = segment else { return Found::Moved };
+                let segment = segment.read();
+                match segment.find(hash, place.choice, key).filter(|_| segment.id() == id) {
+                    Some(small) => Found::InMemory(small, location),
+                    None => Found::Nowhere,
+                }
+            }
+        }
+    }
+}

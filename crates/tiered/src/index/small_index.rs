@@ -1,0 +1,320 @@
+//! The index of small objects, all of it in DRAM: for each object some bits of its tag, the number
+//! of its segment, and which of its two buckets there has it: about two bytes. A lookup reads the
+//! buckets of all objects that agree with the key in those bits: its own, and rarely another one.
+//!
+//! The tags are hashed to lists. A chunk of the index has [`LISTS`] of them, and two sequences of
+//! bits, as in a quotient filter (Bender et al., VLDB 2012):
+//!
+//! ```text
+//! ends      for each list a 1 for each entry, then a 0
+//! entries   of all lists, in order: number, choice, remainder
+//! ```
+//!
+//! With one entry in a list on average, an entry takes two bits of `ends`. A list that is longer,
+//! because objects are smaller than expected, answers more keys by mistake.
+//!
+//! Guarantees:
+//! 1. [`SmallIndex::find`] returns the place of each object that was inserted under the tag and not
+//!    removed, and perhaps others.
+//! 2. Nothing is ever dropped: an object that DRAM does not find must not reappear after a recovery.
+//!
+//! For all threads; a lock for each chunk.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::index::bits::Bits;
+use crate::segment::bucket_segment::Choice;
+use crate::segment::layout::{TAG_BITS, Tag};
+
+/// Lists of a chunk.
+const LISTS: usize = 2048;
+/// Bits of number, choice and remainder together, unless the number leaves too few for the
+/// remainder: with two for the ends of lists an entry takes less than two bytes.
+const ENTRY_BITS: u32 = 13;
+/// The fewest bits of a remainder: one key in sixteen that is absent is looked for on flash.
+const REMAINDER_BITS_MIN: u32 = 4;
+
+/// The place of an object: the number of its segment, and which of its two buckets has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) number: u32,
+    pub(crate) choice: Choice,
+}
+
+/// The index of the small objects of a device.
+#[derive(Debug)]
+pub(crate) struct SmallIndex {
+    chunks: Box<[Mutex<Chunk>]>,
+    number_bits: u32,
+    remainder_bits: u32,
+    memory_bytes: AtomicUsize,
+}
+
+/// A chunk; an empty one takes no memory but itself.
+#[derive(Debug, Default)]
+struct Chunk {
+    ends: Bits,
+    entries: Bits,
+}
+
+/// Where the entries of a tag are: the chunk, the list, and the remainder.
+#[derive(Debug, Clone, Copy)]
+struct Home {
+    chunk: usize,
+    list: usize,
+    remainder: u64,
+}
+
+impl Chunk {
+    fn memory_bytes(&self) -> usize {
+        self.ends.memory_bytes() + self.entries.memory_bytes()
+    }
+
+    /// The place of a list in `ends`, the number of its first entry, and its length.
+    fn list(&self, list: usize) -> (usize, usize, usize) {
+        if self.ends.len() == 0 {
+            return (list, 0, 0);
+        }
+        let start = if list == 0 { 0 } else { self.ends.zero(list - 1) + 1 };
+        (start, start - list, self.ends.ones(start))
+    }
+
+    fn remove(&mut self, start: usize, entry: usize, width: u32) {
+        self.ends.remove(start, 1);
+        self.entries.remove(entry * width as usize, width);
+    }
+}
+
+impl SmallIndex {
+    /// An empty index for about this many objects, and segments with numbers below `numbers`.
+    pub(crate) fn new(objects: u64, numbers: u32) -> Self {
+        let number_bits = u32::BITS - numbers.saturating_sub(1).leading_zeros();
+        let rest = ENTRY_BITS.saturating_sub(number_bits + 1);
+        let chunks = objects.div_ceil(LISTS as u64).max(1);
+        Self {
+            chunks: (0..chunks).map(|_| Mutex::default()).collect(),
+            number_bits: number_bits.max(1),
+            remainder_bits: rest.max(REMAINDER_BITS_MIN),
+            memory_bytes: AtomicUsize::new(0),
+        }
+    }
+
+    fn home(&self, tag: Tag) -> Home {
+        let below = |bits: u64| bits & ((1 << TAG_BITS) - 1);
+        let product = u128::from(tag.0) * self.chunks.len() as u128;
+        let in_chunk = below(product as u64) * LISTS as u64;
+        Home {
+            chunk: (product >> TAG_BITS) as usize,
+            list: (in_chunk >> TAG_BITS) as usize,
+            remainder: below(in_chunk) >> (TAG_BITS - self.remainder_bits),
+        }
+    }
+
+    fn width(&self) -> u32 {
+        self.number_bits + 1 + self.remainder_bits
+    }
+
+    fn encode(&self, home: Home, place: Place) -> u64 {
+        let number = u64::from(place.number) | u64::from(place.choice & 1) << self.number_bits;
+        number | home.remainder << (self.number_bits + 1)
+    }
+
+    fn decode(&self, entry: u64) -> (Place, u64) {
+        let number = entry as u32 & ((1 << self.number_bits) - 1);
+        let choice = (entry >> self.number_bits & 1) as Choice;
+        (Place { number, choice }, entry >> (self.number_bits + 1))
+    }
+
+    fn change<R>(&self, chunk: &mut Chunk, change: impl FnOnce(&mut Chunk) -> R) -> R {
+        let before = chunk.memory_bytes();
+        let result = change(chunk);
+        let after = chunk.memory_bytes();
+        self.memory_bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+        result
+    }
+
+    /// The places of objects with that tag, the last inserted first.
+    pub(crate) fn find(&self, tag: Tag) -> impl Iterator<Item = Place> + use<> {
+        let home = self.home(tag);
+        let chunk = self.chunks[home.chunk].lock();
+        let (_, first, len) = chunk.list(home.list);
+        let width = self.width();
+        let entries = (first..first + len).rev();
+        let found = entries.filter_map(|entry| {
+            let (place, remainder) = self.decode(chunk.entries.get(entry * width as usize, width));
+            (remainder == home.remainder).then_some(place)
+        });
+        // Most have none or one: an empty list takes no memory.
+        found.collect::<Vec<Place>>().into_iter()
+    }
+
+    /// Inserts an object.
+    pub(crate) fn insert(&self, tag: Tag, place: Place) {
+        let home = self.home(tag);
+        let (entry, width) = (self.encode(home, place), self.width());
+        let mut chunk = self.chunks[home.chunk].lock();
+        let (start, first, len) = chunk.list(home.list);
+        self.change(&mut chunk, |chunk| {
+            if chunk.ends.len() == 0 {
+                chunk.ends = Bits::zeros(LISTS);
+            }
+            chunk.ends.insert(start, 1, 1);
+            chunk.entries.insert((first + len) * width as usize, width, entry);
+        });
+    }
+
+    /// Removes the objects with that tag whose places are in `which`; returns their number.
+    pub(crate) fn remove(&self, tag: Tag, which: impl Fn(Place) -> bool) -> usize {
+        self.remove_some(tag, usize::MAX, which)
+    }
+
+    /// Removes one object with that tag and place; returns whether there was one.
+    pub(crate) fn remove_one(&self, tag: Tag, place: Place) -> bool {
+        self.remove_some(tag, 1, |other| other == place) > 0
+    }
+
+    fn remove_some(&self, tag: Tag, count: usize, which: impl Fn(Place) -> bool) -> usize {
+        let (home, width) = (self.home(tag), self.width());
+        let mut chunk = self.chunks[home.chunk].lock();
+        let (start, first, len) = chunk.list(home.list);
+        let mut removed = 0;
+        for entry in (first..first + len).rev() {
+            let (place, remainder) = self.decode(chunk.entries.get(entry * width as usize, width));
+            if remainder == home.remainder && which(place) && removed < count {
+                self.change(&mut chunk, |chunk| chunk.remove(start, entry, width));
+                removed += 1;
+            }
+        }
+        removed
+    }
+
+    /// The number of chunks.
+    pub(crate) fn chunks(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// Removes the objects of the segments in `which` from a chunk.
+    pub(crate) fn purge(&self, chunk: usize, which: impl Fn(u32) -> bool) {
+        let width = self.width();
+        let mut chunk = self.chunks[chunk].lock();
+        self.change(&mut chunk, |chunk| {
+            let (mut ends, mut entries) = (Bits::default(), Bits::default());
+            let mut entry = 0;
+            for at in 0..chunk.ends.len() {
+                if chunk.ends.get(at, 1) == 0 {
+                    ends.push(1, 0);
+                    continue;
+                }
+                let bits = chunk.entries.get(entry * width as usize, width);
+                if !which(self.decode(bits).0.number) {
+                    ends.push(1, 1);
+                    entries.push(width, bits);
+                }
+                entry += 1;
+            }
+            *chunk = match entries.len() {
+                0 => Chunk::default(),
+                _ => Chunk { ends, entries },
+            };
+            chunk.ends.shrink();
+            chunk.entries.shrink();
+        });
+    }
+
+    /// Removes all objects.
+    pub(crate) fn clear(&self) {
+        for chunk in &self.chunks {
+            let mut chunk = chunk.lock();
+            self.change(&mut chunk, |chunk| *chunk = Chunk::default());
+        }
+    }
+
+    /// Its memory, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.chunks) + self.memory_bytes.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn tag(n: u64) -> Tag {
+        Tag::of_number(xxhash_rust::xxh3::xxh3_64(&n.to_le_bytes()))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+
+        #[test]
+        fn inserted_objects_are_found_until_they_are_removed(
+            objects in 1..5_000_u64,
+            numbers in 1..2_000_u32,
+            steps in prop::collection::vec((0..400_u64, any::<u32>(), 0..8_u8), 1..600),
+        ) {
+            let index = SmallIndex::new(objects, numbers);
+            let mut model = Vec::<(u64, Place)>::new();
+            for (n, number, step) in steps {
+                let place = Place { number: number % numbers, choice: (number >> 31) as Choice };
+                match step {
+                    // Removing a tag removes others that the index takes for it, too.
+                    0 => {
+                        index.remove(tag(n), |other| other.number == place.number);
+                        let home = index.home(tag(n));
+                        model.retain(|(m, other)| {
+                            let its = index.home(tag(*m));
+                            (its.chunk, its.list, its.remainder)
+                                != (home.chunk, home.list, home.remainder)
+                                || other.number != place.number
+                        });
+                    }
+                    1 => {
+                        for chunk in 0..index.chunks() {
+                            index.purge(chunk, |number| number == place.number);
+                        }
+                        model.retain(|(_, other)| other.number != place.number);
+                    }
+                    _ => {
+                        index.insert(tag(n), place);
+                        model.push((n, place));
+                    }
+                }
+                let mut expected: Vec<Place> =
+                    model.iter().filter(|(m, _)| *m == n).map(|(_, place)| *place).collect();
+                expected.reverse();
+                let mut found = index.find(tag(n));
+                // In their order, with others in between.
+                prop_assert!(expected.iter().all(|place| found.any(|other| other == *place)));
+            }
+            let all: usize = index.chunks.iter().map(|chunk| {
+                let chunk = chunk.lock();
+                chunk.entries.len() / index.width() as usize
+            }).sum();
+            prop_assert_eq!(all, model.len());
+            let memory: usize = index.chunks.iter().map(|it| it.lock().memory_bytes()).sum();
+            prop_assert_eq!(index.memory_bytes.load(Ordering::Relaxed), memory);
+        }
+    }
+
+    #[test]
+    fn object_takes_less_than_two_bytes_and_few_keys_are_mistaken() {
+        let objects = 200_000;
+        let index = SmallIndex::new(objects, 250);
+        for n in 0..objects {
+            let place = Place { number: (n / 800) as u32, choice: (n & 1) as Choice };
+            index.insert(tag(n), place);
+        }
+        let bytes = index.memory_bytes() as f64 / objects as f64;
+        assert!(bytes < 2.0, "{bytes}");
+        let absent = (objects..2 * objects).map(|n| index.find(tag(n)).count()).sum::<usize>();
+        let part = absent as f64 / objects as f64;
+        // One entry in a list, and four bits.
+        assert!((0.055..0.07).contains(&part), "{part}");
+        index.clear();
+        assert_eq!(index.find(tag(1)).count(), 0);
+    }
+}

@@ -1,0 +1,158 @@
+//! Rebuilds the index of small objects when a device is opened, from the summaries of its segments
+//! of buckets and the log of invalidations.
+//!
+//! All objects of a segment count from the sequence at which it was sealed, and so do its
+//! tombstones, for older segments: before that, an object was removed from the buffer itself.
+//!
+//! Guarantees:
+//! 1. An object that DRAM did not find is not found now: each invalidation that removed an entry is
+//!    in the log, or a tombstone in a segment that was sealed later.
+//! 2. A segment with a damaged summary is reported, and so are all older ones: it may have had
+//!    tombstones for their objects.
+//!
+//! Relies on segments of buckets being evicted in their order, so that no tombstone goes before the
+//! objects that it is for.
+
+use crate::index::small_index::{Place, SmallIndex};
+use crate::segment::bucket_segment::TagSummary;
+use crate::segment::invalidations::Invalidation;
+use crate::segment::layout::Tag;
+use crate::segment::segment_table::Slot;
+
+/// An invalidation that no segment has as a tombstone yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tombstone {
+    pub(crate) tag: Tag,
+    /// The sequence of the operation.
+    pub(crate) sequence: u64,
+}
+
+/// The outcome of a replay.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Replayed {
+    /// Segments that were restored, the oldest first, with their numbers in the index.
+    pub(crate) segments: Vec<(Slot, u32)>,
+    /// Slots of segments that must not count.
+    pub(crate) damaged: Vec<u32>,
+    /// Invalidations of the log that removed objects.
+    pub(crate) tombstones: Vec<Tombstone>,
+}
+
+/// Inserts the objects of `segments`, whose summaries `read` reads, into an empty index, as far as
+/// no later invalidation removes them. `log` is in the order of its sequences.
+pub(crate) fn replay_small(
+    log: &[Invalidation],
+    mut segments: Vec<Slot>,
+    index: &SmallIndex,
+    read: impl Fn(&Slot) -> Option<TagSummary>,
+) -> Replayed {
+    let mut replayed = Replayed::default();
+    let mut log = log.iter().peekable();
+    let mut invalidate = |before: u64, tombstones: &mut Vec<Tombstone>| {
+        while let Some(Invalidation { name, sequence, .. }) =
+            log.next_if(|invalidation| invalidation.sequence < before)
+        {
+            if index.remove(name.tag(), |_| true) > 0 {
+                tombstones.push(Tombstone { tag: name.tag(), sequence: *sequence });
+            }
+        }
+    };
+    segments.sort_unstable_by_key(|segment| segment.sequence_max);
+    for (number, segment) in (0..).zip(segments) {
+        invalidate(segment.sequence_max, &mut replayed.tombstones);
+        let Some(summary) = read(&segment) else {
+            let older = replayed.segments.drain(..).map(|(older, _)| older.id.slot);
+            replayed.damaged.extend(older);
+            replayed.damaged.push(segment.id.slot);
+            replayed.tombstones.clear();
+            index.clear();
+            continue;
+        };
+        for tag in summary.tombstones {
+            index.remove(tag, |_| true);
+        }
+        for (tag, choice) in summary.objects {
+            index.insert(tag, Place { number, choice });
+        }
+        replayed.segments.push((segment, number));
+    }
+    invalidate(u64::MAX, &mut replayed.tombstones);
+    replayed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::SegmentId;
+    use crate::segment::layout::Name;
+
+    fn name(n: u64) -> Name {
+        Name { partition: 1, fingerprint: n * 7_919 }
+    }
+
+    fn invalidation(n: u64, sequence: u64) -> Invalidation {
+        Invalidation { number: sequence, sequence, name: name(n) }
+    }
+
+    fn segment(slot: u32, sequence_max: u64) -> Slot {
+        let id = SegmentId { slot, generation: 1 };
+        Slot { sequence_max, is_whole: true, is_small: true, ..Slot::free(id) }
+    }
+
+    /// Which of a hundred objects are found, after the replay of these segments: objects and
+    /// tombstones by sequence, or damaged.
+    fn found(
+        log: &[Invalidation],
+        segments: &[(u64, Option<(&[u64], &[u64])>)],
+    ) -> (Vec<u64>, Replayed) {
+        let index = SmallIndex::new(100, 500);
+        let slots = segments.iter().zip(0..).map(|((sequence, _), slot)| segment(slot, *sequence));
+        let read = |slot: &Slot| {
+            let (objects, tombstones) = segments[slot.id.slot as usize].1?;
+            Some(TagSummary {
+                objects: objects.iter().map(|n| (name(*n).tag(), 0)).collect(),
+                tombstones: tombstones.iter().map(|n| name(*n).tag()).collect(),
+            })
+        };
+        let replayed = replay_small(log, slots.collect(), &index, read);
+        let is_found = |n: &u64| index.find(name(*n).tag()).next().is_some();
+        ((0..100).filter(is_found).collect(), replayed)
+    }
+
+    #[test]
+    fn invalidation_removes_older_objects_only() {
+        let segments = [(10, Some((&[1, 2, 3][..], &[][..]))), (20, Some((&[2, 4], &[])))];
+        assert_eq!(found(&[], &segments).0, [1, 2, 3, 4]);
+        let log = [invalidation(1, 5), invalidation(2, 15), invalidation(4, 25)];
+        let (left, replayed) = found(&log, &segments);
+        assert_eq!(left, [1, 2, 3]);
+        // The first one removed nothing, and need not be kept.
+        let tombstones = [(2, 15), (4, 25)];
+        let tombstones = tombstones.map(|(n, sequence)| Tombstone { tag: name(n).tag(), sequence });
+        assert_eq!(replayed.tombstones, tombstones);
+    }
+
+    #[test]
+    fn tombstone_removes_objects_of_older_segments_only() {
+        let segments = [(30, Some((&[1, 2][..], &[1, 5][..]))), (10, Some((&[1, 5, 6], &[2, 6])))];
+        let (left, replayed) = found(&[], &segments);
+        assert_eq!(left, [1, 2, 6]);
+        let order: Vec<u32> = replayed.segments.iter().map(|(slot, _)| slot.id.slot).collect();
+        assert_eq!((order, replayed.tombstones), (vec![1, 0], Vec::new()));
+    }
+
+    #[test]
+    fn damaged_segment_takes_all_older_ones_with_it() {
+        let segments = [
+            (10, Some((&[1][..], &[][..]))),
+            (20, None),
+            (30, Some((&[3], &[]))),
+            (40, Some((&[4], &[]))),
+        ];
+        let log = [invalidation(1, 15), invalidation(4, 50)];
+        let (left, replayed) = found(&log, &segments);
+        assert_eq!((left, &replayed.damaged[..]), (vec![3], &[0, 1][..]));
+        let tombstone = Tombstone { tag: name(4).tag(), sequence: 50 };
+        assert_eq!((replayed.tombstones, replayed.segments.len()), (vec![tombstone], 2));
+    }
+}

@@ -1,0 +1,386 @@
+//! A segment of buckets in memory: small objects in the buckets that their hashes determine, and
+//! behind them, once it is sealed, a summary with the tags of its objects, from which a recovery
+//! rebuilds the index without reading the objects.
+//!
+//! An object goes to the emptier of two buckets: so nearly all buckets are full before many objects
+//! find both of theirs full. Those wait for the next segment.
+//!
+//! ```text
+//! summary, behind the last bucket:
+//! OFFSET  SIZE  MEANING
+//! 0       8     checksum (`coding.rs`, seeded with the device) of the rest
+//! 8       8     slot and generation
+//! 16      4     objects
+//! 20      4     tombstones
+//! 24            5 bytes each, objects first: the tag (39 bits), above it which of its two buckets
+//!               has the object; 0 for a tombstone
+//! ```
+//!
+//! A tombstone says that no older segment has a live object of that tag.
+//!
+//! Values on flash: do not change. Pure; for one thread at a time, but sealed buckets do not change.
+
+use tidekv_io::buffer::AlignedVec;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::entry::SegmentId;
+use crate::segment::bucket::{self, BUCKET_BYTES, SmallObject};
+use crate::segment::layout::{Name, TAG_BITS, Tag};
+use crate::segment::segment_table::Slot;
+
+const SUMMARY_HEAD_BYTES: usize = 24;
+const TAG_BYTES: usize = 5;
+
+/// Which of its two buckets an object is in: 0 or 1.
+pub(crate) type Choice = u8;
+
+/// One of the two buckets of a hash, by its number.
+pub(crate) fn bucket_of(hash: u64, choice: Choice, buckets: u32) -> u32 {
+    let factor = [0x9E37_79B9_7F4A_7C15, 0xC2B2_AE3D_27D4_EB4F_u64][usize::from(choice & 1)];
+    let mixed = (hash ^ hash >> 29).wrapping_mul(factor);
+    ((mixed >> 32) * u64::from(buckets) >> 32) as u32
+}
+
+/// The tags of a segment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct TagSummary {
+    pub(crate) objects: Vec<(Tag, Choice)>,
+    pub(crate) tombstones: Vec<Tag>,
+}
+
+impl TagSummary {
+    /// The bytes of a summary with this many tags.
+    fn bytes(tags: usize) -> usize {
+        SUMMARY_HEAD_BYTES + tags * TAG_BYTES
+    }
+
+    fn encode(&self, device: u64, id: SegmentId) -> Vec<u8> {
+        let tags = self.objects.len() + self.tombstones.len();
+        let mut bytes = Vec::with_capacity(Self::bytes(tags));
+        bytes.extend_from_slice(&[0; 8]);
+        bytes.extend_from_slice(&id.slot.to_le_bytes());
+        bytes.extend_from_slice(&id.generation.to_le_bytes());
+        bytes.extend_from_slice(&(self.objects.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&(self.tombstones.len() as u32).to_le_bytes());
+        let tombstones = self.tombstones.iter().map(|tag| (*tag, 0));
+        for (tag, choice) in self.objects.iter().copied().chain(tombstones) {
+            let number = tag.0 | u64::from(choice) << TAG_BITS;
+            bytes.extend_from_slice(&number.to_le_bytes()[..TAG_BYTES]);
+        }
+        let checksum = xxh3_64_with_seed(&bytes[8..], device);
+        bytes[..8].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// The summary in these bytes, if it is intact and the segment's.
+    pub(crate) fn decode(bytes: &[u8], device: u64, id: SegmentId) -> Option<Self> {
+        let (checksum, rest) = bytes.split_first_chunk::<8>()?;
+        if u64::from_le_bytes(*checksum) != xxh3_64_with_seed(rest, device) {
+            return None;
+        }
+        let (head, tags) = rest.split_first_chunk::<{ SUMMARY_HEAD_BYTES - 8 }>()?;
+        let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| head[at + n]));
+        let objects = word(8) as usize;
+        if (word(0), word(4)) != (id.slot, id.generation)
+            || tags.len() != (objects + word(12) as usize) * TAG_BYTES
+        {
+            return None;
+        }
+        let numbers = tags
+            .chunks_exact(TAG_BYTES)
+            .map(|bytes| bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)));
+        let all = numbers.map(|number| (Tag::of_number(number), (number >> TAG_BITS) as Choice));
+        let mut objects_and_tombstones: Vec<(Tag, Choice)> = all.collect();
+        let tombstones = objects_and_tombstones.split_off(objects);
+        let tombstones = tombstones.into_iter().map(|(tag, _)| tag).collect();
+        Some(Self { objects: objects_and_tombstones, tombstones })
+    }
+}
+
+/// The offset of the summary in a whole segment, and its length, in bytes.
+pub(crate) fn tag_summary_range(slot: &Slot) -> (u64, usize) {
+    (slot.bytes.into(), TagSummary::bytes(slot.records as usize + slot.tombstones as usize))
+}
+
+/// A segment of buckets.
+pub(crate) struct BucketSegment {
+    bytes: AlignedVec,
+    buckets: u32,
+    capacity: usize,
+    slot: Slot,
+    /// Bytes of the records that were added, and of those not removed.
+    added_bytes: usize,
+}
+
+impl BucketSegment {
+    /// An empty segment in the slot, with a summary that has room for about `tags` tags, in a
+    /// buffer of `capacity` bytes.
+    pub(crate) fn new(
+        id: SegmentId,
+        order: u64,
+        capacity: usize,
+        tags: usize,
+        mut buffer: AlignedVec,
+    ) -> Self {
+        let blocks = capacity / BUCKET_BYTES;
+        let summary = TagSummary::bytes(tags).div_ceil(BUCKET_BYTES);
+        let buckets = blocks.saturating_sub(summary).max(1);
+        // Most of what a used buffer holds need not be cleared.
+        buffer.resize(buckets * BUCKET_BYTES, 0);
+        buffer.chunks_exact_mut(BUCKET_BYTES).for_each(bucket::clear);
+        let slot = Slot {
+            order,
+            sequence_max: order,
+            may_go_at_s: u32::MAX,
+            deadline_max_s: u32::MAX,
+            is_small: true,
+            ..Slot::free(id)
+        };
+        Self { bytes: buffer, buckets: buckets as u32, capacity, slot, added_bytes: 0 }
+    }
+
+    pub(crate) fn id(&self) -> SegmentId {
+        self.slot.id
+    }
+
+    pub(crate) fn buckets(&self) -> u32 {
+        self.buckets
+    }
+
+    /// The number of its objects.
+    pub(crate) fn records(&self) -> u32 {
+        self.slot.records
+    }
+
+    /// Bytes that its buckets have for records, and bytes of the records added so far.
+    pub(crate) fn fill(&self) -> (usize, usize) {
+        (self.buckets as usize * BUCKET_BYTES, self.added_bytes)
+    }
+
+    /// The most tags that its summary can have.
+    pub(crate) fn tags_max(&self) -> usize {
+        let summary_bytes = self.capacity - self.buckets as usize * BUCKET_BYTES;
+        summary_bytes.saturating_sub(SUMMARY_HEAD_BYTES) / TAG_BYTES
+    }
+
+    fn bucket_mut(&mut self, number: u32) -> &mut [u8] {
+        let at = number as usize * BUCKET_BYTES;
+        &mut self.bytes[at..at + BUCKET_BYTES]
+    }
+
+    fn bucket(&self, number: u32) -> &[u8] {
+        let at = number as usize * BUCKET_BYTES;
+        &self.bytes[at..at + BUCKET_BYTES]
+    }
+
+    /// Adds an object to the emptier of its buckets; returns which one, or `None` if both are full.
+    pub(crate) fn add(&mut self, hash: u64, key: &[u8], small: &SmallObject) -> Option<Choice> {
+        let bytes = small.record_bytes(key.len());
+        let [first, second] = [0, 1].map(|choice| bucket_of(hash, choice, self.buckets));
+        let is_second = bucket::room(self.bucket(second)) > bucket::room(self.bucket(first));
+        let (number, choice) = if is_second { (second, 1) } else { (first, 0) };
+        if bucket::room(self.bucket(number)) < bytes {
+            return None;
+        }
+        bucket::append(self.bucket_mut(number), key, small);
+        self.slot.records += 1;
+        self.added_bytes += bytes;
+        Some(choice)
+    }
+
+    /// The object of a key in one of its buckets.
+    pub(crate) fn find(&self, hash: u64, choice: Choice, key: &[u8]) -> Option<SmallObject> {
+        if self.buckets == 0 {
+            return None;
+        }
+        bucket::find(self.bucket(bucket_of(hash, choice, self.buckets)), key)
+    }
+
+    /// Removes an object; returns which bucket it was in.
+    pub(crate) fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Choice> {
+        let buckets = self.buckets;
+        let mut choices = [0, 1].into_iter();
+        let choice = choices.find(|choice| {
+            let number = bucket_of(hash, *choice, buckets);
+            bucket::remove(self.bucket_mut(number), key)
+        })?;
+        self.slot.records -= 1;
+        Some(choice)
+    }
+
+    /// The segment's entry of the segment table, with this many tombstones: all its objects count
+    /// from that sequence on, and it does not change any more.
+    pub(crate) fn seal(&mut self, sequence: u64, tombstones: u32) -> Slot {
+        if self.slot.records == 0 {
+            // Buckets would be written for nothing.
+            self.buckets = 0;
+        }
+        self.slot.bytes = self.buckets * BUCKET_BYTES as u32;
+        self.slot.sequence_max = sequence;
+        self.slot.tombstones = tombstones;
+        self.slot.is_whole = true;
+        self.slot
+    }
+
+    /// Completes the bytes to be written: checksums, and the summary with these tombstones.
+    pub(crate) fn finish(
+        &mut self,
+        device: u64,
+        tombstones: Vec<Tag>,
+        name_of: impl Fn(u64) -> Name,
+        hash_of: impl Fn(&[u8]) -> u64,
+    ) {
+        let (id, len) = (self.slot.id, self.buckets as usize * BUCKET_BYTES);
+        self.bytes.resize(len, 0);
+        let mut objects = Vec::with_capacity(self.slot.records as usize);
+        for (number, bytes) in (0..).zip(self.bytes.chunks_exact_mut(BUCKET_BYTES)) {
+            bucket::seal(bytes, device, id, number);
+            for record in bucket::records(bytes) {
+                let hash = hash_of(record.key);
+                let choice = Choice::from(bucket_of(hash, 0, self.buckets) != number);
+                objects.push((name_of(hash).tag(), choice));
+            }
+        }
+        let summary = TagSummary { objects, tombstones }.encode(device, id);
+        self.bytes.extend_from_slice(&summary);
+        self.bytes.resize((len + summary.len()).next_multiple_of(BUCKET_BYTES), 0);
+    }
+
+    /// The bytes to write.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Its buffer, for reuse.
+    pub(crate) fn into_buffer(self) -> AlignedVec {
+        self.bytes
+    }
+
+    /// Its memory, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+}
+
+impl std::fmt::Debug for BucketSegment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} buckets for {:?}", self.buckets, self.slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use xxhash_rust::xxh3::xxh3_64;
+
+    use super::*;
+    use crate::object::{CachedObject, Deadline, Object};
+
+    const ID: SegmentId = SegmentId { slot: 3, generation: 5 };
+    const CAPACITY: usize = 1 << 20;
+
+    fn name_of(hash: u64) -> Name {
+        Name { partition: (hash >> 60) as u32, fingerprint: hash & ((1 << 40) - 1) }
+    }
+
+    fn small(n: u64, bytes: usize) -> SmallObject {
+        let value = Bytes::from(vec![n as u8; bytes]);
+        let object =
+            Object { value, flags: 0, deadline: Deadline::NEVER, version: n + 1, marks: 0 };
+        let found = CachedObject { object, was_fetched: false, accessed_s: 0 };
+        SmallObject { found, epoch: 1 }
+    }
+
+    fn key(n: u64) -> (Vec<u8>, u64) {
+        let key = format!("key-{n}").into_bytes();
+        let hash = xxh3_64(&key);
+        (key, hash)
+    }
+
+    #[test]
+    fn objects_are_found_in_their_buckets_and_listed_in_the_summary() {
+        let mut segment =
+            BucketSegment::new(ID, 7, CAPACITY, 9_000, AlignedVec::with_capacity(CAPACITY));
+        let mut there = Vec::new();
+        let mut full = 0;
+        for n in 0.. {
+            let (key, hash) = key(n);
+            match segment.add(hash, &key, &small(n, 100)) {
+                Some(choice) => there.push((n, choice)),
+                None => full += 1,
+            }
+            if full > 300 {
+                break;
+            }
+        }
+        let (bytes, added) = segment.fill();
+        assert!(added * 100 > bytes * 95, "{added} of {bytes}");
+        // Some are removed again.
+        let removed: Vec<(u64, Choice)> = there.drain(..50).collect();
+        for (n, choice) in removed {
+            let (key, hash) = key(n);
+            assert_eq!(segment.remove(hash, &key), Some(choice));
+            assert_eq!(segment.remove(hash, &key), None);
+            assert_eq!(segment.find(hash, choice, &key), None);
+        }
+        let tombstones = vec![Tag::of_number(5), Tag::of_number((1 << 39) - 1)];
+        let slot = segment.seal(99, 2);
+        assert_eq!((slot.records as usize, slot.order), (there.len(), 7));
+        assert_eq!((slot.sequence_max, slot.is_small), (99, true));
+        assert!(there.len() + 2 <= segment.tags_max());
+        segment.finish(9, tombstones.clone(), name_of, xxh3_64);
+        assert!(segment.bytes().len() <= CAPACITY);
+        let (at, len) = tag_summary_range(&slot);
+        let summary = &segment.bytes()[at as usize..at as usize + len];
+        let decoded = TagSummary::decode(summary, 9, ID).expect("it is intact");
+        assert_eq!(decoded.tombstones, tombstones);
+        let sorted = |mut tags: Vec<(Tag, Choice)>| {
+            tags.sort_unstable_by_key(|(tag, choice)| (tag.0, *choice));
+            tags
+        };
+        let tags = there.iter().map(|(n, choice)| (name_of(key(*n).1).tag(), *choice));
+        assert_eq!(sorted(decoded.objects), sorted(tags.collect()));
+        for (n, choice) in there {
+            let (key, hash) = key(n);
+            let number = bucket_of(hash, choice, segment.buckets());
+            let bucket = &segment.bytes()[number as usize * BUCKET_BYTES..][..BUCKET_BYTES];
+            assert!(bucket::is_intact(bucket, 9, ID, number));
+            assert_eq!(bucket::find(bucket, &key), Some(small(n, 100)));
+        }
+        assert_eq!(TagSummary::decode(summary, 8, ID), None);
+        assert_eq!(TagSummary::decode(summary, 9, SegmentId { generation: 6, ..ID }), None);
+        for at in 0..summary.len() {
+            let mut damaged = summary.to_vec();
+            damaged[at] ^= 1;
+            assert_eq!(TagSummary::decode(&damaged, 9, ID), None);
+        }
+    }
+
+    #[test]
+    fn segment_without_objects_is_its_tombstones() {
+        let capacity = 64 << 10;
+        let mut segment =
+            BucketSegment::new(ID, 7, capacity, 10, AlignedVec::with_capacity(capacity));
+        let slot = segment.seal(8, 1);
+        segment.finish(9, vec![Tag::of_number(77)], name_of, xxh3_64);
+        assert_eq!((slot.bytes, segment.bytes().len()), (0, BUCKET_BYTES));
+        let (at, len) = tag_summary_range(&slot);
+        let decoded = TagSummary::decode(&segment.bytes()[at as usize..][..len], 9, ID);
+        let tombstones = vec![Tag::of_number(77)];
+        assert_eq!(decoded, Some(TagSummary { objects: Vec::new(), tombstones }));
+    }
+
+    #[test]
+    fn used_buffer_serves_the_next_segment() {
+        let capacity = 64 << 10;
+        let mut segment =
+            BucketSegment::new(ID, 7, capacity, 10, AlignedVec::with_capacity(capacity));
+        let (key, hash) = key(1);
+        segment.add(hash, &key, &small(1, 100)).expect("it is empty");
+        segment.seal(8, 0);
+        segment.finish(9, Vec::new(), name_of, xxh3_64);
+        let next = BucketSegment::new(ID, 9, capacity, 10, segment.into_buffer());
+        assert!([0, 1].into_iter().all(|choice| next.find(hash, choice, &key).is_none()));
+        assert_eq!(next.records(), 0);
+    }
+}
