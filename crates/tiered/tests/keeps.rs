@@ -220,12 +220,12 @@ fn an_object_on_flash_takes_less_than_two_bytes_of_dram() {
     // The index and all fixed costs; hot entries are limited by a budget of their own, and small
     // objects have none.
     for (value_bytes, average, objects, index_bytes) in
-        [(850, 850, 120_000, 24 << 10), (300, 310, 200_000, 0), (120, 128, 500_000, 0)]
+        [(850, 850, 120_000, 24 << 10), (300, 310, 250_000, 0), (120, 128, 500_000, 0)]
     {
         let scene = Scene::new(Options {
             dram_bytes: 4 << 20,
             avg_object_bytes: average,
-            segment_bytes: Some(256 << 10),
+            segment_bytes: Some(512 << 10),
             index_bytes: Some(index_bytes),
             ..options()
         });

@@ -47,6 +47,8 @@ pub(crate) struct DeviceLookup {
     tries: usize,
     reading: Reading,
     index_reads: u64,
+    /// Buckets read that had other keys' objects only.
+    wrong_buckets: u64,
     /// Whether the device was read.
     pub(crate) was_read: bool,
 }
@@ -116,6 +118,7 @@ impl Device {
             tries: 0,
             reading: Reading::Nothing,
             index_reads: 0,
+            wrong_buckets: 0,
             was_read: false,
         }
     }
@@ -220,7 +223,7 @@ impl Device {
                     return self.evaluate_small(lookup, small, location, now_s, true);
                 }
                 self.counters.collisions.add(1);
-                self.counters.object_reads_of_misses.add(1);
+                lookup.wrong_buckets += 1;
             } else {
                 // Another segment may have taken the slot meanwhile.
                 self.counters.damaged.add(self.live_segments.has(location).into());
@@ -301,6 +304,7 @@ impl Device {
     fn miss(&self, lookup: &DeviceLookup) -> Step {
         self.counters.misses.add(1);
         self.counters.index_reads_of_misses.add(lookup.index_reads);
+        self.counters.object_reads_of_misses.add(lookup.wrong_buckets);
         Step::Missing
     }
 

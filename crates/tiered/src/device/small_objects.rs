@@ -37,13 +37,12 @@ use std::sync::atomic::Ordering;
 use parking_lot::RwLock;
 use tidekv_io::Result;
 use tidekv_io::buffer::AlignedVec;
-use xxhash_rust::xxh3::xxh3_64;
 
 use crate::device::flash_device::{Device, WriteState};
 use crate::device::small_state::{Carried, Open, Purge, Sealed, SmallState, location_of, pack};
 use crate::index::small_index::Place;
 use crate::segment::bucket::SmallObject;
-use crate::segment::bucket_segment::BucketSegment;
+use crate::segment::bucket_segment::{Added, BucketSegment, Moved};
 use crate::segment::layout::Tag;
 
 /// Of the bytes of a segment's buckets, this part is carried to the next segment, in percent: with
@@ -106,8 +105,8 @@ impl Device {
             let tags = segment.records() as usize + state.tombstones.len();
             let carried_max = segment.fill().0 * CARRIED_PERCENT / 100;
             if tags < segment.tags_max() {
-                if let Some(choice) = segment.add(hash, key, small) {
-                    self.small.index.insert(self.tag_of(hash), Place { number, choice });
+                if let Some(added) = segment.add(hash, key, small) {
+                    self.index_added(hash, number, added);
                     return Ok(true);
                 }
                 if state.carried_bytes + bytes <= carried_max {
@@ -119,6 +118,17 @@ impl Device {
             self.seal_small(state);
         }
         Ok(false)
+    }
+
+    /// Indexes an object that has been added to the open segment, and one that was moved for it.
+    fn index_added(&self, hash: u64, number: u32, added: Added) {
+        let Added { choice, moved } = added;
+        if let Some(Moved { hash, from }) = moved {
+            let tag = self.tag_of(hash);
+            self.small.index.insert(tag, Place { number, choice: 1 - from });
+            self.small.index.remove_one(tag, Place { number, choice: from });
+        }
+        self.small.index.insert(self.tag_of(hash), Place { number, choice });
     }
 
     /// Keeps an object for the next segment; not if another key with the same hash is carried.
@@ -172,10 +182,10 @@ impl Device {
         for (hash, carried) in state.forget_carried() {
             let Carried { key, small } = &carried;
             match buckets.add(hash, key, small) {
-                Some(choice) => {
-                    let tag = self.tag_of(hash);
+                Some(added) => {
                     // The other order would hide the object for a moment.
-                    self.small.index.insert(tag, Place { number, choice });
+                    self.index_added(hash, number, added);
+                    let tag = self.tag_of(hash);
                     let place = Place { number: carried_number, choice: 0 };
                     self.small.index.remove_one(tag, place);
                 }
@@ -286,7 +296,7 @@ impl Device {
         let Some(sealed) = sealed else { return Ok(false) };
         let Sealed { slot, segment, number, tombstones } = &sealed;
         let tags = tombstones.iter().map(|tombstone| tombstone.tag).collect();
-        segment.write().finish(self.id, tags, |hash| self.layout.name_of(hash), xxh3_64);
+        segment.write().finish(self.id, tags, |hash| self.layout.name_of(hash));
         let written = {
             let segment = segment.read();
             let at = self.layout.segment_at(slot.id.slot);

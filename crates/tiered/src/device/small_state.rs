@@ -22,7 +22,7 @@ use crate::segment::segment_table::{LiveSegments, SegmentState, Slot};
 const SPARE_NUMBERS: usize = 4;
 /// Dead segments are purged together, one for each of this many numbers: each purge reads the whole
 /// index.
-const NUMBERS_PER_DEAD: usize = 64;
+const NUMBERS_PER_DEAD: usize = 128;
 /// The first summary has room for the tags of records of this size, in bytes; later ones for as many
 /// as the last one had.
 const RECORD_BYTES: usize = 145;
@@ -305,7 +305,7 @@ impl SmallObjects {
                 // It has just been written.
                 let Some(segment) = segment else { return Found::Moved };
                 let segment = segment.read();
-                match segment.find(hash, place.choice, key).filter(|_| segment.id() == id) {
+                match segment.find(hash, key).filter(|_| segment.id() == id) {
                     Some(small) => Found::InMemory(small, location),
                     None => Found::Nowhere,
                 }

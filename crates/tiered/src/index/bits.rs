@@ -1,7 +1,7 @@
 //! A sequence of bits in which fields can be inserted and removed. Pure.
 
 /// Words of memory that a sequence grows by: more would stay unused in many sequences.
-const GROWTH_WORDS: usize = 4;
+const GROWTH_WORDS: usize = 2;
 
 /// A sequence of bits.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -69,13 +69,8 @@ impl Bits {
             let next = self.words.get(word + 1).map_or(0, |next| next << (64 - width));
             self.words[word] = self.words[word] >> width | next;
         }
-        // Bits in front of the field that shared its word.
-        let moved = self.words[first] & !mask(shift);
-        if shift + width > 64 {
-            // The first bit behind the field was not in this word.
-            debug_assert!(first + 1 <= self.words.len());
-        }
-        self.words[first] = low | moved;
+        // Those in front of the field stay.
+        self.words[first] = low | self.words[first] & !mask(shift);
         self.len -= width as usize;
         self.words.truncate(self.len.div_ceil(64));
     }

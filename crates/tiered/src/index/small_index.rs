@@ -30,11 +30,9 @@ use crate::segment::layout::{TAG_BITS, Tag};
 
 /// Lists of a chunk.
 const LISTS: usize = 2048;
-/// Bits of number, choice and remainder together, unless the number leaves too few for the
-/// remainder: with two for the ends of lists an entry takes less than two bytes.
-const ENTRY_BITS: u32 = 13;
-/// The fewest bits of a remainder: one key in sixteen that is absent is looked for on flash.
-const REMAINDER_BITS_MIN: u32 = 4;
+/// Bits of a remainder: one key in sixteen that is absent is looked for on flash. With 256 segments
+/// an entry takes fifteen bits, and one more whenever their number doubles.
+const REMAINDER_BITS: u32 = 4;
 
 /// The place of an object: the number of its segment, and which of its two buckets has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +46,6 @@ pub(crate) struct Place {
 pub(crate) struct SmallIndex {
     chunks: Box<[Mutex<Chunk>]>,
     number_bits: u32,
-    remainder_bits: u32,
     memory_bytes: AtomicUsize,
 }
 
@@ -91,12 +88,10 @@ impl SmallIndex {
     /// An empty index for about this many objects, and segments with numbers below `numbers`.
     pub(crate) fn new(objects: u64, numbers: u32) -> Self {
         let number_bits = u32::BITS - numbers.saturating_sub(1).leading_zeros();
-        let rest = ENTRY_BITS.saturating_sub(number_bits + 1);
         let chunks = objects.div_ceil(LISTS as u64).max(1);
         Self {
             chunks: (0..chunks).map(|_| Mutex::default()).collect(),
             number_bits: number_bits.max(1),
-            remainder_bits: rest.max(REMAINDER_BITS_MIN),
             memory_bytes: AtomicUsize::new(0),
         }
     }
@@ -108,12 +103,12 @@ impl SmallIndex {
         Home {
             chunk: (product >> TAG_BITS) as usize,
             list: (in_chunk >> TAG_BITS) as usize,
-            remainder: below(in_chunk) >> (TAG_BITS - self.remainder_bits),
+            remainder: below(in_chunk) >> (TAG_BITS - REMAINDER_BITS),
         }
     }
 
     fn width(&self) -> u32 {
-        self.number_bits + 1 + self.remainder_bits
+        self.number_bits + 1 + REMAINDER_BITS
     }
 
     fn encode(&self, home: Home, place: Place) -> u64 {

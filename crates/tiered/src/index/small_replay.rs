@@ -86,6 +86,9 @@ mod tests {
     use crate::entry::SegmentId;
     use crate::segment::layout::Name;
 
+    /// Objects and tombstones of a segment; `None` if it is damaged.
+    type Tags<'t> = Option<(&'t [u64], &'t [u64])>;
+
     fn name(n: u64) -> Name {
         Name { partition: 1, fingerprint: n * 7_919 }
     }
@@ -101,10 +104,7 @@ mod tests {
 
     /// Which of a hundred objects are found, after the replay of these segments: objects and
     /// tombstones by sequence, or damaged.
-    fn found(
-        log: &[Invalidation],
-        segments: &[(u64, Option<(&[u64], &[u64])>)],
-    ) -> (Vec<u64>, Replayed) {
+    fn found(log: &[Invalidation], segments: &[(u64, Tags)]) -> (Vec<u64>, Replayed) {
         let index = SmallIndex::new(100, 500);
         let slots = segments.iter().zip(0..).map(|((sequence, _), slot)| segment(slot, *sequence));
         let read = |slot: &Slot| {

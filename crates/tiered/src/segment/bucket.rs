@@ -151,6 +151,11 @@ pub(crate) struct SmallRecord<'b> {
 }
 
 impl SmallRecord<'_> {
+    /// Its length, in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.range.len()
+    }
+
     /// The object, with its own copy of the value.
     pub(crate) fn to_object(&self) -> SmallObject {
         let mut found = self.found.clone();

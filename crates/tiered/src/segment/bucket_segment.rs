@@ -2,8 +2,9 @@
 //! behind them, once it is sealed, a summary with the tags of its objects, from which a recovery
 //! rebuilds the index without reading the objects.
 //!
-//! An object goes to the emptier of two buckets: so nearly all buckets are full before many objects
-//! find both of theirs full. Those wait for the next segment.
+//! An object goes to the emptier of two buckets. If both are full, an object in one of them may go to
+//! its other one instead (a step of cuckoo hashing). So nearly all buckets are full before many
+//! objects find no room. Those wait for the next segment.
 //!
 //! ```text
 //! summary, behind the last bucket:
@@ -21,7 +22,7 @@
 //! Values on flash: do not change. Pure; for one thread at a time, but sealed buckets do not change.
 
 use tidekv_io::buffer::AlignedVec;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::entry::SegmentId;
 use crate::segment::bucket::{self, BUCKET_BYTES, SmallObject};
@@ -38,7 +39,21 @@ pub(crate) type Choice = u8;
 pub(crate) fn bucket_of(hash: u64, choice: Choice, buckets: u32) -> u32 {
     let factor = [0x9E37_79B9_7F4A_7C15, 0xC2B2_AE3D_27D4_EB4F_u64][usize::from(choice & 1)];
     let mixed = (hash ^ hash >> 29).wrapping_mul(factor);
-    ((mixed >> 32) * u64::from(buckets) >> 32) as u32
+    (((mixed >> 32) * u64::from(buckets)) >> 32) as u32
+}
+
+/// An object that has been added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Added {
+    pub(crate) choice: Choice,
+    pub(crate) moved: Option<Moved>,
+}
+
+/// An object that has been moved from the given bucket to its other one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Moved {
+    pub(crate) hash: u64,
+    pub(crate) from: Choice,
 }
 
 /// The tags of a segment.
@@ -173,27 +188,55 @@ impl BucketSegment {
         &self.bytes[at..at + BUCKET_BYTES]
     }
 
-    /// Adds an object to the emptier of its buckets; returns which one, or `None` if both are full.
-    pub(crate) fn add(&mut self, hash: u64, key: &[u8], small: &SmallObject) -> Option<Choice> {
+    /// Adds an object to the emptier of its buckets, after another object has made room if need be;
+    /// `None` if there is none.
+    pub(crate) fn add(&mut self, hash: u64, key: &[u8], small: &SmallObject) -> Option<Added> {
         let bytes = small.record_bytes(key.len());
-        let [first, second] = [0, 1].map(|choice| bucket_of(hash, choice, self.buckets));
-        let is_second = bucket::room(self.bucket(second)) > bucket::room(self.bucket(first));
-        let (number, choice) = if is_second { (second, 1) } else { (first, 0) };
-        if bucket::room(self.bucket(number)) < bytes {
-            return None;
+        let numbers = [0, 1].map(|choice| bucket_of(hash, choice, self.buckets));
+        let [first, second] = numbers.map(|number| bucket::room(self.bucket(number)));
+        let mut added = Added { choice: Choice::from(second > first), moved: None };
+        if first.max(second) < bytes {
+            let move_out = |(number, choice): (u32, Choice)| {
+                let moved = self.move_out(number, bytes)?;
+                Some(Added { choice, moved: Some(moved) })
+            };
+            added = numbers.into_iter().zip([0, 1]).find_map(move_out)?;
         }
+        let number = numbers[usize::from(added.choice)];
         bucket::append(self.bucket_mut(number), key, small);
         self.slot.records += 1;
         self.added_bytes += bytes;
-        Some(choice)
+        Some(added)
     }
 
-    /// The object of a key in one of its buckets.
-    pub(crate) fn find(&self, hash: u64, choice: Choice, key: &[u8]) -> Option<SmallObject> {
+    /// Moves an object out of a bucket to its other one, so that the bucket has room for this many
+    /// bytes.
+    fn move_out(&mut self, number: u32, bytes: usize) -> Option<Moved> {
+        let bucket = self.bucket(number);
+        let room = bucket::room(bucket);
+        let (moved, other, key, small) = bucket::records(bucket).find_map(|record| {
+            let hash = xxh3_64(record.key);
+            let [first, second] = [0, 1].map(|choice| bucket_of(hash, choice, self.buckets));
+            let (from, other) = if first == number { (0, second) } else { (1, first) };
+            let makes_room = other != number
+                && room + record.len() >= bytes
+                && bucket::room(self.bucket(other)) >= record.len();
+            let moved = Moved { hash, from };
+            makes_room.then(|| (moved, other, record.key.to_vec(), record.to_object()))
+        })?;
+        bucket::remove(self.bucket_mut(number), &key);
+        bucket::append(self.bucket_mut(other), &key, &small);
+        Some(moved)
+    }
+
+    /// The object of a key. In memory it may be moved at any time: both buckets are searched.
+    pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<SmallObject> {
         if self.buckets == 0 {
             return None;
         }
-        bucket::find(self.bucket(bucket_of(hash, choice, self.buckets)), key)
+        let in_bucket =
+            |choice| bucket::find(self.bucket(bucket_of(hash, choice, self.buckets)), key);
+        in_bucket(0).or_else(|| in_bucket(1))
     }
 
     /// Removes an object; returns which bucket it was in.
@@ -228,7 +271,6 @@ impl BucketSegment {
         device: u64,
         tombstones: Vec<Tag>,
         name_of: impl Fn(u64) -> Name,
-        hash_of: impl Fn(&[u8]) -> u64,
     ) {
         let (id, len) = (self.slot.id, self.buckets as usize * BUCKET_BYTES);
         self.bytes.resize(len, 0);
@@ -236,7 +278,7 @@ impl BucketSegment {
         for (number, bytes) in (0..).zip(self.bytes.chunks_exact_mut(BUCKET_BYTES)) {
             bucket::seal(bytes, device, id, number);
             for record in bucket::records(bytes) {
-                let hash = hash_of(record.key);
+                let hash = xxh3_64(record.key);
                 let choice = Choice::from(bucket_of(hash, 0, self.buckets) != number);
                 objects.push((name_of(hash).tag(), choice));
             }
@@ -271,7 +313,6 @@ impl std::fmt::Debug for BucketSegment {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use xxhash_rust::xxh3::xxh3_64;
 
     use super::*;
     use crate::object::{CachedObject, Deadline, Object};
@@ -303,10 +344,17 @@ mod tests {
             BucketSegment::new(ID, 7, CAPACITY, 9_000, AlignedVec::with_capacity(CAPACITY));
         let mut there = Vec::new();
         let mut full = 0;
+        let mut choices = std::collections::HashMap::new();
         for n in 0.. {
             let (key, hash) = key(n);
             match segment.add(hash, &key, &small(n, 100)) {
-                Some(choice) => there.push((n, choice)),
+                Some(Added { choice, moved }) => {
+                    if let Some(Moved { hash, from }) = moved {
+                        assert_eq!(choices.insert(hash, 1 - from), Some(from));
+                    }
+                    choices.insert(hash, choice);
+                    there.push(n);
+                }
                 None => full += 1,
             }
             if full > 300 {
@@ -314,21 +362,23 @@ mod tests {
             }
         }
         let (bytes, added) = segment.fill();
-        assert!(added * 100 > bytes * 95, "{added} of {bytes}");
+        assert!(added * 100 > bytes * 96, "{added} of {bytes}");
+        let mut there: Vec<(u64, Choice)> =
+            there.into_iter().map(|n| (n, choices[&key(n).1])).collect();
         // Some are removed again.
         let removed: Vec<(u64, Choice)> = there.drain(..50).collect();
         for (n, choice) in removed {
             let (key, hash) = key(n);
             assert_eq!(segment.remove(hash, &key), Some(choice));
             assert_eq!(segment.remove(hash, &key), None);
-            assert_eq!(segment.find(hash, choice, &key), None);
+            assert_eq!(segment.find(hash, &key), None);
         }
         let tombstones = vec![Tag::of_number(5), Tag::of_number((1 << 39) - 1)];
         let slot = segment.seal(99, 2);
         assert_eq!((slot.records as usize, slot.order), (there.len(), 7));
         assert_eq!((slot.sequence_max, slot.is_small), (99, true));
         assert!(there.len() + 2 <= segment.tags_max());
-        segment.finish(9, tombstones.clone(), name_of, xxh3_64);
+        segment.finish(9, tombstones.clone(), name_of);
         assert!(segment.bytes().len() <= CAPACITY);
         let (at, len) = tag_summary_range(&slot);
         let summary = &segment.bytes()[at as usize..at as usize + len];
@@ -362,7 +412,7 @@ mod tests {
         let mut segment =
             BucketSegment::new(ID, 7, capacity, 10, AlignedVec::with_capacity(capacity));
         let slot = segment.seal(8, 1);
-        segment.finish(9, vec![Tag::of_number(77)], name_of, xxh3_64);
+        segment.finish(9, vec![Tag::of_number(77)], name_of);
         assert_eq!((slot.bytes, segment.bytes().len()), (0, BUCKET_BYTES));
         let (at, len) = tag_summary_range(&slot);
         let decoded = TagSummary::decode(&segment.bytes()[at as usize..][..len], 9, ID);
@@ -378,9 +428,8 @@ mod tests {
         let (key, hash) = key(1);
         segment.add(hash, &key, &small(1, 100)).expect("it is empty");
         segment.seal(8, 0);
-        segment.finish(9, Vec::new(), name_of, xxh3_64);
+        segment.finish(9, Vec::new(), name_of);
         let next = BucketSegment::new(ID, 9, capacity, 10, segment.into_buffer());
-        assert!([0, 1].into_iter().all(|choice| next.find(hash, choice, &key).is_none()));
-        assert_eq!(next.records(), 0);
+        assert_eq!((next.find(hash, &key), next.records()), (None, 0));
     }
 }

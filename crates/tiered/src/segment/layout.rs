@@ -38,6 +38,9 @@ const SLOTS_MIN: u64 = 8;
 pub(crate) const SEGMENT_BYTES_MIN: u64 = 2 << 20;
 /// The number of segments of a device that is neither too small nor too large.
 const DEFAULT_SEGMENTS: u64 = 1024;
+/// Bytes of flash that a small object takes beside its key and value: about 15 of its record, 5 in
+/// a summary, and a part of what stays empty.
+const SMALL_OVERHEAD_BYTES: u64 = 40;
 /// The log of invalidations has room for one in this many bytes of a segment, at least.
 const INVALIDATED_BYTES: u64 = 64;
 /// The fill of pages where objects have the average size: three quarters.
@@ -93,10 +96,10 @@ fn taken_bytes(object_bytes: u64) -> u64 {
 }
 
 /// The most DRAM that the index of small objects takes on a device of `bytes`, in bytes: two for
-/// each object of the average size that fits, with 24 bytes beside key and value. With larger
-/// objects on average, there may be as many small ones.
+/// each object of the average size that fits. With larger objects on average, there may be as many
+/// small ones.
 pub(crate) fn small_index_bytes(bytes: u64, avg_object_bytes: u64) -> u64 {
-    (bytes / (avg_object_bytes + 24) * 2).max(64 << 10)
+    (bytes / (avg_object_bytes + SMALL_OVERHEAD_BYTES) * 2).max(64 << 10)
 }
 
 /// The parts of a device.
