@@ -447,3 +447,174 @@ fn recovery_reads_a_bounded_number_of_summaries() {
         assert!(hits >= 28_000 - in_dram - 16 * 8, "{hits} of 28 000, {in_dram} in DRAM");
     }
 }
+
+/// Small objects, which are in buckets.
+fn small_options() -> Options {
+    Options {
+        avg_object_bytes: 200,
+        segment_bytes: Some(256 << 10),
+        dram_bytes: 4 << 20,
+        ..options()
+    }
+}
+
+#[test]
+fn small_objects_are_found_while_there_is_room_also_after_a_kill() {
+    let mut scene = Scene::new(small_options());
+    (0..150_000).for_each(|n| scene.store(n, 200, None));
+    assert_eq!(scene.counts().segments_evicted, 0);
+    // Storing an object removes those that the index takes for it: one in sixteen at the most, of
+    // the objects stored before.
+    let hits = scene.hits(0..150_000);
+    assert!(hits > 143_000, "{hits} of 150 000");
+    let in_dram = scene.cache.stats().dram_objects as usize;
+    scene.kill();
+    let after = scene.hits(0..150_000);
+    // Those in DRAM are lost, and those of the segment that was being filled.
+    assert!(after > hits - in_dram - 2 * 1_200, "{after} of {hits}, {in_dram} in DRAM");
+    assert_eq!(scene.cache.warm_devices(), 1);
+}
+
+#[test]
+fn clean_restart_loses_no_small_object() {
+    let mut scene = Scene::new(small_options());
+    (0..100_000).for_each(|n| scene.store(n, 200, None));
+    let hits = scene.hits(0..100_000);
+    scene.cache.close();
+    scene.restart(Tear::DropUnsynced, 2);
+    assert_eq!(scene.hits(0..100_000), hits);
+}
+
+#[test]
+fn small_objects_take_little_space_few_writes_and_one_read() {
+    // Of segments alone: the rest of so small a device is a larger part of it.
+    for (value_bytes, space_max) in [(120, 1.25), (240, 1.2), (500, 1.18)] {
+        let average = value_bytes as u64 + 10;
+        let scene = Scene::new(Options {
+            avg_object_bytes: average,
+            segment_bytes: Some(1 << 20),
+            dram_bytes: 8 << 20,
+            ..small_options()
+        });
+        let objects = (64 << 20) * 3 / 2 / average;
+        (0..objects).for_each(|n| scene.store(n, value_bytes, None));
+        let device = &scene.cache.device_stats()[0];
+        let counts = device.counts;
+        assert!(counts.segments_evicted > 0, "{counts:?}");
+        let bytes = device.segments * device.segment_bytes;
+        let space = bytes as f64 / (device.objects * average) as f64;
+        assert!(space <= space_max, "{space} bytes for a byte of {value_bytes}");
+        let written = counts.segment_bytes_written
+            + counts.page_bytes_written
+            + counts.metadata_bytes_written;
+        let amplification = written as f64 / counts.object_bytes_written as f64;
+        assert!(amplification <= 1.5, "{amplification}: {counts:?}");
+        let before = scene.counts();
+        let keys = (0..20_000).map(|n| objects - 1 - n * 7_919 % (objects / 2));
+        let hits = scene.hits(keys) as u64;
+        let after = scene.counts();
+        let reads =
+            after.object_reads + after.index_reads - before.object_reads - before.index_reads;
+        assert!(hits > 17_000 && reads * 10 <= hits * 11, "{reads} reads for {hits} hits");
+    }
+}
+
+/// An object that is removed, or stored anew, does not come back with the segment that had it:
+/// while it is being filled, while it waits to be written, and once it is on flash.
+#[test]
+fn removed_small_object_does_not_reappear() {
+    // Whether objects have been written before the kill, and whether the next segment has.
+    for (later, latest) in [(0, 0), (3_000, 0), (3_000, 3_000), (0, 3_000)] {
+        let mut scene = Scene::new(small_options());
+        // Out of DRAM, into a segment.
+        let fill = |scene: &Scene, first: u64, count: u64| {
+            (first..first + count).for_each(|n| scene.store(n, 200, None));
+        };
+        fill(&scene, 0, 12_000);
+        let removed: Vec<u64> = (0..500).collect();
+        assert!(scene.hits(removed.iter().copied()) > 400);
+        fill(&scene, 100_000, 12_000 + later);
+        for n in &removed {
+            scene.cache.remove(&key(*n));
+        }
+        fill(&scene, 200_000, latest);
+        for _ in 0..2 {
+            scene.kill();
+            assert_eq!(scene.cache.warm_devices(), 1);
+            assert_eq!(scene.hits(removed.iter().copied()), 0);
+            assert!(scene.hits(500..12_000) > 5_000);
+            // The log is cut: tombstones have its invalidations now.
+            fill(&scene, 300_000, 20_000);
+            scene.cache.close();
+            scene.restart(Tear::DropUnsynced, 1);
+            assert_eq!(scene.hits(removed.iter().copied()), 0);
+        }
+    }
+}
+
+/// A summary that cannot be read may have had tombstones: older segments are dropped with it.
+#[test]
+fn damaged_summary_restores_no_removed_small_object() {
+    let mut scene = Scene::new(small_options());
+    (0..30_000).for_each(|n| scene.store(n, 200, None));
+    (0..5_000).for_each(|n| scene.cache.remove(&key(n)));
+    // The tombstones get into one of these segments.
+    (100_000..120_000).for_each(|n| scene.store(n, 200, None));
+    scene.cache.close();
+    let flash = scene.storage.read_file("/flash").expect("it is there");
+    let mut found = 0;
+    for block in (4_096..flash.len() as u64).step_by(4_096) {
+        // One block at a time: most are buckets, some are of summaries.
+        if block % (97 * 4_096) != 0 && !is_summary(&flash[block as usize..][..4_096]) {
+            continue;
+        }
+        let mut damaged = flash.clone();
+        damaged[block as usize + 40] ^= 1;
+        let storage = scene.storage.after_power_loss(Tear::KeepUnsynced);
+        storage.write_file("/flash", &damaged);
+        scene.cache = open(&scene.options, &storage, &scene.clock, 1);
+        assert_eq!(scene.cache.warm_devices(), 1);
+        assert_eq!(scene.hits((0..5_000).step_by(7)), 0, "block {block}");
+        found += scene.hits((100_000..120_000).step_by(101));
+    }
+    assert!(found > 1_000, "{found}");
+}
+
+/// Whether a block begins as a summary of a segment of buckets: a checksum, a slot, and as many
+/// objects as a segment has.
+fn is_summary(block: &[u8]) -> bool {
+    let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| block[at + n]));
+    (500..3_000).contains(&word(16)) && word(20) < 20_000 && word(8) < 300
+}
+
+#[test]
+fn small_objects_expire_and_are_cleared() {
+    let mut scene = Scene::new(small_options());
+    (0..40_000).for_each(|n| scene.store(n, 200, (n % 2 == 0).then_some(60)));
+    scene.clock.advance(Duration::from_secs(61));
+    assert_eq!(scene.hits((0..40_000).step_by(2)), 0);
+    assert!(scene.hits((1..40_000).step_by(2)) > 18_000);
+    scene.kill();
+    assert_eq!(scene.hits((0..40_000).step_by(2)), 0);
+    assert!(scene.hits((1..40_000).step_by(2)) > 8_000);
+    scene.cache.clear();
+    assert_eq!(scene.hits(0..40_000), 0);
+    scene.kill();
+    assert_eq!(scene.hits(0..40_000), 0);
+    (0..40_000).for_each(|n| scene.store(n, 201, None));
+    assert!(scene.hits(0..40_000) > 37_000);
+}
+
+#[test]
+fn flash_without_small_objects_takes_them_again() {
+    let scene = Scene::new(small_options());
+    for round in 0..3 {
+        (0..40_000).for_each(|n| scene.store(n + round, 200, None));
+        assert!(scene.hits(round..40_000) > 37_000);
+        scene.cache.set_flash_bytes(0).expect("it can have none");
+        scene.cache.drain_writes();
+        assert!(scene.hits(0..30_000) < 20_000);
+        assert_eq!(scene.cache.device_stats()[0].objects, 0);
+        scene.cache.set_flash_bytes(64 << 20).expect("it had as much");
+    }
+}

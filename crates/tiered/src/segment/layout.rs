@@ -99,7 +99,7 @@ fn taken_bytes(object_bytes: u64) -> u64 {
 /// each object of the average size that fits. With larger objects on average, there may be as many
 /// small ones.
 pub(crate) fn small_index_bytes(bytes: u64, avg_object_bytes: u64) -> u64 {
-    (bytes / (avg_object_bytes + SMALL_OVERHEAD_BYTES) * 2).max(64 << 10)
+    (bytes / (avg_object_bytes + SMALL_OVERHEAD_BYTES) * 2).max(8 << 10)
 }
 
 /// The parts of a device.

@@ -21,7 +21,8 @@ use crate::model::Model;
 #[derive(Debug, Clone, Copy)]
 struct Load {
     keys: u64,
-    /// The largest common value, in bytes.
+    /// The smallest and the largest common value, in bytes.
+    value_bytes_min: u64,
     value_bytes_max: u64,
     /// The index is laid out for an average size of at most this many KiB, as a power of two.
     average_kib_max: u64,
@@ -29,9 +30,17 @@ struct Load {
     calm: u64,
 }
 
-const MEDIUM: Load = Load { keys: 1_500, value_bytes_max: 11_000, average_kib_max: 5, calm: 1 };
+const MEDIUM: Load =
+    Load { keys: 1_500, value_bytes_min: 0, value_bytes_max: 11_000, average_kib_max: 5, calm: 1 };
 /// Enough to fill the pages of the index.
-const SMALL: Load = Load { keys: 16_000, value_bytes_max: 400, average_kib_max: 8, calm: 10 };
+const RECORDS: Load =
+    Load { keys: 8_000, value_bytes_min: 800, value_bytes_max: 400, average_kib_max: 8, calm: 10 };
+/// All in buckets.
+const SMALL: Load =
+    Load { keys: 16_000, value_bytes_min: 0, value_bytes_max: 900, average_kib_max: 1, calm: 10 };
+/// Few of them, so that they are removed and stored again in the same segment.
+const FEW_SMALL: Load =
+    Load { keys: 2_000, value_bytes_min: 0, value_bytes_max: 600, average_kib_max: 3, calm: 2 };
 const DEVICE_BYTES: u64 = 2 << 20;
 const START_MS: u64 = 1_700_000_000_000;
 
@@ -176,7 +185,12 @@ impl Scene {
     pub fn new(seed: u64, fingerprint_bits: u32) -> Self {
         let random = Arc::new(SeededRandom::new(seed));
         let devices = 1 + random.below(3);
-        let load = if random.below(4) == 0 { SMALL } else { MEDIUM };
+        let load = match random.below(8) {
+            0 => RECORDS,
+            1 | 2 => SMALL,
+            3 => FEW_SMALL,
+            _ => MEDIUM,
+        };
         let flash = |n| FlashOptions { path: format!("/flash-{n}").into(), bytes: DEVICE_BYTES };
         let has_state = devices == 1 || random.below(2) == 0;
         let options = Options {
@@ -303,7 +317,7 @@ impl Scene {
         let large = if self.random.below(30) == 0 { 2 } else { 0 };
         let len = self.random.below(self.load.value_bytes_max) >> self.random.below(4) << large;
         let mut value = self.stored.to_le_bytes().to_vec();
-        value.resize(8 + len as usize, self.stored as u8);
+        value.resize((8 + self.load.value_bytes_min + len) as usize, self.stored as u8);
         Object {
             value: Bytes::from(value),
             flags: self.random.next_u64() as u32,
