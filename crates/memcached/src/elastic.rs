@@ -533,6 +533,10 @@ fn impossible(why: &Infeasible, tenants: &[TenantStats]) -> String {
             let name = tenants.get(*tenant).map_or("", |tenant| &tenant.name);
             format!("the least for {name} is {least_us:.1} us")
         }
+        Infeasible::Percentile { tenant, target, least_us, .. } => {
+            let name = tenants.get(*tenant).map_or("", |tenant| &tenant.name);
+            format!("the least p{} for {name} is {least_us:.1} us", target.percent)
+        }
         Infeasible::Bound(_) | Infeasible::Bounds(_) => "there is too little DRAM or flash".into(),
         Infeasible::Solver(error) => error.clone(),
     }

@@ -32,7 +32,8 @@ pub use curves::slab_classes::{ClassProfiler, GROWTH, PAGE_BYTES, SlabClasses};
 pub use curves::watch::{Window, WindowedProfiler};
 pub use planner::elastic::{Decision, Elastic, Observation, Reason, Sizes, TARGET_FRACTION};
 pub use planner::model::{
-    Allotment, DEFAULT_FLASH_FOR_DRAM, Latencies, LatencyOverrides, Prices, Tenant,
+    Allotment, DEFAULT_FLASH_FOR_DRAM, Endurance, Latencies, LatencyOverrides, PercentileTarget,
+    Prices, Tenant, drive_writes_per_day,
 };
 pub use planner::request::{Bound, Bounds, Goal, Plan, PlanRequest};
 pub use planner::solver::{DEFAULT_POINTS, Infeasible, marginal_value, plan_exactly, plan_on_hull};

@@ -1,9 +1,12 @@
-//! The least cost that meets every tenant's latency, over all points of all curves; the least value
+//! The least cost that meets every tenant's targets, over all points of all curves; the least value
 //! that a bound must have; and the least latency for a cost, over some points.
 //!
-//! With a latency to meet, a tenant has one *choice* for each size of DRAM: the least flash that
+//! With targets to meet, a tenant has one *choice* for each size of DRAM: the least flash that
 //! suffices with it. So thousands of points make thousands of choices, and not their square; and
-//! without common bounds each tenant takes its cheapest.
+//! without common bounds each tenant takes its cheapest. A target for a percentile is a limit of a
+//! miss ratio: of DRAM, or of DRAM and flash together ([`Tenant::miss_limits`]). It is another one
+//! with flash than without, for a request that misses both then waits for both; so flash that is too
+//! slow for a target is in no choice.
 //!
 //! The other way round a choice is a pair of sizes; if only cost is bounded, or no other bound is
 //! active, only those count that are faster than all that cost no more.
@@ -25,7 +28,7 @@
 //! difference of the prices, so a choice is a line from its least DRAM to all of it in DRAM; the sum
 //! above takes the lower of its ends, and a plan exchanges where that costs least.
 //!
-//! Guarantees: a plan that is found keeps all latencies and bounds, and costs as little as any plan
+//! Guarantees: a plan that is found keeps all targets and bounds, and costs as little as any plan
 //! does, up to [`NEAR`], or to [`NODES_MAX`] with very many similar choices; where two bounds limit
 //! exchanges and the indexes of tenants differ in size, it exchanges as is best for one of them.
 //! Infeasibility is reported only if no choices fit, or if by the sum above a plan would cost more
@@ -34,8 +37,8 @@
 //! Pure.
 
 use crate::curves::curve::{Curve, Point};
-use crate::planner::model::{Allotment, Tenant};
-use crate::planner::request::{Bound, Objective, Plan, PlanRequest, ROUNDING};
+use crate::planner::model::{Allotment, ROUNDING, Tenant};
+use crate::planner::request::{Bound, Objective, Plan, PlanRequest};
 
 /// Plans that are cheaper by less than this part are not searched.
 const NEAR: f64 = 1e-6;
@@ -57,7 +60,7 @@ pub(crate) enum Outcome {
     Unknown,
 }
 
-/// A choice that meets a tenant's latency.
+/// A choice that meets a tenant's targets.
 #[derive(Debug, Clone, Copy)]
 struct Choice {
     gets: Allotment,
@@ -72,28 +75,31 @@ struct Choice {
     exchange_uses: PriceOf,
 }
 
-/// All choices that meet a tenant's latency with the least flash, one for each point of the curve
-/// that DRAM may reach; if writes to flash do not count, none with more DRAM than the latency takes
-/// without flash.
-fn allotments(tenant: &Tenant, request: &PlanRequest, do_writes_count: bool) -> Vec<Allotment> {
+/// All choices that meet a tenant's targets with the least flash, one for each point of the curve
+/// that DRAM may reach; none with more DRAM than the targets take without flash.
+fn allotments(tenant: &Tenant, request: &PlanRequest) -> Vec<Allotment> {
     let latencies = tenant.latencies;
     let most_us = tenant.sla_us.unwrap_or(f64::INFINITY) * (1.0 + ROUNDING);
+    let limits = tenant.miss_limits(true);
     let points = tenant.curve.points();
     let mut all = Vec::new();
     for (place, point) in points.iter().enumerate() {
         let without_flash = tenant.allot(point.size, 0, request.prices);
-        let suffices = without_flash.latency_us <= most_us;
+        if tenant.is_met(&without_flash, ROUNDING) {
+            all.push(without_flash);
+            break;
+        }
+        let most = |ratio: f64| ratio * (1.0 + ROUNDING);
+        let Some(limits) = limits.filter(|it| point.miss_ratio <= most(it.memory)) else {
+            continue;
+        };
         let left_us = most_us - latencies.memory_us - latencies.flash_us * point.miss_ratio;
         let misses = if latencies.backend_us > 0.0 { left_us / latencies.backend_us } else { 1.0 };
+        let misses = misses.min(most(limits.all));
         let size = if left_us < 0.0 { None } else { tenant.curve.size_for(misses) };
-        if suffices {
-            all.push(without_flash);
-        } else if let Some(size) = size.filter(|size| *size > point.size) {
+        if let Some(size) = size.filter(|size| *size > point.size) {
             let next = points.get(place + 1).map(|next| next.size);
             all.extend(sized(tenant, request, (point.size, next), size));
-        }
-        if suffices && !do_writes_count {
-            break;
         }
     }
     all
@@ -113,7 +119,7 @@ fn sized(
     is_before_next.then(|| tenant.allot(memory, all - memory, request.prices))
 }
 
-/// All sizes of these points that meet a tenant's latency.
+/// All sizes of these points that meet a tenant's targets.
 fn pairs(tenant: &Tenant, curve: &Curve, request: &PlanRequest) -> Vec<Allotment> {
     let points = curve.points();
     let from = |(place, memory): (usize, &Point)| {
@@ -121,8 +127,7 @@ fn pairs(tenant: &Tenant, curve: &Curve, request: &PlanRequest) -> Vec<Allotment
         points[place..].iter().filter_map(move |all| sized(tenant, request, from, all.size))
     };
     let all = points.iter().enumerate().flat_map(from);
-    let most_us = tenant.sla_us.map_or(f64::INFINITY, |sla_us| sla_us * (1.0 + ROUNDING));
-    all.filter(|gets| gets.latency_us <= most_us).collect()
+    all.filter(|gets| tenant.is_met(gets, ROUNDING)).collect()
 }
 
 /// Keeps those that are faster than all that cost no more.
@@ -196,22 +201,20 @@ struct Knapsack {
 }
 
 impl Knapsack {
-    /// The knapsack that minimises this objective, with all latencies met.
+    /// The knapsack that minimises this objective, with all targets met.
     fn of(request: &PlanRequest, objective: Objective) -> Self {
         let least = match objective {
             Objective::Goal(_) => Bound::Cost,
             Objective::Use(bound) => bound,
         };
         let most = Bound::ALL.map(|bound| request.bounds.get(bound));
-        let do_writes_count =
-            least == Bound::FlashWrites || request.bounds.get(Bound::FlashWrites).is_some();
         let of = |(number, tenant): (usize, &Tenant)| {
             let exchange = exchange_of(request, number, most, Some(least));
             let choice = |gets: Allotment| {
                 let cost = request.use_of(number, &gets, least);
                 Choice::new(gets, cost, uses_of(request, number, &gets, most), exchange)
             };
-            let all = allotments(tenant, request, do_writes_count).into_iter().map(choice);
+            let all = allotments(tenant, request).into_iter().map(choice);
             all.filter(Choice::is_possible).collect()
         };
         let choices: Vec<Vec<Choice>> = request.tenants.iter().enumerate().map(of).collect();

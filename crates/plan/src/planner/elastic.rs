@@ -67,6 +67,7 @@ pub type Sizes = (u64, u64);
 #[derive(Debug, Clone)]
 pub struct Observation {
     /// Its curve in the window, with its rate and its latencies; [`Tenant::sla_us`] is the target.
+    /// Percentiles are not: the loop plans for means, which it can compare with a window's misses.
     pub tenant: Tenant,
     /// Its current sizes.
     pub has: Sizes,
@@ -226,6 +227,7 @@ impl Elastic {
     fn request(&self, seen: &[Observation]) -> PlanRequest {
         let tenant = |(seen, learned): (&Observation, &Learned)| Tenant {
             curve: seen.tenant.curve.in_units(learned.factor()),
+            percentiles: Vec::new(),
             ..seen.tenant.clone()
         };
         let tenants = seen.iter().zip(&self.learned).map(tenant).collect();
@@ -504,6 +506,9 @@ fn of_all(reason: Infeasible, change: &[usize]) -> Infeasible {
     match reason {
         Infeasible::Sla { tenant, least_us } => {
             Infeasible::Sla { tenant: change[tenant], least_us }
+        }
+        Infeasible::Percentile { tenant, target, most_share, least_us } => {
+            Infeasible::Percentile { tenant: change[tenant], target, most_share, least_us }
         }
         of_nobody => of_nobody,
     }

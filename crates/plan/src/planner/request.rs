@@ -4,15 +4,12 @@
 
 use crate::planner::model::{Allotment, Prices, Tenant};
 
-/// The relative rounding error that a latency and a bound may have.
-pub(crate) const ROUNDING: f64 = 1e-9;
-
 /// The objective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
-    /// Least cost, with every tenant's latency met.
+    /// Least cost, with every tenant's targets met.
     Cost,
-    /// Least mean latency of all requests, within a cost.
+    /// Least mean latency of all requests, within a cost; with every tenant's targets met, if it has any.
     Latency,
 }
 
@@ -109,9 +106,7 @@ impl PlanRequest {
             Bound::Dram => gets.dram_bytes() as f64,
             Bound::Flash => gets.flash_bytes as f64,
             Bound::Cost => gets.cost,
-            Bound::FlashWrites => {
-                tenant.requests_per_s * tenant.demoted_bytes * gets.memory_miss_ratio
-            }
+            Bound::FlashWrites => tenant.flash_writes_bytes_per_s(gets),
         }
     }
 }

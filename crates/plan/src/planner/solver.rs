@@ -1,4 +1,4 @@
-//! How much DRAM and flash each tenant gets: the least cost that meets all latencies, or the least
+//! How much DRAM and flash each tenant gets: the least cost that meets all targets, or the least
 //! latency for a budget (ElCached §4).
 //!
 //! Two ways, and their difference is informative:
@@ -21,8 +21,8 @@ use microlp::{ComparisonOp, OptimizationDirection, Problem, Solution, Variable};
 
 use crate::curves::curve::{Curve, Point};
 use crate::planner::choices::{self, Outcome};
-use crate::planner::model::{Allotment, Tenant};
-use crate::planner::request::{Bound, Bounds, Goal, Objective, Plan, PlanRequest, ROUNDING};
+use crate::planner::model::{Allotment, Latencies, PercentileTarget, ROUNDING, Tenant};
+use crate::planner::request::{Bound, Bounds, Goal, Objective, Plan, PlanRequest};
 
 /// Points of a curve with which a plan of the least latency for three tenants takes about a second.
 /// Spread by the logarithm of the size they make a size some per cent larger than necessary, until
@@ -43,6 +43,18 @@ pub enum Infeasible {
         /// Its index in the request.
         tenant: usize,
         /// The least latency possible, in microseconds.
+        least_us: f64,
+    },
+    /// A tenant's target for a percentile cannot be met with any sizes.
+    Percentile {
+        /// Its index in the request.
+        tenant: usize,
+        /// The target.
+        target: PercentileTarget,
+        /// The largest fraction of requests, 0 to 1, that can be answered within its time.
+        most_share: f64,
+        /// The least time within which the target's percentage of requests can be answered, in
+        /// microseconds.
         least_us: f64,
     },
     /// A bound is too narrow: raising any one of these to the given value makes a plan possible.
@@ -190,13 +202,32 @@ enum Shape {
     Points,
 }
 
-/// Returns an error for a tenant whose latency cannot be met.
+/// Returns an error for a tenant one of whose targets cannot be met. DRAM for the whole curve, without
+/// flash, is the fastest for each request.
 fn check(request: &PlanRequest) -> Result<(), Infeasible> {
     for (number, tenant) in request.tenants.iter().enumerate() {
-        let least = tenant.curve.points().last().map_or(1.0, |point| point.miss_ratio);
-        let least_us = tenant.latencies.mean_us_without_flash(least);
+        let last = tenant.curve.points().last().map_or(0, |point| point.size);
+        let fastest = tenant.allot(last, 0, request.prices);
+        let least_us = fastest.latency_us;
         if tenant.sla_us.is_some_and(|sla_us| least_us > sla_us * (1.0 + ROUNDING)) {
             return Err(Infeasible::Sla { tenant: number, least_us });
+        }
+        let Latencies { memory_us, backend_us, .. } = tenant.latencies;
+        for target in &tenant.percentiles {
+            let of = |within_us: f64| Tenant {
+                percentiles: vec![PercentileTarget { within_us, ..*target }],
+                sla_us: None,
+                ..tenant.clone()
+            };
+            if !of(target.within_us).is_met(&fastest, ROUNDING) {
+                let is_hit = of(memory_us).is_met(&fastest, ROUNDING);
+                return Err(Infeasible::Percentile {
+                    tenant: number,
+                    target: *target,
+                    most_share: tenant.share_within(target.within_us, &fastest),
+                    least_us: if is_hit { memory_us } else { memory_us + backend_us },
+                });
+            }
         }
     }
     Ok(())
@@ -215,7 +246,7 @@ fn refused(
     }
 }
 
-/// The plan that minimises this objective, with all latencies met; over points, all choices are
+/// The plan that minimises this objective, with all targets met; over points, all choices are
 /// searched first.
 fn least(
     request: &PlanRequest,
@@ -264,6 +295,8 @@ struct Variables {
     /// DRAM for objects, and that with flash.
     memory: Level,
     all: Level,
+    /// Whether it may have flash.
+    has_flash: bool,
 }
 
 /// A size, and its miss ratio: on the curve.
@@ -325,14 +358,35 @@ impl Level {
 }
 
 impl Variables {
-    fn new(problem: &mut Problem, curve: &Curve, shape: Shape) -> Self {
+    fn new(problem: &mut Problem, tenant: &Tenant, curve: &Curve, shape: Shape) -> Self {
         let unit = curve.points().last().map_or(1, |point| point.size.max(1)) as f64;
         let memory = Level::new(problem, curve, unit, shape);
         let all = Level::new(problem, curve, unit, shape);
         let flash = [(all.size, 1.0), (memory.size, -1.0)];
-        problem.add_constraint(flash, ComparisonOp::Ge, 0.0);
-        Self { unit, memory, all }
+        let has_flash = suits_flash(tenant);
+        let order = if has_flash { ComparisonOp::Ge } else { ComparisonOp::Eq };
+        problem.add_constraint(flash, order, 0.0);
+        if !tenant.percentiles.is_empty()
+            && let Some(most) = tenant.miss_limits(has_flash)
+        {
+            for (level, most) in [(&memory, most.memory), (&all, most.all)] {
+                let most = most * (1.0 + TOLERANCE);
+                problem.add_constraint([(level.misses, 1.0)], ComparisonOp::Le, most);
+            }
+        }
+        Self { unit, memory, all, has_flash }
     }
+}
+
+/// Whether a tenant's targets can be met with flash: with too slow a device, only DRAM suffices.
+fn suits_flash(tenant: &Tenant) -> bool {
+    let least = tenant.curve.points().last().map_or(1.0, |point| point.miss_ratio);
+    let most = |value: f64| value * (1.0 + TOLERANCE);
+    let least_us = tenant.latencies.mean_us(least, least);
+    tenant.sla_us.is_none_or(|sla_us| least_us <= most(sla_us))
+        && tenant
+            .miss_limits(true)
+            .is_some_and(|limits| least <= most(limits.memory.min(limits.all)))
 }
 
 /// A weighted sum of variables.
@@ -348,7 +402,7 @@ fn solve(
     let mut problem = Problem::new(OptimizationDirection::Minimize);
     let mut tenants = Vec::new();
     for (tenant, curve) in request.tenants.iter().zip(curves) {
-        let variables = Variables::new(&mut problem, curve, shape);
+        let variables = Variables::new(&mut problem, tenant, curve, shape);
         if let Some(sla_us) = tenant.sla_us {
             let (latency, fixed) = latency(tenant, &variables);
             // As fractions of the longest latency.
@@ -405,7 +459,7 @@ fn solve(
 fn keeps(request: &PlanRequest, plan: &Plan) -> bool {
     let most = |value: f64| value * (1.0 + 10.0 * TOLERANCE);
     let suits = |(tenant, gets): (&Tenant, &Allotment)| {
-        tenant.sla_us.is_none_or(|sla_us| gets.latency_us <= most(sla_us))
+        tenant.is_met(gets, 10.0 * TOLERANCE)
             && tenant
                 .flash_bytes_max
                 .is_none_or(|bytes| gets.flash_bytes as f64 <= most(bytes as f64) + 1.0)
@@ -421,7 +475,7 @@ fn keeps(request: &PlanRequest, plan: &Plan) -> bool {
 fn latency(tenant: &Tenant, variables: &Variables) -> (Sum, f64) {
     let latencies = tenant.latencies;
     let sum = vec![
-        (variables.memory.misses, latencies.flash_us),
+        (variables.memory.misses, if variables.has_flash { latencies.flash_us } else { 0.0 }),
         (variables.all.misses, latencies.backend_us),
     ];
     (sum, latencies.memory_us)
@@ -443,9 +497,10 @@ fn takes(request: &PlanRequest, tenants: &[Variables], bound: Bound) -> Sum {
                 let gib = unit / (1_u64 << 30) as f64;
                 vec![(memory, (dram - flash) * gib), (all, flash * gib)]
             }
-            Bound::FlashWrites => {
+            Bound::FlashWrites if variables.has_flash => {
                 vec![(variables.memory.misses, tenant.requests_per_s * tenant.demoted_bytes)]
             }
+            Bound::FlashWrites => Vec::new(),
         }
     };
     request.tenants.iter().zip(tenants).flat_map(of).collect()

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::planner::model::{Latencies, Prices};
+use crate::planner::model::Prices;
 
 const MIB: u64 = 1 << 20;
 
@@ -60,6 +60,19 @@ fn orders(count: usize) -> Vec<Vec<usize>> {
     orders(last).into_iter().flat_map(with_last).collect()
 }
 
+/// The part of a tenant's requests that take at most `us`: the sum over the levels that answer.
+fn share_within(tenant: &Tenant, gets: &Allotment, us: f64) -> f64 {
+    let Latencies { memory_us, flash_us, backend_us } = tenant.latencies;
+    let (in_memory, in_both) = (1.0 - gets.memory_miss_ratio, 1.0 - gets.miss_ratio);
+    let flash_us = if gets.flash_bytes > 0 { flash_us } else { 0.0 };
+    let levels = [
+        (memory_us, in_memory),
+        (memory_us + flash_us, in_both - in_memory),
+        (memory_us + flash_us + backend_us, gets.miss_ratio),
+    ];
+    levels.into_iter().filter(|(time, _)| *time <= us).map(|(_, part)| part).sum()
+}
+
 /// The least objective, by exhaustive search.
 fn searched(request: &PlanRequest) -> Option<f64> {
     let mut choices: Vec<Vec<(u64, u64)>> = vec![Vec::new()];
@@ -75,6 +88,9 @@ fn searched(request: &PlanRequest) -> Option<f64> {
     let fits = |plan: &Plan| {
         let keeps = |(tenant, gets): (&Tenant, &Allotment)| {
             tenant.sla_us.is_none_or(|sla_us| gets.latency_us <= sla_us)
+                && tenant.percentiles.iter().all(|target| {
+                    share_within(tenant, gets, target.within_us) * 100.0 >= target.percent
+                })
         };
         let bounds = Bound::ALL.into_iter().all(|bound| {
             request.bounds.get(bound).is_none_or(|most| plan.takes(request, bound) <= most)
@@ -101,13 +117,37 @@ fn curves(points: usize) -> impl Strategy<Value = Curve> {
     })
 }
 
+/// Up to two, between all levels of the default latencies.
+fn percentiles() -> impl Strategy<Value = Vec<PercentileTarget>> {
+    let within_us = prop_oneof![
+        1 => 10.0..110.0_f64,
+        3 => 110.0..1_010.0_f64,
+        1 => 1_010.0..1_110.0_f64,
+        1 => 1_110.0..1_300.0_f64,
+    ];
+    let target = (5.0..90.0_f64, within_us)
+        .prop_map(|(percent, within_us)| PercentileTarget { percent, within_us });
+    prop_oneof![2 => Just(Vec::new()), 3 => prop::collection::vec(target, 1..3)]
+}
+
+/// The default, and flash that is slower than the backend.
+fn latencies() -> impl Strategy<Value = Latencies> {
+    let any = (1.0..20.0_f64, 0.0..800.0_f64, 0.0..800.0_f64).prop_map(
+        |(memory_us, flash_us, backend_us)| Latencies { memory_us, flash_us, backend_us },
+    );
+    prop_oneof![2 => Just(Latencies::DEFAULT), 1 => any]
+}
+
 fn tenants(points: usize) -> impl Strategy<Value = Tenant> {
     let sla = prop_oneof![1 => Just(None), 3 => (150.0..900.0_f64).prop_map(Some)];
     let flash = prop_oneof![3 => Just(None), 1 => (0..1_000_u64).prop_map(|mib| Some(mib * MIB))];
     let numbers = (1.0..50.0_f64, 0.0..0.02_f64);
-    (curves(points), sla, flash, numbers).prop_map(
-        |(curve, sla_us, flash_bytes_max, (requests, index))| Tenant {
+    let slas = (sla, percentiles(), latencies());
+    (curves(points), slas, flash, numbers).prop_map(
+        |(curve, (sla_us, percentiles, latencies), flash_bytes_max, (requests, index))| Tenant {
             sla_us,
+            percentiles,
+            latencies,
             flash_bytes_max,
             requests_per_s: requests,
             index_bytes_per_byte: index,
@@ -258,6 +298,74 @@ fn unreachable_latency_is_reported_with_the_least_possible() {
         Err(Infeasible::Sla { tenant: 0, least_us: 210.0 })
     );
     assert_eq!(plan_on_hull(&request), Err(Infeasible::Sla { tenant: 0, least_us: 210.0 }));
+}
+
+/// 90 % within the time of flash is a miss ratio of both; within the time of DRAM, one of DRAM.
+#[test]
+fn percentile_is_met_at_the_least_cost() {
+    let one = |percentiles: &[(f64, f64)]| {
+        let percentiles = percentiles
+            .iter()
+            .map(|&(percent, within_us)| PercentileTarget { percent, within_us })
+            .collect();
+        let curve = curve(&[(100, 0.4), (400, 0.1), (800, 0.05)]);
+        let request = request(
+            vec![Tenant { percentiles, ..Tenant::new("one", curve) }],
+            Bounds::default(),
+            Goal::Cost,
+        );
+        let gets = plan_exactly(&request, DEFAULT_POINTS).map(|plan| plan.tenants[0]);
+        gets.map(|gets| (gets.memory_bytes / MIB, gets.flash_bytes / MIB))
+    };
+    assert_eq!(one(&[(90.0, 110.0)]), Ok((0, 400)));
+    assert_eq!(one(&[(90.0, 109.0)]), Ok((400, 0)));
+    // Both: DRAM answers 60 % in time, and flash the others.
+    assert_eq!(one(&[(60.0, 10.0), (95.0, 500.0)]), Ok((100, 700)));
+    // The backend answers all in 1010 µs, but behind flash in 1110.
+    assert_eq!(one(&[(99.0, 1_010.0)]), Ok((0, 0)));
+    assert_eq!(one(&[(60.0, 110.0), (99.0, 1_010.0)]), Ok((100, 0)));
+    assert_eq!(one(&[(60.0, 110.0), (99.0, 1_110.0)]), Ok((0, 100)));
+    // The hull is a line from one point to the next, so a little less suffices.
+    let target = PercentileTarget { percent: 99.0, within_us: 500.0 };
+    let impossible = |most_share, least_us| {
+        Err(Infeasible::Percentile { tenant: 0, target, most_share, least_us })
+    };
+    assert_eq!(one(&[(50.0, 110.0), (99.0, 500.0)]), impossible(0.95, 1_010.0));
+    let target = PercentileTarget { percent: 50.0, within_us: 9.0 };
+    let refused =
+        Err(Infeasible::Percentile { tenant: 0, target, most_share: 0.0, least_us: 10.0 });
+    assert_eq!(one(&[(50.0, 9.0)]), refused);
+}
+
+/// The linear program knows percentiles too: of hulls, where a little less suffices.
+#[test]
+fn plan_on_hull_meets_percentiles_of_the_hull() {
+    let one = |percent: f64, within_us: f64| {
+        let percentiles = vec![PercentileTarget { percent, within_us }];
+        let curve = curve(&[(100, 0.4), (400, 0.1)]);
+        let tenant = Tenant { percentiles, ..Tenant::new("one", curve) };
+        let plan = plan_on_hull(&request(vec![tenant], Bounds::default(), Goal::Cost));
+        let gets = plan.expect("there is one").tenants[0];
+        (gets.memory_bytes.div_ceil(MIB), gets.flash_bytes.div_ceil(MIB))
+    };
+    assert_eq!(one(80.0, 110.0), (0, 300));
+    assert_eq!(one(80.0, 50.0), (300, 0));
+    assert_eq!(one(95.0, 1_010.0), (0, 0));
+}
+
+#[test]
+fn without_flash_nothing_is_written_to_it() {
+    let tenant = Tenant {
+        sla_us: Some(500.0),
+        requests_per_s: 100.0,
+        demoted_bytes: 400.0,
+        ..Tenant::new("one", curve(&[(100, 0.4)]))
+    };
+    let bounds = Bounds { flash_writes_bytes_per_s: Some(1.0), ..Bounds::default() };
+    let request = request(vec![tenant], bounds, Goal::Cost);
+    let plan = plan_exactly(&request, DEFAULT_POINTS).expect("DRAM alone suffices");
+    assert_eq!((plan.tenants[0].memory_bytes / MIB, plan.tenants[0].flash_bytes), (100, 0));
+    assert_eq!(plan.takes(&request, Bound::FlashWrites), 0.0);
 }
 
 #[test]
