@@ -26,7 +26,7 @@ use crate::files;
 use crate::log;
 use crate::output;
 use crate::quantity::{count, parse_duration, parse_micros, parse_size, show_size};
-use crate::terms::Terms;
+use crate::terms::{Terms, parse_latencies};
 use memcached_flags::MemcachedFlags;
 use pid_file::PidFile;
 
@@ -163,6 +163,12 @@ pub struct Cache {
     /// cost (see --prices).
     #[arg(long, value_name = "[NAME=]TIME|COST")]
     elastic: Vec<String>,
+
+    /// Latency of DRAM, of flash, and of the backend (the database behind the cache), such as
+    /// 10us,100us,1ms, for --elastic. For an omitted one, as in `50us,,`: the measurement of the
+    /// cache, or else 10us, 100us or 1ms.
+    #[arg(long, value_name = "DRAM,FLASH,BACKEND")]
+    latencies: Option<String>,
 
     #[command(flatten)]
     terms: Terms,
@@ -311,7 +317,8 @@ impl Cache {
             Some(cost) => ElasticGoal::Cost(cost),
             None => ElasticGoal::Latency { all, of },
         };
-        let (prices, latencies) = (self.terms.prices()?, self.terms.latencies()?);
+        let latencies = self.latencies.as_deref().map(parse_latencies).transpose()?;
+        let (prices, latencies) = (self.terms.prices()?, latencies.unwrap_or_default());
         Ok(Some(ElasticOptions { goal, prices, latencies }))
     }
 

@@ -1,21 +1,25 @@
 //! `plan`: computes the DRAM and flash that each tenant needs.
 
+mod targets;
+mod wear;
 mod report;
 mod picture;
 
 use std::path::PathBuf;
 
 use tidekv_plan::{
-    Bounds, DEFAULT_POINTS, Goal, Infeasible, Latencies, Plan, PlanRequest, Tenant, plan_exactly,
-    plan_on_hull,
+    Bounds, DEFAULT_POINTS, Goal, Infeasible, Latencies, LatencyOverrides, Plan, PlanRequest,
+    Prices, Tenant, plan_exactly, plan_on_hull,
 };
 
+use crate::commands::plan::targets::{Given, named};
+use crate::commands::plan::wear::{Known, Wear};
 use crate::curve_file::{BYTES, CurveFile};
 use crate::failure::{Failure, Result};
 use crate::files;
 use crate::live_curves::{self, Live};
 use crate::output;
-use crate::quantity::{parse_micros, parse_size};
+use crate::quantity::parse_size;
 use crate::terms::Terms;
 
 /// Plan the DRAM and flash of each tenant: the cheapest sizes that meet the latency targets, or the
@@ -23,10 +27,13 @@ use crate::terms::Terms;
 ///
 /// A request takes the time of DRAM, plus that of flash if DRAM misses, plus that of the backend if
 /// both miss: Lat = m + s * mr(DRAM) + db * mr(DRAM + flash), with the miss ratios of curves from
-/// `tidekv profile`. The output prints the formulas, so every number can be checked by hand.
+/// `tidekv profile`. That is its mean. For a percentile, such as `--sla p99:1ms`, a request takes m if
+/// DRAM answers it, m + s if flash does, and m + s + db otherwise (m + db without flash). The output
+/// prints the formulas, so every number can be checked by hand.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  tidekv plan --curve web=web.curve --sla 300us\n  \
     tidekv plan --curve web=web.json --curve ads=ads.json --sla web=300us --sla ads=1ms --total-dram 3GiB\n  \
+    tidekv plan --curve web=web.curve --sla 300us --sla p99:1200us --latencies 10us,90us,2ms\n  \
     tidekv plan --curve web=web.curve --cost 20\n  \
     tidekv plan --live localhost:11211 --sla 300us")]
 #[group(id = "goal", required = true, multiple = true, args = ["sla", "cost"])]
@@ -44,8 +51,11 @@ pub struct PlanCommand {
     #[arg(long, value_name = "FILE", requires = "live")]
     auth_file: Option<PathBuf>,
 
-    /// Target for the mean latency, of all tenants or of one, such as 300us or web=300us (repeatable).
-    #[arg(long, value_name = "[NAME=]TIME")]
+    /// Latency target of all tenants or of one (repeatable): for the mean, such as 300us or web=300us,
+    /// or for a percentile, such as p99:1ms or web=p99.9:1ms, by which at least 99 % or 99.9 % of the
+    /// requests are answered within that time. All targets of a tenant count; its own replaces that of
+    /// all for the same percentile.
+    #[arg(long, value_name = "[NAME=][pNN:]TIME")]
     sla: Vec<String>,
 
     /// Maximum cost, in the currency of --prices; minimizes the latency instead of the cost.
@@ -72,6 +82,13 @@ pub struct PlanCommand {
     /// Margin for curves of a sample, in standard errors of miss ratios and of sizes; 0 for none.
     #[arg(long, value_name = "N", default_value_t = MARGIN)]
     margin: f64,
+
+    /// Latency of DRAM, of flash, and of the backend (the database behind the cache), of all tenants or
+    /// of one, such as 10us,100us,1ms or web=10us,100us,5ms (repeatable). For an omitted one, as in
+    /// `50us,,`: that of all tenants, or else the measurement of the running cache, or else 10us, 100us
+    /// or 1ms.
+    #[arg(long, value_name = "[NAME=]DRAM,FLASH,BACKEND")]
+    latencies: Vec<String>,
 
     #[command(flatten)]
     terms: Terms,
@@ -110,19 +127,16 @@ struct Source {
     has: Option<(u64, u64)>,
 }
 
-/// `NAME=REST`.
-fn named(text: &str) -> Option<(&str, &str)> {
-    text.split_once('=').filter(|(name, _)| !name.is_empty())
-}
-
 impl PlanCommand {
     /// Runs the command.
     pub fn run(&self) -> Result<()> {
         if !(self.margin.is_finite() && self.margin >= 0.0) {
             return Err(Failure::usage("--margin must be a number of at least 0"));
         }
-        let sources = self.sources()?;
-        let request = self.request(&sources)?;
+        let latencies = targets::latencies(&self.latencies)?;
+        let sources = self.sources(&latencies)?;
+        let (prices, endurance) = self.terms.prices_and_endurance()?;
+        let (request, known) = self.request(&sources, prices)?;
         let names: Vec<&str> = request.tenants.iter().map(|tenant| tenant.name.as_str()).collect();
         let refused = |why: Infeasible| report::refuse(&why, &request, &names);
         let points = if self.exact { usize::MAX } else { DEFAULT_POINTS };
@@ -137,6 +151,7 @@ impl PlanCommand {
             now: now.as_ref(),
             proportional: proportional.as_deref(),
             margin: sources.iter().any(|source| source.file.has_errors()).then_some(self.margin),
+            wear: &Wear { known, endurance },
         };
         if let Some(path) = &self.svg {
             files::write_text(path, &picture::draw(&request, &plan, &others))?;
@@ -150,11 +165,18 @@ impl PlanCommand {
     }
 
     /// The tenants, from files or from a running server.
-    fn sources(&self) -> Result<Vec<Source>> {
-        if let Some(address) = &self.live {
-            return self.live_sources(address);
-        }
-        let latencies = Latencies::DEFAULT.with(self.terms.latencies()?);
+    fn sources(&self, given: &[Given<LatencyOverrides>]) -> Result<Vec<Source>> {
+        let sources = match &self.live {
+            Some(address) => self.live_sources(address, given)?,
+            None => self.file_sources(given)?,
+        };
+        let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
+        targets::check_names("--latencies", given, &names)?;
+        Ok(sources)
+    }
+
+    /// The tenants, from files.
+    fn file_sources(&self, given: &[Given<LatencyOverrides>]) -> Result<Vec<Source>> {
         let mut sources = Vec::<Source>::new();
         for text in &self.curves {
             let (name, path) =
@@ -164,6 +186,7 @@ impl PlanCommand {
             }
             let file = CurveFile::read(&files::read_text(path.as_ref())?)
                 .map_err(|failure| Failure::new(format!("{path}: {}", failure.message)))?;
+            let latencies = Latencies::DEFAULT.with(targets::latencies_of(given, name));
             let (name, from) = (name.to_owned(), path.to_owned());
             sources.push(Source { name, from, file, latencies, has: None });
         }
@@ -171,37 +194,38 @@ impl PlanCommand {
     }
 
     /// The tenants of a running server.
-    fn live_sources(&self, address: &str) -> Result<Vec<Source>> {
+    fn live_sources(
+        &self,
+        address: &str,
+        given: &[Given<LatencyOverrides>],
+    ) -> Result<Vec<Source>> {
         let user = self.auth_file.as_deref().map(files::read_text).transpose()?;
         let user = user.as_deref().map(|text| text.lines().next().unwrap_or_default().trim());
         let user = user.filter(|user| !user.is_empty());
         let Live { tenants, memory_us, flash_us } = live_curves::fetch(address, user)?;
-        let given = self.terms.latencies()?;
         let sources = tenants.into_iter().map(|tenant| {
             let measured = Latencies::measured(memory_us, flash_us, tenant.backend_us);
-            let latencies = measured.with(given);
+            let latencies = measured.with(targets::latencies_of(given, &tenant.name));
             let from = format!("{address}, {}", tenant.name);
             Source { name: tenant.name, from, file: tenant.file, latencies, has: tenant.has }
         });
         Ok(sources.collect())
     }
 
-    fn request(&self, sources: &[Source]) -> Result<PlanRequest> {
-        let (mut tenants, mut rates) = (Vec::new(), Vec::new());
+    /// The plan request, and what is known of each tenant.
+    fn request(&self, sources: &[Source], prices: Prices) -> Result<(PlanRequest, Vec<Known>)> {
+        let (mut tenants, mut known) = (Vec::new(), Vec::new());
         for source in sources {
-            let (tenant, has_rate) = self.tenant(source)?;
+            let (tenant, mut it) = self.tenant(source)?;
             let is_given = |text: &String| named(text).is_some_and(|it| it.0 == source.name);
+            it.has_rate |= self.requests.iter().any(is_given);
             tenants.push(tenant);
-            rates.push(has_rate || self.requests.iter().any(is_given));
+            known.push(it);
         }
-        for text in &self.sla {
-            let (name, time) =
-                named(text).map_or((None, text.as_str()), |(name, time)| (Some(name), time));
-            let sla_us = parse_micros(time).map_err(Failure::usage)?;
-            for tenant in of_name(&mut tenants, name)? {
-                tenant.sla_us = Some(sla_us);
-            }
-        }
+        let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
+        let slas = targets::targets(&self.sla)?;
+        targets::check_names("--sla", &slas, &names)?;
+        targets::aim(&mut tenants, &slas);
         for text in &self.requests {
             let parsed =
                 named(text).and_then(|(name, number)| Some((name, number.parse::<f64>().ok()?)));
@@ -209,12 +233,12 @@ impl PlanCommand {
                 parsed.filter(|(_, number)| number.is_finite() && *number >= 0.0).ok_or_else(
                     || Failure::usage(format!("{text:?} is not NAME=N with a rate of at least 0")),
                 )?;
-            for tenant in of_name(&mut tenants, Some(name))? {
-                tenant.requests_per_s = number;
-            }
+            let tenant = tenants.iter_mut().find(|tenant| tenant.name == name);
+            let unknown = || Failure::usage(format!("--requests: tenant {name:?} has no curve"));
+            tenant.ok_or_else(unknown)?.requests_per_s = number;
         }
-        let is_known = rates.iter().filter(|is_known| **is_known).count();
-        if is_known < rates.len() && (is_known > 0 || self.flash_writes.is_some()) {
+        let is_known = known.iter().filter(|known| known.has_rate).count();
+        if is_known < known.len() && (is_known > 0 || self.flash_writes.is_some()) {
             return Err(Failure::usage(
                 "the request rates of some tenants are unknown: use --requests",
             ));
@@ -223,7 +247,7 @@ impl PlanCommand {
             return Err(Failure::usage("no tenant has requests"));
         }
         let goal = if self.cost.is_some() { Goal::Latency } else { Goal::Cost };
-        if goal == Goal::Cost && tenants.iter().any(|tenant| tenant.sla_us.is_none()) {
+        if goal == Goal::Cost && !tenants.iter().all(Tenant::has_target) {
             return Err(Failure::usage("each tenant needs an --sla, unless --cost sets a budget"));
         }
         if self.cost.is_some_and(|cost| !(cost.is_finite() && cost >= 0.0)) {
@@ -235,11 +259,11 @@ impl PlanCommand {
             cost: self.cost,
             flash_writes_bytes_per_s: self.flash_writes.map(|bytes| bytes as f64),
         };
-        Ok(PlanRequest { tenants, prices: self.terms.prices()?, bounds, goal })
+        Ok((PlanRequest { tenants, prices, bounds, goal }, known))
     }
 
-    /// A tenant, and whether its request rate is known.
-    fn tenant(&self, source: &Source) -> Result<(Tenant, bool)> {
+    /// A tenant, and what its curve tells of it.
+    fn tenant(&self, source: &Source) -> Result<(Tenant, Known)> {
         let Source { name, from, file, latencies, .. } = source;
         let in_file = |what: String| Failure::new(format!("{from}: {what}"));
         if file.unit != BYTES {
@@ -255,6 +279,7 @@ impl PlanCommand {
         if !(self.index.is_finite() && self.index >= 0.0) {
             return Err(Failure::usage("--index must be a number of bytes"));
         }
+        let has_object_size = object_bytes.is_some();
         let object_bytes = object_bytes.unwrap_or(1.0);
         let rate =
             file.seconds.filter(|seconds| *seconds > 0.0).map(|seconds| file.requests / seconds);
@@ -265,20 +290,6 @@ impl PlanCommand {
             demoted_bytes: object_bytes,
             ..Tenant::new(name.as_str(), curve)
         };
-        Ok((tenant, rate.is_some()))
+        Ok((tenant, Known { has_rate: rate.is_some(), has_object_size }))
     }
-}
-
-/// All tenants, or the one with that name.
-fn of_name<'t>(
-    tenants: &'t mut [Tenant],
-    name: Option<&str>,
-) -> Result<impl Iterator<Item = &'t mut Tenant>> {
-    let is_meant = |tenant: &&mut Tenant| name.is_none_or(|name| tenant.name == name);
-    if let Some(name) = name
-        && !tenants.iter().any(|tenant| tenant.name == name)
-    {
-        return Err(Failure::usage(format!("tenant {name:?} has no curve")));
-    }
-    Ok(tenants.iter_mut().filter(is_meant).collect::<Vec<_>>().into_iter())
 }

@@ -312,6 +312,136 @@ fn two_tenants_get_the_sizes_that_their_curves_need() {
 }
 
 #[test]
+fn each_tenant_may_have_its_own_latencies() {
+    let place = TestDirectory::new();
+    let slas = ["--sla", "web=90us", "--sla", "ads=215us"];
+    let all = ["--latencies", "ads=,50us,2ms", "--latencies", "10us,100us,1ms"];
+    let done = plan(&place, &[&slas[..], &all].concat());
+    // With flash 10 + 50 + 2000 · 0.1 = 260; with DRAM alone 10 + 2000 · 0.1 = 210.
+    for says in [
+        "latency of web = 10 + 100 mr(DRAM) + 1000 mr(both)",
+        "latency of ads = 10 + 50 mr(DRAM) + 2000 mr(both)",
+        " 210.0       215.0",
+        "256 MiB ",
+    ] {
+        assert!(done.text().contains(says), "{says:?} is not in {}", done.text());
+    }
+    plan(&place, &[&slas[..], &["--latencies", "web=10us,100us,1ms"], &all[..2]].concat()).ok();
+}
+
+#[test]
+fn percentiles_are_met_beside_the_mean() {
+    let place = TestDirectory::new();
+    let of = |arguments: &[&str]| {
+        let done = plan(&place, &[arguments, &["--json"]].concat());
+        let value: Value = serde_json::from_slice(done.ok()).unwrap();
+        let [web, _] = &value["tenants"].as_array().unwrap()[..] else { panic!("{value}") };
+        let mib = |name: &str| web[name].as_u64().unwrap() >> 20;
+        ((mib("dram_bytes"), mib("flash_bytes")), web["percentiles"].clone())
+    };
+    let mean = ["--sla", "ads=1ms", "--sla", "web=300us"];
+    assert_eq!(of(&mean), ((0, 1_024), serde_json::json!([])));
+    // Flash answers in 110 µs, and 1 % misses 4 GiB.
+    let p99 = [&mean[..], &["--sla", "web=p99:120us"]].concat();
+    let share = serde_json::json!([{ "percent": 99.0, "within_us": 120.0, "share": 0.99 }]);
+    assert_eq!(of(&p99), ((0, 4_096), share));
+    // 80 % within the time of DRAM as well: 256 MiB of it.
+    let both = [&p99[..], &["--sla", "web=p80:20us"]].concat();
+    assert_eq!(of(&both).0, (256, 3_840));
+    let done = plan(&place, &both);
+    for says in [
+        "web p80: 80.00 % of requests within 20 µs",
+        "web p99: 99.00 % of requests within 120 µs",
+        "web: a request takes 10 µs from DRAM, 110 from flash, 1110 from the backend",
+    ] {
+        assert!(done.text().contains(says), "{says:?} is not in {}", done.text());
+    }
+    // Without flash there is no time of flash.
+    let done = plan(&place, &["--sla", "p50:1010us"]);
+    let says = "ads: a request takes 10 µs from DRAM, 1010 from the backend";
+    assert!(done.text().contains(says), "{}", done.text());
+    let done = plan(&place, &["--sla", "ads=1ms", "--sla", "web=p99.5:500us"]);
+    done.fails(1, &["p99.5 of 500 µs for web", "at most 99.00 %", "1010.0 µs at the least"]);
+    let narrow = [&p99[..], &["--total-flash", "3GiB"]].concat();
+    let done = plan(&place, &[&narrow[..], &["--total-dram", "0"]].concat());
+    done.fails(1, &["no plan exists within these limits", "flash of 5 GiB"]);
+}
+
+/// The curve is of a sample: its error counts for the targets of percentiles as well.
+#[test]
+fn margin_applies_to_percentiles() {
+    let place = TestDirectory::new();
+    let text = "size,miss_ratio,standard_error\n1048576,0.10,0.01\n2097152,0.07,0.01\n";
+    let one = format!("one={}", place.write("one.curve", text).to_str().unwrap());
+    let mib = |margin: &str| {
+        let done =
+            run(&["plan", "--curve", &one, "--sla", "p90:500us", "--margin", margin, "--json"]);
+        let value: Value = serde_json::from_slice(done.ok()).unwrap();
+        value["tenants"][0]["flash_bytes"].as_u64().unwrap() >> 20
+    };
+    assert_eq!((mib("0"), mib("2")), (1, 2));
+}
+
+/// A thousand requests per second, of objects of 2000 bytes.
+#[test]
+fn flash_writes_and_the_life_of_flash_are_told() {
+    let place = TestDirectory::new();
+    let text = "{\"unit\":\"bytes\",\"requests\":1e5,\"seconds\":100,\"object_bytes\":2000,\
+                \"points\":[[0,1],[1073741824,0.5],[4294967296,0.1]]}";
+    let one = format!("one={}", place.write("one.json", text).to_str().unwrap());
+    let prices = place.file("prices.toml");
+    let plan_of = |dwpd: &str, more: &[&str]| {
+        let text = format!(
+            "dram_per_gib = 13\nflash_per_gib = 1\nflash_dwpd = {dwpd}\nflash_warranty_years = 5\n"
+        );
+        std::fs::write(&prices, text).unwrap();
+        let prices = ["--prices", prices.to_str().unwrap()];
+        run(&[&["plan", "--curve", &one], &prices[..], more].concat())
+    };
+    // 10 + 100 · 0.5 + 1000 · 0.1 = 160: a GiB of DRAM, and 3 of flash.
+    let sla = ["--sla", "160us"];
+    let done = plan_of("100", &[&sla[..], &["--json"]].concat());
+    let value: Value = serde_json::from_slice(done.ok()).unwrap();
+    let writes = &value["flash_writes"];
+    assert_eq!(writes["bytes_per_s"], 1_000_000.0);
+    assert_eq!(writes["bytes_per_day"], 86_400_000_000.0_f64);
+    assert_eq!(value["tenants"][0]["flash_writes"]["bytes_per_s"], 1_000_000.0);
+    let near =
+        |value: &Value, expected: f64| (value.as_f64().unwrap() / expected - 1.0).abs() < 1e-9;
+    let per_day = 86_400_000_000.0 / 3_221_225_472.0;
+    assert!(near(&writes["drive_writes_per_day"], per_day), "{writes}");
+    let endurance = &writes["endurance"];
+    assert!(near(&endurance["years"], 5.0 * 100.0 / per_day), "{writes}");
+    assert_eq!(endurance["outlives_warranty"], true);
+    let done = plan_of("100", &sla);
+    for says in [
+        "\none                 976.6 KiB     80.5 GiB              26.822\n",
+        "\nall                 976.6 KiB     80.5 GiB              26.822\n",
+        "flash is worn out after 18.6 years: it endures 100 DWPD for 5 years",
+    ] {
+        assert!(done.text().contains(says), "{says:?} is not in {}", done.text());
+    }
+    let done = plan_of("1", &sla);
+    let says = "WARNING: flash is worn out after 68.0 days, before its warranty ends: it endures 1 \
+                DWPD for 5 years";
+    assert!(done.text().contains(says), "{}", done.text());
+    // Without flash there is nothing to tell.
+    let done = plan_of("1", &["--sla", "160us", "--total-flash", "0"]);
+    assert!(!done.text().contains("flash writes") && !done.text().contains("worn"), "{done:?}");
+    // And without rates or sizes it is unknown, which is not zero.
+    let done = plan(&place, &["--sla", "1ms", "--sla", "web=90us"]);
+    let says = "flash writes are unknown: they need the request rates of web, ads (--requests) and \
+                the object sizes of web, ads (curves of `tidekv profile --json`)";
+    assert!(done.text().contains(says), "{}", done.text());
+    let done = plan(&place, &["--sla", "1ms", "--sla", "web=90us", "--json"]);
+    let value: Value = serde_json::from_slice(done.ok()).unwrap();
+    assert_eq!(
+        (&value["flash_writes"], &value["tenants"][0]["flash_writes"]),
+        (&Value::Null, &Value::Null)
+    );
+}
+
+#[test]
 fn a_plan_is_drawn_on_the_curves() {
     let place = TestDirectory::new();
     let file = place.file("plan.svg");
@@ -525,12 +655,27 @@ fn invalid_plan_arguments_are_explained() {
     plan(&place, &["--sla", "fast"]).fails(2, &["700us"]);
     plan(&place, &["--sla", "shop=1ms"]).fails(2, &["shop"]);
     plan(&place, &["--sla", "web=1ms"]).fails(2, &["--sla"]);
+    plan(&place, &["--sla", "web=p99:1ms"]).fails(2, &["--sla"]);
+    plan(&place, &["--sla", "p100:1ms"]).fails(2, &["above 0 and below 100"]);
+    plan(&place, &["--sla", "1ms", "--sla", "2ms"]).fails(2, &["second for all tenants"]);
     plan(&place, &["--sla", "1ms", "--latencies", "1us,2us"]).fails(2, &["--latencies"]);
+    let twice = ["--sla", "1ms", "--latencies", "web=1us,,", "--latencies", "web=2us,,"];
+    plan(&place, &twice).fails(2, &["second for tenant \"web\""]);
+    let unknown = ["--sla", "1ms", "--latencies", "shop=1us,,"];
+    plan(&place, &unknown).fails(2, &["shop", "the tenants are web, ads"]);
     plan(&place, &["--sla", "1ms", "--index", "2"]).fails(1, &["the size of objects"]);
     plan(&place, &["--sla", "1ms", "--requests", "web=-1"]).fails(2, &["NAME=N"]);
-    let prices = place.write("prices", "dram_per_gib = -1\nflash_per_gib = 1\n");
-    let done = plan(&place, &["--sla", "1ms", "--prices", prices.to_str().unwrap()]);
-    done.fails(1, &["a price"]);
+    for (text, what) in [
+        ("dram_per_gib = -1\nflash_per_gib = 1\n", "dram_per_gib is -1, but a price"),
+        ("dram_per_gib = 1\nflash_per_gib = 1\nssd = 1\n", "line 3: unknown field `ssd`"),
+        ("dram_per_gib", "line 1: "),
+    ] {
+        let prices = place.write("prices", text);
+        let done = plan(&place, &["--sla", "1ms", "--prices", prices.to_str().unwrap()]);
+        done.fails(1, &["/prices: ", what]);
+    }
+    let done = plan(&place, &["--sla", "1ms", "--prices", "/nowhere/prices.toml"]);
+    done.fails(1, &["could not read /nowhere/prices.toml"]);
     let bad = format!(
         "bad={}",
         place.write("bad", "size,miss_ratio\n10,0.5\n20,0.7\n").to_str().unwrap()

@@ -164,7 +164,8 @@ fn uses_of(
     std::array::from_fn(|_| uses.next().unwrap_or_default())
 }
 
-/// What a byte of flash that becomes DRAM changes: the value of `of`, and the uses.
+/// What a byte of flash that becomes DRAM changes: the value of `of`, and the uses; nothing if a bound
+/// excludes it.
 fn exchange_of(
     request: &PlanRequest,
     tenant: usize,
@@ -180,6 +181,12 @@ fn exchange_of(
         Bound::Cost => (prices.dram_per_gib * (1.0 - index) - prices.flash_per_gib) / gib,
         Bound::FlashWrites => 0.0,
     };
+    // Of a bound of zero nothing can be exchanged for.
+    let is_excluded =
+        |(bound, most): (Bound, Option<f64>)| most == Some(0.0) && change(bound) > 0.0;
+    if Bound::ALL.into_iter().zip(most).any(is_excluded) {
+        return (0.0, [0.0; Bound::ALL.len()]);
+    }
     let part = |(bound, most): (Bound, Option<f64>)| {
         most.filter(|most| *most > 0.0).map_or(0.0, |most| change(bound) / most)
     };

@@ -25,7 +25,11 @@ fn marks(gets: &Allotment, of: &str, is_compared: bool) -> impl Iterator<Item = 
 }
 
 fn title(tenant: &Tenant, gets: &Allotment) -> String {
-    let sla = tenant.sla_us.map_or(String::new(), |sla_us| format!(" (SLA {sla_us:.1} µs)"));
+    let mean = tenant.sla_us.map(|sla_us| format!("{sla_us:.1} µs"));
+    let each = tenant.percentiles.iter();
+    let percentiles = each.map(|target| format!("p{} {:.1} µs", target.percent, target.within_us));
+    let slas: Vec<String> = mean.into_iter().chain(percentiles).collect();
+    let sla = if slas.is_empty() { String::new() } else { format!(" (SLA {})", slas.join(", ")) };
     format!("{}: {:.1} µs{sla}, cost {:.3}", tenant.name, gets.latency_us, gets.cost)
 }
 

@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 use tidekv_plan::{
-    Allotment, Bound, DEFAULT_FLASH_FOR_DRAM, Goal, Infeasible, Latencies, Plan, PlanRequest,
-    Prices, Tenant, marginal_value,
+    Allotment, Bound, DEFAULT_FLASH_FOR_DRAM, Goal, Infeasible, Latencies, PercentileTarget, Plan,
+    PlanRequest, Prices, Tenant, marginal_value,
 };
 
+use crate::commands::plan::wear::Wear;
 use crate::failure::Failure;
 use crate::quantity::show_size;
 
@@ -30,6 +31,11 @@ fn amount_texts(amounts: &[(Bound, f64)]) -> Vec<String> {
     amounts.iter().map(|(bound, amount)| amount_text(*bound, *amount)).collect()
 }
 
+/// A share of requests in per cent, rounded down: 99.996 % are no 100.
+fn percent(share: f64) -> String {
+    format!("{:.2}", (share * 1e4 + 1e-6).floor() / 1e2)
+}
+
 /// The reason why no plan exists.
 pub(super) fn refuse(why: &Infeasible, request: &PlanRequest, names: &[&str]) -> Failure {
     Failure::new(match why {
@@ -37,6 +43,15 @@ pub(super) fn refuse(why: &Infeasible, request: &PlanRequest, names: &[&str]) ->
             "{:.0} µs for {} is infeasible with any sizes: the least is {least_us:.1} µs",
             request.tenants[*tenant].sla_us.unwrap_or_default(),
             names[*tenant],
+        ),
+        Infeasible::Percentile { tenant, target, most_share, least_us } => format!(
+            "p{} of {} µs for {} is infeasible with any sizes: at most {} % of its requests can be \
+             answered within that time, and p{} can be {least_us:.1} µs at the least",
+            target.percent,
+            target.within_us,
+            names[*tenant],
+            percent(*most_share),
+            target.percent,
         ),
         Infeasible::Bound(wider) => {
             let needed = amount_texts(wider).join(", or ");
@@ -84,6 +99,8 @@ pub(super) struct Others<'p> {
     pub(super) proportional: Option<&'p [Allotment]>,
     /// The margin in standard errors, if some curve is an estimate.
     pub(super) margin: Option<f64>,
+    /// What is known of the wear of flash.
+    pub(super) wear: &'p Wear,
 }
 
 /// A plan as text.
@@ -122,6 +139,8 @@ pub(super) fn show(request: &PlanRequest, plan: &Plan, others: Others<'_>) -> Ve
         plan.cost
     ));
     lines.extend(formulas(request));
+    lines.extend(percentile_lines(request, plan));
+    lines.extend(others.wear.show(request, plan));
     if let Some(margin) = others.margin {
         lines.push(format!(
             "curves of samples have a margin of {margin} standard errors (--margin)"
@@ -150,6 +169,34 @@ pub(super) fn show(request: &PlanRequest, plan: &Plan, others: Others<'_>) -> Ve
         ));
     }
     lines.extend(limit_lines(request, plan));
+    lines
+}
+
+/// The percentile targets, each with the share of requests that are in time; and for each tenant the
+/// times of the levels, by which the share can be checked.
+fn percentile_lines(request: &PlanRequest, plan: &Plan) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (tenant, gets) in request.tenants.iter().zip(&plan.tenants) {
+        let name = &tenant.name;
+        for target in &tenant.percentiles {
+            let share = percent(tenant.share_within(target.within_us, gets));
+            let PercentileTarget { percent, within_us } = target;
+            lines.push(format!("{name} p{percent}: {share} % of requests within {within_us} µs"));
+        }
+        if !tenant.percentiles.is_empty() {
+            let Latencies { memory_us, flash_us, backend_us } = tenant.latencies;
+            let flash_us = if gets.flash_bytes > 0 { memory_us + flash_us } else { memory_us };
+            let both = if gets.flash_bytes > 0 {
+                format!(", {flash_us} from flash")
+            } else {
+                String::new()
+            };
+            let backend_us = flash_us + backend_us;
+            lines.push(format!(
+                "{name}: a request takes {memory_us} µs from DRAM{both}, {backend_us} from the backend"
+            ));
+        }
+    }
     lines
 }
 
@@ -184,20 +231,26 @@ fn formulas(request: &PlanRequest) -> Vec<String> {
     request.tenants.iter().map(of).chain([cost]).collect()
 }
 
-fn allotment_to_json(name: &str, sla_us: Option<f64>, gets: &Allotment) -> Value {
+fn allotment_to_json(request: &PlanRequest, number: usize, gets: &Allotment, wear: &Wear) -> Value {
+    let tenant = &request.tenants[number];
+    let percentiles = tenant.percentiles.iter().map(|target| {
+        let share = tenant.share_within(target.within_us, gets);
+        json!({ "percent": target.percent, "within_us": target.within_us, "share": share })
+    });
     json!({
-        "tenant": name, "dram_bytes": gets.memory_bytes, "index_bytes": gets.index_bytes,
+        "tenant": tenant.name, "dram_bytes": gets.memory_bytes, "index_bytes": gets.index_bytes,
         "flash_bytes": gets.flash_bytes, "dram_miss_ratio": gets.memory_miss_ratio,
-        "miss_ratio": gets.miss_ratio, "latency_us": gets.latency_us, "sla_us": sla_us,
-        "cost": gets.cost,
+        "miss_ratio": gets.miss_ratio, "latency_us": gets.latency_us, "sla_us": tenant.sla_us,
+        "percentiles": percentiles.collect::<Vec<_>>(), "cost": gets.cost,
+        "flash_writes": wear.tenant_json(request, number, gets),
     })
 }
 
 /// A plan as JSON.
 pub(super) fn to_json(request: &PlanRequest, plan: &Plan, others: Others<'_>) -> Value {
     let all = |gets: &[Allotment]| -> Vec<Value> {
-        let each = request.tenants.iter().zip(gets);
-        each.map(|(tenant, gets)| allotment_to_json(&tenant.name, tenant.sla_us, gets)).collect()
+        let to_json = |(number, gets)| allotment_to_json(request, number, gets, others.wear);
+        gets.iter().enumerate().map(to_json).collect()
     };
     let plain = |plan: &Plan| json!({ "tenants": all(&plan.tenants), "cost": plan.cost, "latency_us": plan.latency_us });
     let name = |bound: Bound| match bound {
@@ -215,6 +268,7 @@ pub(super) fn to_json(request: &PlanRequest, plan: &Plan, others: Others<'_>) ->
         "now": others.now.map(plain),
         "proportional": others.proportional.map(all),
         "margin": others.margin,
+        "flash_writes": others.wear.plan_json(request, plan),
         "binding": binding.collect::<Vec<_>>(),
     })
 }

@@ -163,7 +163,8 @@ fn requests() -> impl Strategy<Value = PlanRequest> {
 
 /// Requests with up to this many tenants, whose curves have fewer points than that.
 fn requests_of(count: std::ops::Range<usize>, points: usize) -> impl Strategy<Value = PlanRequest> {
-    let bound = |most: u64| prop_oneof![1 => Just(None), 2 => (1..most).prop_map(Some)];
+    let bound =
+        |most: u64| prop_oneof![4 => Just(None), 8 => (1..most).prop_map(Some), 1 => Just(Some(0))];
     let goal = prop_oneof![Just(Goal::Cost), Just(Goal::Latency)];
     let bounds = (bound(2_000), bound(4_000), bound(40), bound(30_000));
     (prop::collection::vec(tenants(points), count), bounds, goal).prop_map(
@@ -376,6 +377,18 @@ fn too_narrow_bound_is_reported_with_the_value_needed() {
     let request = request(vec![tenant], bounds, Goal::Cost);
     let narrow = Infeasible::Bound(vec![(Bound::Dram, (100 * MIB) as f64)]);
     assert_eq!(plan_exactly(&request, DEFAULT_POINTS), Err(narrow));
+}
+
+/// Flash does not become DRAM where there is to be none.
+#[test]
+fn least_flash_without_dram_is_that_of_the_whole_cache() {
+    let tenant = Tenant { sla_us: Some(310.0), ..Tenant::new("one", curve(&[(100, 0.2)])) };
+    let bounds = Bounds { dram_bytes: Some(0), flash_bytes: Some(MIB), ..Bounds::default() };
+    let request = request(vec![tenant], bounds, Goal::Cost);
+    let mib = MIB as f64;
+    // Flash alone needs all; a MiB of it may stay where DRAM has the rest.
+    let narrow = vec![(Bound::Dram, 99.0 * mib), (Bound::Flash, 100.0 * mib)];
+    assert_eq!(plan_exactly(&request, DEFAULT_POINTS), Err(Infeasible::Bound(narrow)));
 }
 
 #[test]
