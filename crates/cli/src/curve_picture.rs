@@ -6,34 +6,32 @@ use crate::curve_file::{BYTES, CurveFile};
 use crate::quantity::show_size;
 
 const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 400.0;
-const LEFT: f64 = 60.0;
+/// Height of a panel without its legend.
+const HEIGHT: f64 = 420.0;
+const LEFT: f64 = 76.0;
 const RIGHT: f64 = 20.0;
 const TOP: f64 = 36.0;
-const BOTTOM: f64 = 48.0;
+const BOTTOM: f64 = 64.0;
 /// Maximum number of size labels.
 const LABELS_MAX: u32 = 8;
+/// The axis begins where this part of a curve's whole fall is reached.
+const FALL_MIN: f64 = 0.01;
+/// Height of a line of the legend, the length of its sample, and the width of a character, about.
+const LEGEND_LINE: f64 = 18.0;
+const LEGEND_SAMPLE: f64 = 28.0;
+const CHARACTER: f64 = 7.0;
+/// Colours of curves, legible side by side also for the colour-blind (Okabe and Ito).
+const COLOURS: [&str; 6] = ["#1668a8", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#333333"];
+/// Their dashes, one after another where there are more curves than colours.
+const DASHES: [&str; 3] = ["", "8 4", "12 3 3 3"];
+/// Those of their bytes.
+const BYTES_DASHES: [&str; 3] = ["2 3", "2 6", "2 2 2 6"];
+/// Most points of a curve that are marked by dots: more would be a line of dots.
+const DOTS_MAX: usize = 64;
 /// Writing to a string does not fail.
 const FINE: &str = "a write to a string succeeds";
 
-/// The style of a curve, and its label at the right if there are two.
-struct Line {
-    colour: &'static str,
-    dashes: &'static str,
-    label: &'static str,
-    label_y: f64,
-}
-
-const REQUESTS_LINE: Line =
-    Line { colour: "#1668a8", dashes: "", label: "of requests", label_y: TOP + 14.0 };
-const BYTES_LINE: Line = Line {
-    colour: "#a85c16",
-    dashes: " stroke-dasharray=\"6 3\"",
-    label: "of bytes",
-    label_y: TOP + 30.0,
-};
-
-/// A marked size in a curve.
+/// A marked size in a panel.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mark {
     /// The size, in the unit of the curve.
@@ -46,15 +44,26 @@ pub struct Mark {
     pub is_compared: bool,
 }
 
-/// A curve in a separate frame.
+/// A curve in a panel.
 #[derive(Debug, Clone)]
-pub struct Panel<'c> {
+pub struct DrawnCurve {
+    /// Its name in the legend.
+    pub name: String,
+    /// Sizes, rising, and miss ratios.
+    pub points: Vec<(u64, f64)>,
+    /// Whether it is of the requested bytes rather than of requests: drawn with dashes.
+    pub is_of_bytes: bool,
+}
+
+/// Curves in one frame.
+#[derive(Debug, Clone)]
+pub struct Panel {
     /// The title above it.
     pub title: String,
-    /// The curve: sizes and miss ratios.
-    pub points: &'c [(u64, f64)],
-    /// Byte miss ratios at the same sizes; empty if unknown.
-    pub byte_miss_ratios: &'c [f64],
+    /// The title of the axis of sizes, without its unit.
+    pub size_title: &'static str,
+    /// The curves; with more than one there is a legend.
+    pub curves: Vec<DrawnCurve>,
     /// Whether sizes are in bytes.
     pub is_in_bytes: bool,
     /// Marked sizes, a few.
@@ -67,15 +76,27 @@ struct Frame {
     last: f64,
 }
 
+/// The least size at which a curve has fallen noticeably; `None` for one that does not fall.
+fn first_useful(points: &[(u64, f64)]) -> Option<u64> {
+    let (highest, least) = (points.first()?.1, points.last()?.1);
+    // Caches of no size may hit nothing, or be missing.
+    let highest = if points.first()?.0 == 0 { highest } else { 1.0 };
+    let fallen = highest - (highest - least) * FALL_MIN;
+    let mut sizes = points.iter().filter(|(size, ratio)| *size > 0 && *ratio <= fallen);
+    sizes.next().filter(|_| least < highest).map(|(size, _)| *size)
+}
+
 impl Frame {
-    /// For all sizes of a panel.
-    fn of(panel: &Panel<'_>) -> Self {
-        let marks = panel.marks.iter().map(|mark| mark.size);
-        let sizes = panel.points.iter().map(|(size, _)| *size).chain(marks);
-        let sizes = sizes.filter(|size| *size > 0).map(|size| size as f64);
-        let first = sizes.clone().fold(f64::INFINITY, f64::min);
-        let first = if first.is_finite() { first } else { 1.0 };
-        Self { first, last: sizes.fold(first * 2.0, f64::max) }
+    /// For the useful sizes of all curves, and for all marks: from a power of two below the first.
+    fn of(panel: &Panel) -> Self {
+        let marks = || panel.marks.iter().map(|mark| mark.size).filter(|size| *size > 0);
+        let useful = panel.curves.iter().filter_map(|curve| first_useful(&curve.points));
+        let first = useful.chain(marks()).min().unwrap_or(2) as f64;
+        // A little flat curve tells that smaller caches are of no use.
+        let first = (first.log2().ceil() - 1.0).max(0.0).exp2();
+        let last = panel.curves.iter().filter_map(|curve| Some(curve.points.last()?.0));
+        let last = last.chain(marks()).max().unwrap_or(0) as f64;
+        Self { first, last: last.max(first * 2.0) }
     }
 
     fn x(&self, size: f64) -> f64 {
@@ -88,37 +109,140 @@ impl Frame {
     }
 }
 
-/// The picture of a profile.
-pub fn of_file(file: &CurveFile) -> String {
-    let title = format!("Miss ratio of {:.0} requests by cache size", file.requests);
-    let is_in_bytes = file.unit == BYTES;
-    let byte_miss_ratios = file.byte_miss_ratios.as_deref().unwrap_or_default();
-    let points = &file.points;
-    draw(&[Panel { title, points, byte_miss_ratios, is_in_bytes, marks: Vec::new() }])
+/// The picture of a profile, with other curves for comparison, each with its name.
+pub fn of_file(name: &str, file: &CurveFile, others: &[(String, CurveFile)]) -> String {
+    let of = |name: &str, file: &CurveFile| {
+        let points = file.points.clone();
+        let requests = DrawnCurve { name: name.to_owned(), points, is_of_bytes: false };
+        let bytes = file.byte_miss_ratios.as_ref().map(|ratios| DrawnCurve {
+            name: format!("{name}, of bytes"),
+            points: file.points.iter().map(|point| point.0).zip(ratios.iter().copied()).collect(),
+            is_of_bytes: true,
+        });
+        [Some(requests), bytes].into_iter().flatten()
+    };
+    let compared = others.iter().flat_map(|(name, file)| of(name, file));
+    let title = match others {
+        [] => format!("Miss ratio of {:.0} requests by cache size", file.requests),
+        _ => "Miss ratio by cache size".to_owned(),
+    };
+    draw(&[Panel {
+        title,
+        size_title: "Cache size",
+        curves: of(name, file).chain(compared).collect(),
+        is_in_bytes: file.unit == BYTES,
+        marks: Vec::new(),
+    }])
 }
 
 /// Panels, one below another.
-pub fn draw(panels: &[Panel<'_>]) -> String {
-    let height = HEIGHT * panels.len() as f64;
+pub fn draw(panels: &[Panel]) -> String {
+    let styled: Vec<Vec<Style>> = panels.iter().map(|panel| styles(&panel.curves)).collect();
+    let legends = panels.iter().zip(&styled).map(|(panel, styles)| Legend::of(panel, styles));
+    let legends: Vec<Legend<'_>> = legends.collect();
+    let height: f64 = legends.iter().map(|legend| HEIGHT + legend.height()).sum();
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
          font-family=\"sans-serif\" font-size=\"12\" fill=\"#333\">\n\
          <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#fff\"/>\n"
     );
-    for (number, panel) in panels.iter().enumerate() {
-        let down = HEIGHT * number as f64;
+    let mut down = 0.0;
+    for ((panel, styles), legend) in panels.iter().zip(&styled).zip(&legends) {
         writeln!(out, "<g transform=\"translate(0 {down})\">").expect(FINE);
-        draw_panel(&mut out, panel);
+        draw_panel(&mut out, panel, styles);
+        legend.draw(&mut out);
         out.push_str("</g>\n");
+        down += HEIGHT + legend.height();
     }
     out.push_str("</svg>\n");
     out
 }
 
-fn draw_panel(out: &mut String, panel: &Panel<'_>) {
+/// How a curve is drawn.
+#[derive(Debug, Clone, Copy)]
+struct Style {
+    colour: &'static str,
+    dashes: &'static str,
+}
+
+impl Style {
+    /// As attributes.
+    fn stroke(&self) -> String {
+        let Self { colour, dashes } = self;
+        let dashes = match *dashes {
+            "" => String::new(),
+            dashes => format!(" stroke-dasharray=\"{dashes}\""),
+        };
+        format!("fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"{dashes}")
+    }
+}
+
+/// The styles of these curves: each its own; a curve of bytes has the colour of the one before it.
+fn styles(curves: &[DrawnCurve]) -> Vec<Style> {
+    let mut count = 0_usize;
+    let style = |curve: &DrawnCurve| {
+        count += usize::from(!curve.is_of_bytes);
+        let number = count.saturating_sub(1);
+        let dashes = if curve.is_of_bytes { BYTES_DASHES } else { DASHES };
+        let round = number / COLOURS.len() % dashes.len();
+        Style { colour: COLOURS[number % COLOURS.len()], dashes: dashes[round] }
+    };
+    curves.iter().map(style).collect()
+}
+
+/// The names of the curves below a panel: each with its place.
+struct Legend<'p> {
+    entries: Vec<(f64, usize, &'p str, Style)>,
+}
+
+impl<'p> Legend<'p> {
+    fn of(panel: &'p Panel, styles: &[Style]) -> Self {
+        let (mut x, mut line, mut entries) = (LEFT, 0, Vec::new());
+        let curves = if panel.curves.len() > 1 { &panel.curves[..] } else { &[] };
+        for (curve, style) in curves.iter().zip(styles) {
+            let width = LEGEND_SAMPLE + CHARACTER * (curve.name.chars().count() as f64 + 3.0);
+            if x > LEFT && x + width > WIDTH - RIGHT {
+                (x, line) = (LEFT, line + 1);
+            }
+            entries.push((x, line, curve.name.as_str(), *style));
+            x += width;
+        }
+        Self { entries }
+    }
+
+    fn height(&self) -> f64 {
+        self.entries.last().map_or(0.0, |(_, line, ..)| (*line as f64 + 1.0) * LEGEND_LINE)
+    }
+
+    fn draw(&self, out: &mut String) {
+        for (x, line, name, style) in &self.entries {
+            let y = HEIGHT + *line as f64 * LEGEND_LINE;
+            let (end, middle, text) = (x + LEGEND_SAMPLE - 6.0, y - 4.0, x + LEGEND_SAMPLE);
+            let (stroke, name) = (style.stroke(), escaped(name));
+            writeln!(
+                out,
+                "<path d=\"M{x:.1} {middle:.1}H{end:.1}\" {stroke}/>\
+                 <text x=\"{text:.1}\" y=\"{y:.1}\">{name}</text>"
+            )
+            .expect(FINE);
+        }
+    }
+}
+
+fn draw_panel(out: &mut String, panel: &Panel, styles: &[Style]) {
     let frame = Frame::of(panel);
     let title = escaped(&panel.title);
     writeln!(out, "<text x=\"{LEFT}\" y=\"20\" font-size=\"14\">{title}</text>").expect(FINE);
+    draw_axes(out, &frame, panel);
+    for (curve, style) in panel.curves.iter().zip(styles).rev() {
+        draw_curve(out, &frame, &curve.points, style);
+    }
+    for (number, mark) in panel.marks.iter().enumerate() {
+        draw_mark(out, &frame, number, mark);
+    }
+}
+
+fn draw_axes(out: &mut String, frame: &Frame, panel: &Panel) {
     for quarter in 0..=4 {
         let ratio = f64::from(quarter) / 4.0;
         let (y, right, left) = (Frame::y(ratio), WIDTH - RIGHT, LEFT - 8.0);
@@ -130,53 +254,55 @@ fn draw_panel(out: &mut String, panel: &Panel<'_>) {
         )
         .expect(FINE);
     }
+    let bottom = HEIGHT - BOTTOM;
     for size in labels(frame.first, frame.last) {
         let text = if panel.is_in_bytes { show_size(size) } else { size.to_string() };
-        let (x, y) = (frame.x(size as f64), HEIGHT - BOTTOM + 20.0);
-        writeln!(out, "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{text}</text>")
-            .expect(FINE);
-    }
-    let of_bytes = panel.points.iter().zip(panel.byte_miss_ratios);
-    if !panel.byte_miss_ratios.is_empty() {
-        draw_curve(out, &frame, of_bytes.map(|((size, _), ratio)| (*size, *ratio)), &BYTES_LINE);
-        for line in [&REQUESTS_LINE, &BYTES_LINE] {
-            let (x, y) = (WIDTH - RIGHT, line.label_y);
-            let Line { colour, label, .. } = line;
-            writeln!(
-                out,
-                "<text x=\"{x}\" y=\"{y}\" text-anchor=\"end\" fill=\"{colour}\">{label}</text>"
-            )
-            .expect(FINE);
-        }
-    }
-    draw_curve(out, &frame, panel.points.iter().copied(), &REQUESTS_LINE);
-    for (number, mark) in panel.marks.iter().enumerate() {
-        draw_mark(out, &frame, number, mark);
-    }
-}
-
-fn draw_curve(
-    out: &mut String,
-    frame: &Frame,
-    points: impl Iterator<Item = (u64, f64)>,
-    line: &Line,
-) {
-    let mut path = String::new();
-    for (number, (size, ratio)) in points.enumerate() {
-        let (x, y) = (frame.x(size as f64), Frame::y(ratio));
-        // The miss ratio is constant up to the size of the next point.
-        match number {
-            0 => write!(path, "M{LEFT} {y:.1}"),
-            _ => write!(path, "H{x:.1}V{y:.1}"),
-        }
+        let x = frame.x(size as f64);
+        writeln!(
+            out,
+            "<path d=\"M{x:.1} {bottom}v5\" stroke=\"#999\"/>\
+             <text x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{text}</text>",
+            bottom + 18.0
+        )
         .expect(FINE);
     }
-    let (end, Line { colour, dashes, .. }) = (WIDTH - RIGHT, line);
+    let unit = if panel.is_in_bytes { "bytes" } else { "objects" };
+    let (middle, y) = (f64::midpoint(LEFT, WIDTH - RIGHT), bottom + 38.0);
+    let size_title = panel.size_title;
     writeln!(
         out,
-        "<path d=\"{path}H{end}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\"{dashes}/>"
+        "<text x=\"{middle}\" y=\"{y}\" text-anchor=\"middle\">{size_title} ({unit}, logarithmic scale)</text>"
     )
     .expect(FINE);
+    let of = |is_of_bytes: bool| panel.curves.iter().any(|it| it.is_of_bytes == is_of_bytes);
+    let what = match (of(false), of(true)) {
+        (true, true) => "misses per get, or missed bytes per byte",
+        (false, true) => "missed bytes per byte",
+        _ => "misses per get",
+    };
+    let y = f64::midpoint(TOP, bottom);
+    writeln!(
+        out,
+        "<text transform=\"translate(20 {y}) rotate(-90)\" text-anchor=\"middle\">Miss ratio ({what})</text>"
+    )
+    .expect(FINE);
+}
+
+fn draw_curve(out: &mut String, frame: &Frame, points: &[(u64, f64)], style: &Style) {
+    // The miss ratio is constant up to the size of the next point; before the first all miss.
+    let at_left = points.iter().rfind(|(size, _)| *size as f64 <= frame.first);
+    let mut path = format!("M{LEFT} {:.1}", Frame::y(at_left.map_or(1.0, |(_, ratio)| *ratio)));
+    for (size, ratio) in points.iter().filter(|(size, _)| *size as f64 > frame.first) {
+        write!(path, "H{:.1}V{:.1}", frame.x(*size as f64), Frame::y(*ratio)).expect(FINE);
+    }
+    let (end, stroke) = (WIDTH - RIGHT, style.stroke());
+    writeln!(out, "<path d=\"{path}H{end}\" {stroke}/>").expect(FINE);
+    let dots = if points.len() <= DOTS_MAX { points } else { &[] };
+    for (size, ratio) in dots.iter().filter(|(size, _)| *size as f64 > frame.first) {
+        let (x, y, colour) = (frame.x(*size as f64), Frame::y(*ratio), style.colour);
+        writeln!(out, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{colour}\"/>")
+            .expect(FINE);
+    }
 }
 
 /// A line from top to bottom with its label; each label is a little lower than the previous one.
@@ -188,7 +314,8 @@ fn draw_mark(out: &mut String, frame: &Frame, number: usize, mark: &Mark) {
     writeln!(
         out,
         "<path d=\"M{x:.1} {TOP}V{bottom}\" stroke=\"{colour}\"{dashes}/>\
-         <text x=\"{beside:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" fill=\"{colour}\">{text}</text>"
+         <text x=\"{beside:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" fill=\"{colour}\" stroke=\"#fff\" \
+         stroke-width=\"4\" paint-order=\"stroke\">{text}</text>"
     )
     .expect(FINE);
 }
@@ -210,80 +337,165 @@ fn labels(first: f64, last: f64) -> impl Iterator<Item = u64> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn points_have_the_coordinates_of_their_sizes_and_ratios() {
-        let points = vec![(0, 1.0), (1 << 20, 0.5), (1 << 24, 0.25)];
-        let unit = BYTES.to_owned();
-        let file = CurveFile {
-            unit,
+    const MIB: u64 = 1 << 20;
+
+    fn file(points: &[(u64, f64)]) -> CurveFile {
+        CurveFile {
+            unit: BYTES.to_owned(),
             requests: 1e6,
             seconds: None,
             object_bytes: None,
             sampled: None,
-            points,
+            points: points.to_vec(),
             standard_errors: None,
             size_errors: None,
             byte_miss_ratios: None,
-        };
-        let picture = of_file(&file);
+        }
+    }
+
+    fn panel(points: &[(u64, f64)], marks: Vec<Mark>) -> Panel {
+        let name = "one".to_owned();
+        Panel {
+            title: "a<b & c\u{1b}".to_owned(),
+            size_title: "Size",
+            curves: vec![DrawnCurve { name, points: points.to_vec(), is_of_bytes: false }],
+            is_in_bytes: true,
+            marks,
+        }
+    }
+
+    fn mark(size: u64, text: &str, is_compared: bool) -> Mark {
+        let colour = if is_compared { "#1b7a3d" } else { "#b3261e" };
+        Mark { size, text: text.to_owned(), colour, is_compared }
+    }
+
+    #[test]
+    fn points_have_the_coordinates_of_their_sizes_and_ratios() {
+        let points = [(0, 1.0), (MIB, 0.5), (16 * MIB, 0.25)];
+        let picture = of_file("t", &file(&points), &[]);
         assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));
-        // The first size is at the left, the last at the right, and ratios fall downwards.
-        assert!(picture.contains("d=\"M60 36.0H60.0V194.0H700.0V273.0H700\""), "{picture}");
-        for text in ["1000000 requests", ">1 MiB<", ">16 MiB<", ">0.75<"] {
+        // From 512 KiB at the left, of five doublings to the right; ratios fall downwards.
+        assert!(picture.contains("d=\"M76 36.0H200.8V196.0H700.0V276.0H700\""), "{picture}");
+        for text in [
+            "1000000 requests",
+            ">512 KiB<",
+            ">1 MiB<",
+            ">16 MiB<",
+            ">0.75<",
+            ">Cache size (bytes, logarithmic scale)<",
+            ">Miss ratio (misses per get)<",
+        ] {
             assert!(picture.contains(text), "{text} is not in {picture}");
         }
         assert!(!picture.contains("of bytes"));
+        // Few points are marked.
+        for dot in ["cx=\"200.8\" cy=\"196.0\"", "cx=\"700.0\" cy=\"276.0\""] {
+            assert!(picture.contains(dot), "{dot} is not in {picture}");
+        }
+        let many = (1..100).map(|mib| (mib * MIB, 1.0 / mib as f64)).collect::<Vec<_>>();
+        assert!(!of_file("t", &file(&many), &[]).contains("<circle"));
+        let objects = CurveFile { unit: "objects".into(), ..file(&points) };
+        let picture = of_file("t", &objects, &[]);
+        assert!(picture.contains(">Cache size (objects, ") && picture.contains(">1048576<"));
         // Half the ratio for bytes.
         let byte_miss_ratios = Some(vec![1.0, 0.25, 0.125]);
-        let both = of_file(&CurveFile { byte_miss_ratios, ..file.clone() });
+        let both = of_file("t", &CurveFile { byte_miss_ratios, ..file(&points) }, &[]);
         for text in [
-            "d=\"M60 36.0H60.0V194.0H700.0V273.0H700\"",
-            "d=\"M60 36.0H60.0V273.0H700.0V312.5H700\"",
-            ">of bytes<",
-            ">of requests<",
+            "d=\"M76 36.0H200.8V196.0H700.0V276.0H700\"",
+            "d=\"M76 36.0H200.8V276.0H700.0V316.0H700\"",
+            ">t, of bytes<",
+            ">t<",
+            "missed bytes per byte",
         ] {
             assert!(both.contains(text), "{text} is not in {both}");
         }
-        for points in [vec![], vec![(0, 1.0)], vec![(0, 1.0), (u64::MAX, 0.0)]] {
-            let picture = of_file(&CurveFile { points, ..file.clone() });
+        for points in [&[][..], &[(0, 1.0)], &[(0, 1.0), (u64::MAX, 0.0)], &[(1, 0.5)]] {
+            let picture = of_file("t", &file(points), &[]);
             assert!(!picture.contains("NaN") && !picture.contains("inf"), "{picture}");
+        }
+    }
+
+    /// The first percent of the fall is not worth half of the picture, unless it is planned.
+    #[test]
+    fn sizes_begin_where_the_curve_falls_or_at_a_planned_size() {
+        let points = [(0, 1.0), (1_024, 0.999), (8 * MIB, 0.6), (16 * MIB, 0.5)];
+        let first = |marks| Frame::of(&panel(&points, marks)).first as u64;
+        assert_eq!(first(vec![]), 4 * MIB);
+        assert_eq!(first(vec![mark(3 * MIB, "x", false)]), 2 * MIB);
+        assert_eq!(first(vec![mark(100, "x", true)]), 64);
+        let last = |marks| Frame::of(&panel(&points, marks)).last as u64;
+        assert_eq!(last(vec![]), 16 * MIB);
+        assert_eq!(last(vec![mark(64 * MIB, "x", false)]), 64 * MIB);
+        // What is left out counts at the left end.
+        let picture = draw(&[panel(&points, vec![])]);
+        assert!(picture.contains("d=\"M76 36.3H388.0V164.0H"), "{picture}");
+        // The earliest curve counts, and the longest; one that never falls does not.
+        let mut panel = panel(&points, vec![]);
+        for points in [vec![(0, 1.0), (MIB, 0.4)], vec![(0, 1.0)], vec![(2, 1.0), (32 * MIB, 0.9)]]
+        {
+            panel.curves.push(DrawnCurve { points, ..panel.curves[0].clone() });
+        }
+        let Frame { first, last } = Frame::of(&panel);
+        assert_eq!((first as u64, last as u64), (MIB / 2, 32 * MIB));
+    }
+
+    #[test]
+    fn several_curves_have_a_legend_and_differ_in_style() {
+        let points = [(0, 1.0), (MIB, 0.5)];
+        let one = panel(&points, vec![]);
+        assert!(!draw(std::slice::from_ref(&one)).contains(">one<"));
+        let named = |number: usize| DrawnCurve {
+            name: format!("policy <{number}>"),
+            ..one.curves[0].clone()
+        };
+        let curves: Vec<DrawnCurve> = (0..8).map(named).collect();
+        let bytes = curves.iter().map(|it| DrawnCurve { is_of_bytes: true, ..it.clone() });
+        let pairs = curves.iter().cloned().zip(bytes).flat_map(|(one, bytes)| [one, bytes]);
+        let pairs = styles(&pairs.collect::<Vec<_>>());
+        for (number, pair) in pairs.chunks(2).enumerate() {
+            assert_eq!(pair[0].colour, pair[1].colour);
+            let is_same = |it: &Style| it.stroke() == pair[1].stroke();
+            assert_eq!(pairs.iter().filter(|it| is_same(it)).count(), 1, "{number}: {pairs:?}");
+        }
+        let all: Vec<String> = styles(&curves).iter().map(Style::stroke).collect();
+        let picture = draw(&[Panel { curves, ..one.clone() }, one]);
+        for (number, stroke) in all.iter().enumerate() {
+            assert!(!all[..number].contains(stroke), "{all:?}");
+            assert!(picture.contains(&format!(">policy &lt;{number}&gt;<")), "{picture}");
+            // The curve, and its sample in the legend.
+            assert!(picture.matches(&format!("{stroke}/>")).count() >= 2, "{stroke}: {picture}");
+        }
+        // Five names fit into a line: the next panel begins below two of them.
+        assert!(picture.contains("<g transform=\"translate(0 456)\">"), "{picture}");
+        assert!(picture.contains("viewBox=\"0 0 720 876\""), "{picture}");
+        let picture = of_file("lru", &file(&points), &[("s3-fifo".into(), file(&[(MIB, 0.25)]))]);
+        for text in [">lru<", ">s3-fifo<", ">Miss ratio by cache size<", "V276.0H700"] {
+            assert!(picture.contains(text), "{text} is not in {picture}");
         }
     }
 
     #[test]
     fn marks_have_the_coordinates_of_their_sizes_and_labels_are_escaped() {
-        let mark = |size, text: &str, is_compared| {
-            let colour = if is_compared { "#1b7a3d" } else { "#b3261e" };
-            Mark { size, text: text.to_owned(), colour, is_compared }
-        };
-        let points = [(0, 1.0), (1 << 20, 0.5), (1 << 24, 0.25)];
-        let panel = |marks| Panel {
-            title: "a<b & c\u{1b}".to_owned(),
-            points: &points,
-            byte_miss_ratios: &[],
-            is_in_bytes: true,
-            marks,
-        };
-        let marks = vec![mark(1 << 20, "DRAM", false), mark(1 << 22, "1 > 4", true)];
-        let picture = draw(&[panel(marks), panel(vec![mark(1 << 28, "far", false)])]);
-        // The first size is at the left, and half of four doublings is in the middle of 640.
+        let points = [(0, 1.0), (MIB, 0.5), (16 * MIB, 0.25)];
+        let marks = vec![mark(MIB, "DRAM", false), mark(4 * MIB, "1 > 4", true)];
+        let picture =
+            draw(&[panel(&points, marks), panel(&points, vec![mark(256 * MIB, "far", false)])]);
         for text in [
-            "viewBox=\"0 0 720 800\"",
-            "<g transform=\"translate(0 400)\">",
+            "viewBox=\"0 0 720 840\"",
+            "<g transform=\"translate(0 420)\">",
             "a&lt;b &amp; c\u{fffd}",
-            "M60.0 36V352\" stroke=\"#b3261e\"/>",
-            "M380.0 36V352\" stroke=\"#1b7a3d\" stroke-dasharray",
+            "M200.8 36V356\" stroke=\"#b3261e\"/>",
+            "M450.4 36V356\" stroke=\"#1b7a3d\" stroke-dasharray",
             ">1 &gt; 4</text>",
             // A mark beyond the last point extends the axis.
-            "M700.0 36V352\" stroke=\"#b3261e\"/><text x=\"694.0\" y=\"50.0\" text-anchor=\"end\"",
+            "M700.0 36V356\" stroke=\"#b3261e\"/><text x=\"694.0\" y=\"50.0\" text-anchor=\"end\"",
         ] {
             assert!(picture.contains(text), "{text} is not in {picture}");
         }
-        // Marks without points, and an empty panel.
-        for panel in [
-            Panel { points: &[], ..panel(vec![mark(7, "x", false)]) },
-            panel(vec![mark(0, "x", false)]),
-        ] {
+        // Marks without points, and one of no size.
+        for panel in
+            [panel(&[], vec![mark(7, "x", false)]), panel(&points, vec![mark(0, "x", false)])]
+        {
             let picture = draw(&[panel]);
             assert!(!picture.contains("NaN") && !picture.contains("inf"), "{picture}");
         }

@@ -29,6 +29,8 @@ mod log;
 mod cache;
 #[path = "commands/plan.rs"]
 mod plan;
+#[path = "commands/profile.rs"]
+mod profile;
 #[path = "commands/bench.rs"]
 mod bench;
 #[path = "commands/generate.rs"]

@@ -45,7 +45,9 @@ const DEFAULT_RATE: f64 = 0.01;
 /// sizes have flash, the lines are `dram,flash,dram_miss_ratio,miss_ratio`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  tidekv profile requests.csv > web.curve\n  \
-    tidekv profile --format twitter --json cluster52.zst > c52.json")]
+    tidekv profile --format twitter --json cluster52.zst > c52.json\n  \
+    tidekv profile --policy s3-fifo --sizes 1GiB,4GiB,16GiB requests.csv > s3-fifo.curve\n  \
+    tidekv profile --svg both.svg --compare s3-fifo=s3-fifo.curve requests.csv > lru.curve")]
 pub struct Profile {
     /// Trace of requests, plain or compressed with gzip or zstd; `-` for standard input.
     #[arg(value_name = "FILE")]
@@ -117,6 +119,11 @@ pub struct Profile {
     /// Also draw the curve to this SVG file.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+
+    /// With --svg: also draw this curve, the output of `profile` for another trace, policy or setting,
+    /// under this name in the legend (repeatable).
+    #[arg(long, value_name = "NAME=FILE", requires = "svg")]
+    compare: Vec<String>,
 
     /// Print one JSON object.
     #[arg(long)]
@@ -279,6 +286,7 @@ impl Profile {
         if self.svg.is_some() && self.has_flash() {
             return Err(Failure::usage("--svg needs --sizes without flash"));
         }
+        let compared = self.compared()?;
         let (input, bytes) = files::open_input(&self.trace)?;
         let read = Arc::new(AtomicU64::new(0));
         let counted = Counted { input, read: Arc::clone(&read) };
@@ -309,7 +317,7 @@ impl Profile {
         profiling.end();
         tally.skipped = reader.skipped();
         tally.notes = reader.notes();
-        self.print(&profiling, &tally)?;
+        self.print(&profiling, &tally, &compared)?;
         tally.check()
     }
 
@@ -437,7 +445,52 @@ impl Profile {
         }
     }
 
-    fn print(&self, profiling: &Profiling, tally: &Tally) -> Result<()> {
+    /// The curves of --compare, with their names.
+    fn compared(&self) -> Result<Vec<(String, CurveFile)>> {
+        let mut all = Vec::<(String, CurveFile)>::new();
+        for text in &self.compare {
+            let named = text.split_once('=').filter(|(name, _)| !name.is_empty());
+            let (name, path) = named
+                .ok_or_else(|| Failure::usage(format!("--compare: {text:?} is not NAME=FILE")))?;
+            if name == self.name() || all.iter().any(|(other, _)| other == name) {
+                let text = format!("--compare: there is another curve of the name {name:?}");
+                return Err(Failure::usage(text));
+            }
+            let in_file = |what: String| Failure::new(format!("{path}: {what}"));
+            let mut file = CurveFile::read(&files::read_text(path.as_ref())?)
+                .map_err(|failure| in_file(failure.message))?;
+            file.curve().map_err(in_file)?;
+            if file.unit != self.unit() {
+                let (has, unit) = (&file.unit, self.unit());
+                return Err(in_file(format!(
+                    "sizes are in {has}, but those of the trace in {unit}"
+                )));
+            }
+            if !self.byte_misses {
+                file.byte_miss_ratios = None;
+            }
+            all.push((name.to_owned(), file));
+        }
+        Ok(all)
+    }
+
+    /// The name of the curve in the legend: the policy, or else the trace.
+    fn name(&self) -> String {
+        let policy = self.policy.and_then(|policy| policy.to_possible_value());
+        let trace = || self.trace.file_name().unwrap_or(self.trace.as_os_str()).to_string_lossy();
+        policy.map_or_else(|| trace().into_owned(), |policy| policy.get_name().to_owned())
+    }
+
+    fn unit(&self) -> &'static str {
+        if self.objects { OBJECTS } else { BYTES }
+    }
+
+    fn print(
+        &self,
+        profiling: &Profiling,
+        tally: &Tally,
+        compared: &[(String, CurveFile)],
+    ) -> Result<()> {
         if tally.requests == 0 {
             let first = tally.first_broken.as_ref().map(|fault| format!("; {fault}"));
             let first = first.unwrap_or_default();
@@ -454,7 +507,7 @@ impl Profile {
             return self.print_with_flash(miniature, tally);
         }
         let curve = profiling.curve().thinned(POINTS_MAX);
-        let unit = if self.objects { OBJECTS } else { BYTES };
+        let unit = self.unit();
         let file = CurveFile {
             seconds: tally.seconds(),
             object_bytes: tally.object_bytes(),
@@ -464,7 +517,7 @@ impl Profile {
         let file = file.with_errors(profiling.error_bars().as_ref());
         self.warn(tally);
         if let Some(path) = &self.svg {
-            files::write_text(path, &curve_picture::of_file(&file))?;
+            files::write_text(path, &curve_picture::of_file(&self.name(), &file, compared))?;
         }
         match self.json {
             true => output::line(&serde_json::json!(file).to_string()),

@@ -3,7 +3,7 @@
 use tidekv_plan::{Allotment, DEFAULT_FLASH_FOR_DRAM, Plan, PlanRequest, Tenant};
 
 use crate::commands::plan::report::Others;
-use crate::curve_picture::{self, Mark, Panel};
+use crate::curve_picture::{self, DrawnCurve, Mark, Panel};
 use crate::quantity::show_size;
 
 const DRAM_COLOUR: &str = "#b3261e";
@@ -35,23 +35,20 @@ fn title(tenant: &Tenant, gets: &Allotment) -> String {
 
 /// The picture, with the fixed ratio for comparison if it can serve all tenants.
 pub(super) fn draw(request: &PlanRequest, plan: &Plan, others: &Others<'_>) -> String {
-    let points: Vec<Vec<(u64, f64)>> = request
-        .tenants
-        .iter()
-        .map(|tenant| tenant.curve.points().iter().map(|it| (it.size, it.miss_ratio)).collect())
-        .collect();
     let of_fixed = format!("1 : {DEFAULT_FLASH_FOR_DRAM} ");
     let panel = |(number, tenant): (usize, &Tenant)| {
         let gets = &plan.tenants[number];
         let compared = others.proportional.map(|fixed| marks(&fixed[number], &of_fixed, true));
+        let points = tenant.curve.points().iter().map(|it| (it.size, it.miss_ratio)).collect();
+        let name = tenant.name.clone();
         Panel {
             title: title(tenant, gets),
-            points: &points[number],
-            byte_miss_ratios: &[],
+            size_title: "Size of DRAM, or of DRAM with flash",
+            curves: vec![DrawnCurve { name, points, is_of_bytes: false }],
             is_in_bytes: true,
             marks: marks(gets, "", false).chain(compared.into_iter().flatten()).collect(),
         }
     };
-    let panels: Vec<Panel<'_>> = request.tenants.iter().enumerate().map(panel).collect();
+    let panels: Vec<Panel> = request.tenants.iter().enumerate().map(panel).collect();
     curve_picture::draw(&panels)
 }
