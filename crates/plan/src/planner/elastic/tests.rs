@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::curves::curve::{Curve, Point};
-use crate::planner::model::Latencies;
+use crate::planner::model::{Latencies, PercentileTarget};
 
 const MIB: u64 = 1 << 20;
 const PRICES: Prices = Prices { dram_per_gib: 13.0, flash_per_gib: 1.0 };
@@ -86,6 +86,19 @@ fn shrinks_after_two_windows_and_grows_at_once() {
     assert_eq!(cache.window(&mut elastic, large()).reason, Reason::TargetMissed);
     assert!(cache.latency_us(large()) <= 100.0);
     assert_eq!(cache.window(&mut elastic, large()).reason, Reason::NothingToGain);
+}
+
+/// They are no target of the loop, which compares means: also one that nothing can meet.
+#[test]
+fn percentiles_do_not_change_decisions() {
+    let decide = |percentiles: Vec<PercentileTarget>| {
+        let mut elastic = Elastic::new(Goal::Cost, PRICES, bounds(1_000, 4_000));
+        let mut cache = Cache { has: (1_000 * MIB, 4_000 * MIB), factor: 1.0 };
+        let one = || Tenant { percentiles: percentiles.clone(), ..tenant("one", 100, 100.0) };
+        [(); 3].map(|()| cache.window(&mut elastic, one()))
+    };
+    let unreachable = PercentileTarget { percent: 99.0, within_us: 1.0 };
+    assert_eq!(decide(vec![unreachable]), decide(Vec::new()));
 }
 
 /// Flash holds at most what it had room for when the window began.
