@@ -169,8 +169,8 @@ impl Prices {
     }
 }
 
-/// How much may be written to flash before it is worn out, as data sheets say it: so many times its
-/// capacity each day, until its warranty ends.
+/// How much may be written to flash before it is worn out, as data sheets state it: a number of
+/// times its capacity each day, until its warranty ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Endurance {
     /// Drive writes per day (DWPD).
@@ -191,7 +191,7 @@ impl Endurance {
     }
 }
 
-/// The number of times per day that so many bytes per second overwrite this much flash; zero without
+/// The number of times per day that writes at this rate overwrite this much flash; zero without
 /// writes, infinite without flash.
 pub fn drive_writes_per_day(bytes_per_s: f64, flash_bytes: u64) -> f64 {
     if bytes_per_s == 0.0 { 0.0 } else { bytes_per_s * DAY_S / flash_bytes as f64 }

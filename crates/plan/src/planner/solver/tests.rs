@@ -379,7 +379,7 @@ fn too_narrow_bound_is_reported_with_the_value_needed() {
     assert_eq!(plan_exactly(&request, DEFAULT_POINTS), Err(narrow));
 }
 
-/// Flash does not become DRAM where there is to be none.
+/// Flash does not become DRAM where the bound of DRAM is zero.
 #[test]
 fn least_flash_without_dram_is_that_of_the_whole_cache() {
     let tenant = Tenant { sla_us: Some(310.0), ..Tenant::new("one", curve(&[(100, 0.2)])) };
