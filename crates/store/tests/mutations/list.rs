@@ -1818,8 +1818,8 @@ pub const MUTATIONS: &[Mutation] = &[
         ..mutation(
             "a slot that goes because fewer may be in use is not written as free",
             "crates/tiered/src/device/limit.rs",
-            "            self.write_slot(&Slot::free(id))?;\n",
-            "",
+            "            self.free_slot(id, &evicted, now_s)?;\n",
+            "            self.live_segments.set_free(id);\n            self.count_evicted(&evicted, now_s);\n",
             "kill_while_flash_shrinks_keeps_only_last_stored_objects",
         )
     },
@@ -2056,15 +2056,15 @@ pub const MUTATIONS: &[Mutation] = &[
     tiered(
         "an overwritten object is not invalidated on flash",
         "crates/tiered/src/device/flash_device.rs",
-        "        self.log_invalidation(name, sequence)?;\n        self.set(&mut partition, name, Entry::tombstone",
-        "        self.set(&mut partition, name, Entry::tombstone",
+        "        self.log_invalidation(name, sequence)?;\n        if let Some(state) = small.as_mut().filter(|_| is_old) {",
+        "        if let Some(state) = small.as_mut().filter(|_| is_old) {",
         "lookup_returns_only_the_last_stored_object",
     ),
     tiered(
         "a touch leaves the copy on flash as it was",
         "crates/tiered/src/tenant/pool.rs",
-        "        self.counters.stores.add(1);\n        self.forget_copies(shard, hash);",
-        "        self.counters.stores.add(1);\n        if cached.found.accessed_s == now_s {\n            self.forget_copies(shard, hash);\n        }",
+        "        self.counters.stores.add(1);\n        self.forget_copies(shard, hash, key);",
+        "        self.counters.stores.add(1);\n        if cached.found.accessed_s == now_s {\n            self.forget_copies(shard, hash, key);\n        }",
         "lookup_returns_only_the_last_stored_object",
     ),
     tiered(
@@ -2228,6 +2228,144 @@ pub const MUTATIONS: &[Mutation] = &[
             "let is_confirmed = has_state || found.is_confirmed_by(present);",
             "let is_confirmed = has_state || found.is_confirmed_by(present) || !candidates.is_empty();",
             "detached_device_is_not_trusted_without_the_others",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..tiered(
+            "a recovery ignores tombstones of small objects",
+            "crates/tiered/src/index/small_replay.rs",
+            "        for tag in summary.tombstones {\n            index.remove(tag, |_| true);",
+            "        for tag in summary.tombstones {\n            index.remove(tag, |_| false);",
+            "index::small_replay::tests::tombstone_removes_objects_of_older_segments_only",
+        )
+    },
+    Mutation {
+        target: "keeps",
+        ..tiered(
+            "a recovery ignores tombstones of small objects in files",
+            "crates/tiered/src/index/small_replay.rs",
+            "        for tag in summary.tombstones {\n            index.remove(tag, |_| true);",
+            "        for tag in summary.tombstones {\n            index.remove(tag, |_| false);",
+            "removed_small_object_does_not_reappear",
+        )
+    },
+    Mutation {
+        target: "keeps",
+        ..tiered(
+            "a recovery ignores the log of small objects",
+            "crates/tiered/src/index/small_replay.rs",
+            "            if index.remove(name.tag(), |_| true) > 0 {",
+            "            if index.remove(name.tag(), |_| false) > 0 {",
+            "removed_small_object_does_not_reappear",
+        )
+    },
+    Mutation {
+        target: "keeps",
+        ..tiered(
+            "the log is cut before small objects have its invalidations",
+            "crates/tiered/src/device/upkeep.rs",
+            "let oldest = oldest.chain(self.oldest_small()).min();",
+            "let oldest = oldest.chain(self.oldest_small().filter(|_| false)).min();",
+            "removed_small_object_does_not_reappear",
+        )
+    },
+    Mutation {
+        target: "keeps",
+        ..tiered(
+            "a damaged summary of small objects leaves older segments",
+            "crates/tiered/src/index/small_replay.rs",
+            "            replayed.tombstones.clear();\n            index.clear();\n",
+            "",
+            "damaged_summary_restores_no_removed_small_object",
+        )
+    },
+    Mutation {
+        target: "keeps",
+        ..tiered(
+            "a small object stays in the segment that is being filled",
+            "crates/tiered/src/device/small_state.rs",
+            "            while let Some(choice) = segment.remove(hash, key) {",
+            "            while let Some(choice) = segment.remove(hash, &key[..0]) {",
+            "removed_small_object_does_not_reappear",
+        )
+    },
+    Mutation {
+        target: "keeps",
+        ..tiered(
+            "an invalidation of a small object is not logged",
+            "crates/tiered/src/device/flash_device.rs",
+            "        self.log_invalidation(name, sequence)?;\n        if let Some(state)",
+            "        if is_record {\n            self.log_invalidation(name, sequence)?;\n        }\n        if let Some(state)",
+            "removed_small_object_does_not_reappear",
+        )
+    },
+    Mutation {
+        target: "keeps",
+        ..tiered(
+            "a removed small object leaves no tombstone",
+            "crates/tiered/src/device/small_state.rs",
+            "        state.tombstones.push_back(Tombstone { tag, sequence });",
+            "        let _ = Tombstone { tag, sequence };",
+            "removed_small_object_does_not_reappear",
+        )
+    },
+    tiered(
+        "a removed small object stays in the index",
+        "crates/tiered/src/device/small_state.rs",
+        "            .remove(tag, |place| Some(place.number) != open && place.number != carried_number);",
+        "            .remove(tag, |place| Some(place.number) == open && place.number != carried_number);",
+        "lookup_returns_only_the_last_stored_object",
+    ),
+    tiered(
+        "tombstones of a segment that could not be written are lost",
+        "crates/tiered/src/device/small_objects.rs",
+        "                tombstones.iter().rev().for_each(|it| state.tombstones.push_front(*it));",
+        "                tombstones.iter().for_each(|it| drop(*it));",
+        "lookup_returns_only_the_last_stored_object",
+    ),
+    tiered(
+        "the checksum of a bucket is not compared",
+        "crates/tiered/src/segment/bucket.rs",
+        "        && u64::from_le_bytes(*checksum) == xxh3_64_with_seed(rest, device)\n",
+        "        && u64::from_le_bytes(*checksum) != xxh3_64_with_seed(rest, !device)\n",
+        "lookup_returns_only_the_last_stored_object",
+    ),
+    Mutation {
+        target: "lib",
+        ..tiered(
+            "a bucket of an earlier segment is accepted",
+            "crates/tiered/src/segment/bucket.rs",
+            "        && rest[4..8] == segment.generation.to_le_bytes()\n",
+            "        && rest[4..6] == segment.generation.to_le_bytes()[..2]\n",
+            "segment::bucket::tests::only_the_sealed_bucket_itself_is_intact",
+        )
+    },
+    tiered(
+        "numbers of dead segments are used before they are purged",
+        "crates/tiered/src/device/small_state.rs",
+        "        let are_many = self.dead.len() > numbers / NUMBERS_PER_DEAD;\n        self.purge.is_some() || are_many || self.free.is_empty() && !self.dead.is_empty()",
+        "        let _ = numbers / NUMBERS_PER_DEAD;\n        self.purge.is_some()",
+        "lookup_returns_only_the_last_stored_object",
+    ),
+    Mutation {
+        target: "keeps",
+        ..tiered(
+            "the deadline of a small object is not compared",
+            "crates/tiered/src/device/lookup.rs",
+            "        if found.object.deadline.has_passed(now_s) {\n            self.counters.expired.add(1);\n            self.counters",
+            "        if found.object.deadline.has_passed(now_s / 2) {\n            self.counters.expired.add(1);\n            self.counters",
+            "small_objects_expire_and_are_cleared",
+        )
+    },
+    Mutation {
+        target: "keeps",
+        ..tiered(
+            "a clear leaves the index of small objects",
+            "crates/tiered/src/device/small_state.rs",
+            "        self.index.clear();\n        self.buffers.write()",
+            "        self.buffers.write()",
+            "small_objects_expire_and_are_cleared",
         )
     },
     below(
