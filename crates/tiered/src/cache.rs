@@ -163,7 +163,7 @@ impl Cache {
             .chain(options.tenants.iter().map(|tenant| tenant.name.as_str()));
         let (mut pools, mut starts) = (Vec::new(), Vec::<Start>::new());
         let opening = Opening {
-            tenants: tenants::hash(&options.tenants),
+            tenants: tenants::hash(&options.tenants, &options.flash),
             number: environment.random.next_u64(),
         };
         let may_be_warm = was_same(&split, opening.tenants, environment);

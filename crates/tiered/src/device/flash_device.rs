@@ -145,6 +145,12 @@ impl Device {
         !self.is_broken() && self.live_segments.has(location)
     }
 
+    /// Whether the index has the small object of that hash at `location`: an invalidation of another
+    /// one may have removed it.
+    pub(crate) fn has_small(&self, hash: u64, location: RecordLocation) -> bool {
+        self.has(location) && self.small.has(self.layout.name_of(hash).tag(), location)
+    }
+
     /// How far a record is from eviction: 0 is next, 1 is the farthest.
     pub(crate) fn distance(&self, location: RecordLocation) -> f64 {
         self.write_state.lock().slots.distance(self.live_segments.order(location.slot))
@@ -543,9 +549,10 @@ impl Device {
         let slots = write_state.slots.memory_bytes() + self.live_segments.memory_bytes();
         let spare: usize = write_state.spare.iter().map(AlignedVec::capacity).sum();
         drop(write_state);
+        let small_bytes = self.small.buffer_bytes();
         let buffers = self.buffers.read();
         let used = buffers.values().map(|segment| segment.read().memory_bytes());
-        let buffer_bytes = spare + used.sum::<usize>() + self.small.buffer_bytes();
+        let buffer_bytes = spare + used.sum::<usize>() + small_bytes;
         Memory {
             segments,
             records,

@@ -231,7 +231,7 @@ pub(crate) fn open(
         // First of all: if reading the rest fails, the cache runs without the device, which misses
         // all later changes. If it still claimed a clean close, it would be believed.
         files.claim(recovered)?;
-        if let Some(found) = read(&files, recovered, limits)? {
+        if let Some(found) = read(&files, recovered)? {
             return Ok((build(files, recovered, found, limits, counters)?, true));
         }
     }
@@ -253,7 +253,7 @@ pub(crate) fn begin(
     files.claim(fresh)?;
     let end = Invalidation::end(fresh.first_invalidation, fresh.device);
     files.meta.write_at(fresh.layout.invalidation_at(fresh.first_invalidation), &end)?;
-    let empty = read(&files, fresh, limits)?.ok_or_else(|| {
+    let empty = read(&files, fresh)?.ok_or_else(|| {
         tidekv_io::Error::new(ErrorKind::Failed, Operation::Read, files.meta.path())
     })?;
     build(files, fresh, empty, limits, counters)
@@ -268,7 +268,7 @@ fn build(
 ) -> Result<Device> {
     let layout = superblock.layout;
     let Metadata { log, partitions, slots, small: (index, replayed), mut sequence } = found;
-    let small = SmallObjects::new(&layout, limits.small_index_bytes, index, replayed);
+    let small = SmallObjects::new(&layout, index, replayed);
     let live_segments = LiveSegments::new(layout.slots);
     for slot in &slots {
         sequence = sequence.max(slot.sequence_max).max(slot.order);
@@ -310,7 +310,7 @@ fn build(
     })
 }
 
-fn read(files: &Files, superblock: &Superblock, limits: Limits) -> Result<Option<Metadata>> {
+fn read(files: &Files, superblock: &Superblock) -> Result<Option<Metadata>> {
     let layout = &superblock.layout;
     extend(&*files.meta, layout.page_at(0, 0))?;
     let Some(mut log) = read_log(files, superblock)? else { return Ok(None) };
@@ -325,10 +325,12 @@ fn read(files: &Files, superblock: &Superblock, limits: Limits) -> Result<Option
         partitions[partition as usize].distrust(sequence);
     }
     let from = superblock.replay_from;
-    let index = SmallObjects::empty_index(layout, limits.small_index_bytes);
+    let index = SmallObjects::empty_index(layout);
     let small = slots.iter().filter(|slot| slot.is_whole && slot.is_small).copied().collect();
     let read = |slot: &Slot| read_tags(files, layout, superblock.device, slot);
-    let small = replay_small(&log, small, &index, read);
+    // All that was removed before are tombstones, and what they are for may have been stored again.
+    let small_log = log.iter().filter(|invalidation| invalidation.sequence > from);
+    let small = replay_small(small_log, small, superblock.small_newest, &index, read);
     let is_replayed = |slot: &&Slot| slot.is_whole && !slot.is_small && slot.sequence_max > from;
     let segments = slots.iter().filter(is_replayed).copied().collect();
     let read = |slot: &Slot| read_summary(files, layout, superblock.device, slot);

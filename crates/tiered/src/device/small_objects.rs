@@ -45,7 +45,7 @@ use crate::segment::bucket::SmallObject;
 use crate::segment::bucket_segment::{Added, BucketSegment, Moved};
 use crate::segment::layout::Tag;
 
-/// Of the bytes of a segment's buckets, this part is carried to the next segment, in percent: with
+/// Of the bytes of a segment's buckets, this part may be carried to the next segment, in percent: with
 /// less, buckets stay emptier, and with more, memory holds more.
 const CARRIED_PERCENT: usize = 5;
 /// Chunks of the index that are purged under one lock.
@@ -93,7 +93,6 @@ impl Device {
         small: &SmallObject,
         now_s: u32,
     ) -> Result<bool> {
-        let bytes = small.record_bytes(key.len());
         // A second attempt is made in the next segment.
         for _ in 0..2 {
             if state.open.is_none() {
@@ -102,16 +101,16 @@ impl Device {
             let Some(open) = &state.open else { break };
             let number = open.number;
             let mut segment = open.segment.write();
-            let tags = segment.records() as usize + state.tombstones.len();
             let carried_max = segment.fill().0 * CARRIED_PERCENT / 100;
-            if tags < segment.tags_max() {
+            if segment.has_room_for_tag(state.tombstones.len()) {
                 if let Some(added) = segment.add(hash, key, small) {
                     self.index_added(hash, number, added);
                     return Ok(true);
                 }
-                if state.carried_bytes + bytes <= carried_max {
+                let carried = Carried { key: key.into(), small: small.clone() };
+                if state.carried_bytes + carried.bytes() <= carried_max {
                     drop(segment);
-                    return Ok(self.carry(state, hash, key, small, bytes));
+                    return Ok(self.carry(state, hash, carried));
                 }
             }
             drop(segment);
@@ -132,19 +131,12 @@ impl Device {
     }
 
     /// Keeps an object for the next segment; not if another key with the same hash is carried.
-    fn carry(
-        &self,
-        state: &mut SmallState,
-        hash: u64,
-        key: &[u8],
-        small: &SmallObject,
-        bytes: usize,
-    ) -> bool {
+    fn carry(&self, state: &mut SmallState, hash: u64, carried: Carried) -> bool {
         if state.carried.contains_key(&hash) {
             return false;
         }
-        state.carried.insert(hash, Carried { key: key.into(), small: small.clone() });
-        state.carried_bytes += bytes;
+        state.carried_bytes += carried.bytes();
+        state.carried.insert(hash, carried);
         let place = Place { number: self.small.carried_number(), choice: 0 };
         self.small.index.insert(self.tag_of(hash), place);
         true
@@ -159,17 +151,20 @@ impl Device {
         {
             return Ok(());
         }
-        if self.small.index.memory_bytes() > self.small.index_bytes_max
-            || self.small.is_short_of_numbers(state)
-        {
+        while self.small.must_evict(state) && !state.whole.is_empty() {
             self.evict_small(state, &mut write_state, now_s)?;
+        }
+        if self.small.is_too_large() && !state.dead.is_empty() {
+            // Until they are purged.
+            return Ok(());
         }
         let Some(id) = self.take_slot(&mut write_state, now_s)? else { return Ok(()) };
         state.free.pop();
         let order = self.next_sequence();
         let capacity = self.layout.segment_bytes as usize;
         let buffer = write_state.spare.pop().unwrap_or_else(|| AlignedVec::with_capacity(capacity));
-        let segment = BucketSegment::new(id, order, capacity, state.tags, buffer);
+        let tags = state.tags.max(state.carried.len() * SUMMARY_PERCENT / 100);
+        let segment = BucketSegment::new(id, order, capacity, tags, buffer);
         let word = pack(id, segment.buckets());
         self.small.segments[number as usize].store(word, Ordering::Release);
         let segment = Arc::new(RwLock::new(segment));
@@ -180,8 +175,9 @@ impl Device {
         let mut buckets = segment.write();
         let carried_number = self.small.carried_number();
         for (hash, carried) in state.forget_carried() {
-            let Carried { key, small } = &carried;
-            match buckets.add(hash, key, small) {
+            let has_room = buckets.has_room_for_tag(0);
+            let mut add = || buckets.add(hash, &carried.key, &carried.small);
+            match has_room.then(|| add()).flatten() {
                 Some(added) => {
                     // The other order would hide the object for a moment.
                     self.index_added(hash, number, added);
@@ -190,7 +186,7 @@ impl Device {
                     self.small.index.remove_one(tag, place);
                 }
                 None => {
-                    state.carried_bytes += small.record_bytes(key.len());
+                    state.carried_bytes += carried.bytes();
                     state.carried.insert(hash, carried);
                 }
             }
@@ -235,21 +231,30 @@ impl Device {
         let Some(Open { segment, number }) = state.open.take() else { return };
         let mut buckets = segment.write();
         let records = buckets.records() as usize;
-        let tombstones = (buckets.tags_max() - records).min(state.tombstones.len());
-        let (bytes, added_bytes) = buckets.fill();
-        if added_bytes > bytes / 4 {
-            let tags = (records + tombstones) as u64 * bytes as u64 / added_bytes as u64;
-            let tags_max = self.layout.segment_bytes as usize / 16;
-            state.tags = (tags as usize * SUMMARY_PERCENT / 100).clamp(16, tags_max);
+        let is_summary_full = !buckets.has_room_for_tag(state.tombstones.len());
+        let room = buckets.tags_max().saturating_sub(records);
+        let tombstones = room.min(state.tombstones.len());
+        let (bytes, record_bytes) = buckets.fill();
+        let tags_max = self.layout.segment_bytes as usize / 16;
+        if record_bytes > bytes / 4 {
+            let tags = (records + tombstones) as u64 * bytes as u64 / record_bytes as u64;
+            state.tags = tags as usize * SUMMARY_PERCENT / 100;
+        } else if is_summary_full && records > 0 {
+            // It was full long before the buckets were.
+            state.tags *= 2;
         }
+        state.tags = state.tags.clamp(16, tags_max);
+        state.records[number as usize] = records as u32;
         let slot = buckets.seal(self.next_sequence(), tombstones as u32);
         drop(buckets);
         let tombstones = state.tombstones.drain(..tombstones).collect();
-        state.sealed.push_back(Sealed { slot, segment, number, tombstones });
+        let previous = std::mem::replace(&mut state.sealed_last, slot.order);
+        state.sealed.push_back(Sealed { slot, segment, number, previous, tombstones });
     }
 
     /// Drops the small objects that are not on flash.
     pub(crate) fn drop_buffered_small(&self) {
+        let _none_is_written = self.small.writing.lock();
         let mut state = self.small.state.lock();
         let carried_number = self.small.carried_number();
         for (hash, _) in state.forget_carried() {
@@ -292,11 +297,17 @@ impl Device {
     ///
     /// When the device fails.
     pub(crate) fn write_next_small(&self) -> Result<bool> {
+        let _one_by_one = self.small.writing.lock();
         let sealed = self.small.state.lock().sealed.front().cloned();
         let Some(sealed) = sealed else { return Ok(false) };
-        let Sealed { slot, segment, number, tombstones } = &sealed;
-        let tags = tombstones.iter().map(|tombstone| tombstone.tag).collect();
-        segment.write().finish(self.id, tags, |hash| self.layout.name_of(hash));
+        let Sealed { slot, segment, number, previous, tombstones } = &sealed;
+        let buckets = segment.read().buckets();
+        for number in 0..buckets {
+            // Readers wait for one bucket at a time.
+            segment.write().finish_bucket(number, self.id, |hash| self.layout.name_of(hash));
+        }
+        let tags = tombstones.iter().map(|tombstone| tombstone.tag);
+        segment.write().finish(self.id, *previous, tags);
         let written = {
             let segment = segment.read();
             let at = self.layout.segment_at(slot.id.slot);
@@ -319,6 +330,7 @@ impl Device {
                 write_state.slots.put(*slot);
                 self.live_segments.set_whole(slot.id, slot.sequence_max);
                 state.whole.push_back(*number);
+                state.written_last = slot.order;
                 write_state.buffers -= 1;
                 self.small.buffers.write().remove(&slot.id.slot);
             }
@@ -333,25 +345,54 @@ impl Device {
         outcome.map(|()| true)
     }
 
-    /// Makes all operations on small objects up to that sequence unnecessary for a recovery, if a
-    /// buffer and a slot are free.
+    /// Makes all operations on small objects up to that sequence unnecessary for a recovery, if
+    /// buffers and slots are free.
     ///
     /// # Errors
     ///
     /// When the device fails.
     pub(crate) fn settle_small(&self, sequence: u64, now_s: u32) -> Result<()> {
-        let mut state = self.small.state.lock();
-        self.find_dead(&mut state);
-        let is_needed = state.oldest().is_some_and(|oldest| oldest <= sequence);
-        if is_needed && state.open.is_none() {
-            self.open_small(&mut state, now_s)?;
+        loop {
+            let mut state = self.small.state.lock();
+            self.find_dead(&mut state);
+            let has_older =
+                |state: &SmallState| state.oldest().is_some_and(|oldest| oldest <= sequence);
+            if !has_older(&state) {
+                return Ok(());
+            }
+            self.open_and_seal(&mut state, now_s)?;
+            let is_stuck = state.sealed.is_empty();
+            drop(state);
+            while self.write_next_small()? {}
+            if is_stuck {
+                return Ok(());
+            }
         }
-        if is_needed {
-            self.seal_small(&mut state);
+    }
+
+    /// Seals the open segment, or a new one.
+    fn open_and_seal(&self, state: &mut SmallState, now_s: u32) -> Result<()> {
+        if state.open.is_none() {
+            if state.free.is_empty() {
+                while self.purge_some(state) {}
+            }
+            self.open_small(state, now_s)?;
         }
-        drop(state);
-        while self.write_next_small()? {}
+        self.seal_small(state);
         Ok(())
+    }
+
+    /// Writes tombstones that have become too many to wait for a full segment.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    pub(crate) fn write_tombstones(&self, now_s: u32) -> Result<()> {
+        let state = self.small.state.lock();
+        let newest = state.tombstones.back().map(|tombstone| tombstone.sequence);
+        let newest = newest.filter(|_| self.small.has_too_many_tombstones(&state));
+        drop(state);
+        newest.map_or(Ok(()), |newest| self.settle_small(newest, now_s))
     }
 
     /// Writes all small objects that are in memory.
@@ -366,10 +407,7 @@ impl Device {
                 drop(state);
                 return self.settle_small(u64::MAX, now_s);
             }
-            if state.open.is_none() && state.sealed.is_empty() {
-                self.open_small(&mut state, now_s)?;
-            }
-            self.seal_small(&mut state);
+            self.open_and_seal(&mut state, now_s)?;
             let is_stuck = state.sealed.is_empty();
             drop(state);
             while self.write_next_small()? {}
@@ -379,11 +417,12 @@ impl Device {
         }
     }
 
-    /// The first operation on small objects that a recovery would miss if the log did not have it.
-    pub(crate) fn oldest_small(&self) -> Option<u64> {
+    /// The first operation on small objects that a recovery would miss if the log did not have it;
+    /// and the order of the newest segment with tombstones that need not be in the log.
+    pub(crate) fn oldest_small(&self) -> (Option<u64>, u64) {
         let mut state = self.small.state.lock();
         self.find_dead(&mut state);
-        state.oldest()
+        (state.oldest(), state.written_last)
     }
 
     /// Removes some entries of dead segments from the index, so that their numbers can be used
@@ -391,10 +430,14 @@ impl Device {
     pub(crate) fn purge_small(&self) -> bool {
         let mut state = self.small.state.lock();
         self.find_dead(&mut state);
-        if !state.is_to_purge(self.small.segments.len()) {
+        self.small.is_to_purge(&state) && self.purge_some(&mut state)
+    }
+
+    /// Removes some entries of dead segments; returns whether there were any.
+    fn purge_some(&self, state: &mut SmallState) -> bool {
+        if state.dead.is_empty() {
             return false;
         }
-        let state = &mut *state;
         let purge = state.purge.get_or_insert_with(|| {
             let mut is_dead = vec![false; self.small.segments.len()];
             state.dead.iter().for_each(|number| is_dead[*number as usize] = true);
@@ -408,9 +451,9 @@ impl Device {
         }
         if purge.next_chunk == self.small.index.chunks() {
             let is_purged = |number: &u32| purge.is_dead[*number as usize];
-            let (purged, dead) = state.dead.iter().partition(|number| is_purged(number));
+            let (mut purged, dead): (Vec<u32>, _) =
+                state.dead.iter().partition(|number| is_purged(number));
             state.dead = dead;
-            let mut purged: Vec<u32> = purged;
             state.free.append(&mut purged);
             state.purge = None;
         }

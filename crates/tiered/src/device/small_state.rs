@@ -20,6 +20,12 @@ use crate::segment::segment_table::{LiveSegments, SegmentState, Slot};
 
 /// Numbers that are in no use while dead segments are purged from the index.
 const SPARE_NUMBERS: usize = 4;
+/// Memory of a carried object beside its record: in the map, the key, the value.
+pub(crate) const CARRIED_OVERHEAD_BYTES: usize = 200;
+/// Memory of an object in the index, in bytes, to estimate that of dead segments.
+const ENTRY_BYTES: usize = 2;
+/// Tombstones that wait for a segment, at most one for each of this many bytes of a segment.
+const BYTES_PER_TOMBSTONE: usize = 128;
 /// Dead segments are purged together, one for each of this many numbers: each purge reads the whole
 /// index.
 const NUMBERS_PER_DEAD: usize = 128;
@@ -36,8 +42,11 @@ pub(crate) struct SmallObjects {
     pub(crate) state: Mutex<SmallState>,
     /// Segments in memory, by their slots.
     pub(crate) buffers: RwLock<HashMap<u32, Arc<RwLock<BucketSegment>>>>,
-    /// With a larger index the oldest segment is evicted for a new one.
-    pub(crate) index_bytes_max: usize,
+    /// Held while a segment is written.
+    pub(crate) writing: Mutex<()>,
+    /// With a larger index the oldest segments are evicted for a new one.
+    index_bytes_max: usize,
+    tombstones_max: usize,
 }
 
 /// Segments that are being filled or written, and what waits for them.
@@ -56,6 +65,11 @@ pub(crate) struct SmallState {
     pub(crate) dead: Vec<u32>,
     pub(crate) purge: Option<Purge>,
     pub(crate) free: Vec<u32>,
+    /// The objects of each number's segment.
+    pub(crate) records: Vec<u32>,
+    /// The order of the segment sealed last, and of the one written last; 0: none.
+    pub(crate) sealed_last: u64,
+    pub(crate) written_last: u64,
     /// Tags that the next summary has room for.
     pub(crate) tags: usize,
 }
@@ -71,6 +85,8 @@ pub(crate) struct Sealed {
     pub(crate) slot: Slot,
     pub(crate) segment: Arc<RwLock<BucketSegment>>,
     pub(crate) number: u32,
+    /// The order of the segment that was sealed before.
+    pub(crate) previous: u64,
     pub(crate) tombstones: Vec<Tombstone>,
 }
 
@@ -79,6 +95,13 @@ pub(crate) struct Sealed {
 pub(crate) struct Carried {
     pub(crate) key: Box<[u8]>,
     pub(crate) small: SmallObject,
+}
+
+impl Carried {
+    /// Its memory, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.small.record_bytes(self.key.len()) + CARRIED_OVERHEAD_BYTES
+    }
 }
 
 /// A purge in progress.
@@ -117,9 +140,9 @@ pub(crate) fn pack(id: SegmentId, buckets: u32) -> u64 {
 }
 
 impl SmallObjects {
-    /// The index for a device with this layout, of about this many bytes: empty.
-    pub(crate) fn empty_index(layout: &Layout, index_bytes: usize) -> SmallIndex {
-        SmallIndex::new(index_bytes as u64 / 2, Self::numbers(layout))
+    /// The index for a device with this layout: empty.
+    pub(crate) fn empty_index(layout: &Layout) -> SmallIndex {
+        SmallIndex::new(layout.small_chunks, Self::numbers(layout))
     }
 
     /// As many as fit the bits of the index. Where they are too few for a sixteenth of the slots,
@@ -128,9 +151,24 @@ impl SmallObjects {
         (layout.slots - layout.slots / 16 + SPARE_NUMBERS as u32).next_power_of_two()
     }
 
-    /// Whether a segment must be evicted for the next one to have a number.
-    pub(crate) fn is_short_of_numbers(&self, state: &SmallState) -> bool {
-        state.free.len() + state.dead.len() < SPARE_NUMBERS + self.segments.len() / NUMBERS_PER_DEAD
+    /// Whether the oldest segment must be evicted for the next one to have a number, or memory for
+    /// its index.
+    pub(crate) fn must_evict(&self, state: &SmallState) -> bool {
+        let numbers = SPARE_NUMBERS + self.segments.len() / NUMBERS_PER_DEAD;
+        let dead_records = state.dead.iter().map(|number| state.records[*number as usize] as usize);
+        let dead_bytes = dead_records.sum::<usize>() * ENTRY_BYTES;
+        state.free.len() + state.dead.len() < numbers
+            || self.index.memory_bytes().saturating_sub(dead_bytes) > self.index_bytes_max
+    }
+
+    /// Whether the index has more memory than it may have.
+    pub(crate) fn is_too_large(&self) -> bool {
+        self.index.memory_bytes() > self.index_bytes_max
+    }
+
+    /// Whether so many tombstones wait for a segment that one must be sealed for them.
+    pub(crate) fn has_too_many_tombstones(&self, state: &SmallState) -> bool {
+        state.tombstones.len() > self.tombstones_max
     }
 
     /// Entries of this number are of objects that are carried.
@@ -139,20 +177,17 @@ impl SmallObjects {
     }
 
     /// The small objects that a recovery has found, in this index.
-    pub(crate) fn new(
-        layout: &Layout,
-        index_bytes_max: usize,
-        index: SmallIndex,
-        replayed: Replayed,
-    ) -> Self {
+    pub(crate) fn new(layout: &Layout, index: SmallIndex, replayed: Replayed) -> Self {
         let numbers = Self::numbers(layout);
         let segments: Box<[AtomicU64]> = (0..numbers).map(|_| AtomicU64::new(0)).collect();
         let mut is_free = vec![true; numbers as usize - 1];
-        let mut whole = VecDeque::new();
+        let (mut whole, mut records) = (VecDeque::new(), vec![0; numbers as usize]);
+        let last = replayed.segments.last().map_or(0, |(slot, _)| slot.order);
         for (slot, number) in replayed.segments {
             let buckets = slot.bytes / BUCKET_BYTES as u32;
             segments[number as usize].store(pack(slot.id, buckets), Ordering::Release);
             is_free[number as usize] = false;
+            records[number as usize] = slot.records;
             whole.push_back(number);
         }
         let capacity = layout.segment_bytes as usize;
@@ -166,10 +201,20 @@ impl SmallObjects {
             dead: Vec::new(),
             purge: None,
             free: (0..numbers - 1).filter(|number| is_free[*number as usize]).collect(),
+            records,
+            sealed_last: last,
+            written_last: last,
             tags: capacity / RECORD_BYTES,
         };
-        let state = Mutex::new(state);
-        Self { index, segments, state, buffers: RwLock::default(), index_bytes_max }
+        Self {
+            index,
+            segments,
+            state: Mutex::new(state),
+            buffers: RwLock::default(),
+            writing: Mutex::new(()),
+            index_bytes_max: layout.small_index_bytes_max() as usize,
+            tombstones_max: capacity / BYTES_PER_TOMBSTONE,
+        }
     }
 
     /// The segment with this number, and the number of its buckets.
@@ -182,14 +227,24 @@ impl SmallObjects {
     /// Whether segments are to be written, or numbers to be freed.
     pub(crate) fn wants_upkeep(&self) -> bool {
         let state = self.state.lock();
-        !state.sealed.is_empty() || state.is_to_purge(self.segments.len())
+        !state.sealed.is_empty() || self.is_to_purge(&state) || self.has_too_many_tombstones(&state)
+    }
+
+    /// Whether dead segments are to be purged from the index.
+    pub(crate) fn is_to_purge(&self, state: &SmallState) -> bool {
+        let are_many = state.dead.len() > self.segments.len() / NUMBERS_PER_DEAD;
+        let is_needed = state.free.is_empty() || self.is_too_large();
+        state.purge.is_some() || are_many || is_needed && !state.dead.is_empty()
     }
 
     /// Its buffers, without the index, in bytes.
     pub(crate) fn buffer_bytes(&self) -> usize {
-        let carried_bytes = self.state.lock().carried_bytes;
+        let state = self.state.lock();
+        let tombstones_bytes = state.tombstones.capacity() * size_of::<Tombstone>();
+        let waiting_bytes = state.carried_bytes + tombstones_bytes;
+        drop(state);
         let buffers = self.buffers.read();
-        carried_bytes + buffers.values().map(|it| it.read().memory_bytes()).sum::<usize>()
+        waiting_bytes + buffers.values().map(|it| it.read().memory_bytes()).sum::<usize>()
     }
 
     /// The memory of its index, in bytes.
@@ -199,11 +254,6 @@ impl SmallObjects {
 }
 
 impl SmallState {
-    pub(crate) fn is_to_purge(&self, numbers: usize) -> bool {
-        let are_many = self.dead.len() > numbers / NUMBERS_PER_DEAD;
-        self.purge.is_some() || are_many || self.free.is_empty() && !self.dead.is_empty()
-    }
-
     /// Whether segments are being filled or wait to be written.
     pub(crate) fn has_buffered(&self) -> bool {
         self.open.is_some() || !self.sealed.is_empty() || !self.carried.is_empty()
@@ -242,12 +292,20 @@ impl SmallObjects {
         if let Some(carried) = state.carried.get(&hash)
             && *carried.key == *key
         {
-            state.carried_bytes -= carried.small.record_bytes(key.len());
+            state.carried_bytes -= carried.bytes();
             state.carried.remove(&hash);
             self.index.remove_one(tag, Place { number: carried_number, choice: 0 });
         }
         let is_old = |place: Place| Some(place.number) != open && place.number != carried_number;
         self.index.find(tag).any(is_old)
+    }
+
+    /// Whether the segment with that location has an object of the tag.
+    pub(crate) fn has(&self, tag: Tag, location: RecordLocation) -> bool {
+        let is_there = |place: Place| {
+            place.number != self.carried_number() && location.is_in(self.segment(place.number).0)
+        };
+        self.index.find(tag).any(is_there)
     }
 
     /// Removes the objects of that tag that [`SmallObjects::remove_buffered`] has left, once the
@@ -269,6 +327,7 @@ impl SmallObjects {
         state.whole.clear();
         state.dead.clear();
         state.free = (0..self.carried_number()).collect();
+        (state.sealed_last, state.written_last) = (0, 0);
         self.index.clear();
         self.buffers.write().drain().map(|(slot, _)| slot).collect()
     }

@@ -75,6 +75,7 @@ impl Device {
     /// When the device fails; all other work has been done.
     pub(crate) fn upkeep(&self, cursor: &mut usize, now_s: u32) -> Result<()> {
         self.shrink(now_s)?;
+        self.write_tombstones(now_s)?;
         loop {
             if self.is_broken() {
                 return Ok(());
@@ -406,7 +407,8 @@ impl Device {
         // operations not found below are later than this.
         let now = self.sequence.load(Ordering::Acquire);
         let oldest = self.partitions.iter().map(|partition| partition.lock().oldest());
-        let oldest = oldest.chain(self.oldest_small()).min();
+        let (oldest_small, small_newest) = self.oldest_small();
+        let oldest = oldest.chain(oldest_small).min();
         let upto = oldest.map_or(now, |oldest| now.min(oldest.saturating_sub(1)));
         let mut log = self.log.lock();
         let upto = upto.max(self.replay_from.load(Ordering::Acquire));
@@ -419,6 +421,7 @@ impl Device {
         }
         self.write_superblock(|superblock| {
             superblock.replay_from = upto;
+            superblock.small_newest = small_newest;
             superblock.first_invalidation = first.unwrap_or(superblock.first_invalidation);
         })?;
         self.replay_from.store(upto, Ordering::Release);

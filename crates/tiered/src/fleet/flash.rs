@@ -209,17 +209,21 @@ impl Flash {
         let routing = self.inner.routing.load();
         let (home, [Some(device_slot), _]) = routing.device_slots(hash) else { return };
         let Some(device) = self.inner.device(device_slot) else { return };
+        let small = SmallObject { found: found.clone(), epoch: routing.epoch };
+        let small_bytes = small.record_bytes(key.len());
+        let is_small = small_bytes <= SMALL_RECORD_BYTES_MAX;
+        let has = |location| match is_small {
+            true => device.has_small(hash, location),
+            false => device.has(location),
+        };
         if let Some(copy) = copy
             && copy.device_slot as usize == device_slot
             && copy.device == device.id as u32
-            && device.has(copy.location)
+            && has(copy.location)
             && !(found.was_fetched && device.distance(copy.location) < OLD)
         {
             return;
         }
-        let small = SmallObject { found: found.clone(), epoch: routing.epoch };
-        let small_bytes = small.record_bytes(key.len());
-        let is_small = small_bytes <= SMALL_RECORD_BYTES_MAX;
         let len = match is_small {
             true => small_bytes,
             false => record::record_bytes(key.len(), found.object.value.len()),

@@ -13,7 +13,7 @@ use crate::entry::{Entry, RECORD_HEADER_BYTES, UNIT_BYTES};
 use crate::error::{Error, Result};
 use crate::options::{Expiry, KEY_BYTES_MAX, Options};
 use crate::segment::buffer::Segment;
-use crate::segment::layout::{self, Layout};
+use crate::segment::layout::Layout;
 use crate::segment::parts::PART_NAME;
 
 /// One in this many bytes of the DRAM may be flash write buffers.
@@ -50,8 +50,6 @@ pub(crate) struct Limits {
     pub(crate) changes: usize,
     /// Bytes of hot entries.
     pub(crate) hot_bytes: usize,
-    /// Bytes of the index of small objects.
-    pub(crate) small_index_bytes: usize,
     pub(crate) expiry: Expiry,
 }
 
@@ -69,8 +67,6 @@ pub struct FlashDram {
     segment_bytes: u64,
     /// Of all devices, independent of the DRAM size.
     fixed_bytes: u64,
-    /// Of these, the index of small objects.
-    small_index_bytes: u64,
     /// The configured size of hot entries and changes.
     index_bytes: Option<u64>,
     /// Buffers that take the largest object, and two more.
@@ -89,7 +85,6 @@ impl FlashDram {
             devices: options.flash.len() as u64,
             segment_bytes: 0,
             fixed_bytes: 0,
-            small_index_bytes: 0,
             index_bytes: options.index_bytes,
             object_buffers: 0,
             expiry: options.expiry,
@@ -98,9 +93,7 @@ impl FlashDram {
             let (average, bits) = (options.avg_object_bytes, options.fingerprint_bits);
             let layout = Layout::of(flash.bytes, average, options.segment_bytes, bits)?;
             of.segment_bytes = of.segment_bytes.max(u64::from(layout.segment_bytes));
-            let small_index_bytes = layout::small_index_bytes(flash.bytes, average);
-            of.fixed_bytes += layout.index_bytes_max() + small_index_bytes;
-            of.small_index_bytes += small_index_bytes;
+            of.fixed_bytes += layout.index_bytes_max();
         }
         if of.devices > 0 {
             let part_bytes = Segment::record_bytes_max(of.segment_bytes as usize) as u64;
@@ -165,8 +158,7 @@ impl FlashDram {
     pub(crate) fn limits(&self, dram_bytes: u64) -> Limits {
         let expiry = self.expiry;
         if self.devices == 0 {
-            let (buffers, open, changes, hot_bytes, small_index_bytes) = (0, 0, 0, 0, 0);
-            return Limits { buffers, open, changes, hot_bytes, small_index_bytes, expiry };
+            return Limits { buffers: 0, open: 0, changes: 0, hot_bytes: 0, expiry };
         }
         let (buffers, index_bytes) = (self.buffers(dram_bytes), self.index_bytes(dram_bytes));
         let changes_bytes = (index_bytes / 3).min(CHANGES_MAX * size_of::<Entry>() as u64);
@@ -175,7 +167,6 @@ impl FlashDram {
             open: (buffers - 1).min(buffers / 2 + 1) as usize,
             changes: (changes_bytes / self.devices / size_of::<Entry>() as u64) as usize,
             hot_bytes: ((index_bytes - changes_bytes) / self.devices) as usize,
-            small_index_bytes: (self.small_index_bytes / self.devices) as usize,
             expiry,
         }
     }

@@ -26,10 +26,10 @@ use parking_lot::Mutex;
 
 use crate::index::bits::Bits;
 use crate::segment::bucket_segment::Choice;
-use crate::segment::layout::{TAG_BITS, Tag};
+use crate::segment::layout::{CHUNK_LISTS, TAG_BITS, Tag};
 
 /// Lists of a chunk.
-const LISTS: usize = 2048;
+const LISTS: usize = CHUNK_LISTS as usize;
 /// Bits of a remainder: one key in sixteen that is absent is looked for on flash. With 256 segments
 /// an entry takes fifteen bits, and one more whenever their number doubles.
 const REMAINDER_BITS: u32 = 4;
@@ -85,10 +85,9 @@ impl Chunk {
 }
 
 impl SmallIndex {
-    /// An empty index for about this many objects, and segments with numbers below `numbers`.
-    pub(crate) fn new(objects: u64, numbers: u32) -> Self {
+    /// An empty index with this many chunks, for segments with numbers below `numbers`.
+    pub(crate) fn new(chunks: u32, numbers: u32) -> Self {
         let number_bits = u32::BITS - numbers.saturating_sub(1).leading_zeros();
-        let chunks = objects.div_ceil(LISTS as u64).max(1);
         Self {
             chunks: (0..chunks).map(|_| Mutex::default()).collect(),
             number_bits: number_bits.max(1),

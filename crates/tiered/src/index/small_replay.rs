@@ -8,7 +8,8 @@
 //! 1. An object that DRAM did not find is not found now: each invalidation that removed an entry is
 //!    in the log, or a tombstone in a segment that was sealed later.
 //! 2. A segment with a damaged summary is reported, and so are all older ones: it may have had
-//!    tombstones for their objects.
+//!    tombstones for their objects. The same holds if a segment is missing that others say was
+//!    there: each names the one before, and the superblock the newest.
 //!
 //! Relies on segments of buckets being evicted in their order, so that no tombstone goes before the
 //! objects that it is for.
@@ -38,16 +39,27 @@ pub(crate) struct Replayed {
     pub(crate) tombstones: Vec<Tombstone>,
 }
 
+impl Replayed {
+    /// Drops all segments so far.
+    fn drop_all(&mut self, index: &SmallIndex) {
+        self.damaged.extend(self.segments.drain(..).map(|(older, _)| older.id.slot));
+        self.tombstones.clear();
+        index.clear();
+    }
+}
+
 /// Inserts the objects of `segments`, whose summaries `read` reads, into an empty index, as far as
-/// no later invalidation removes them. `log` is in the order of its sequences.
-pub(crate) fn replay_small(
-    log: &[Invalidation],
+/// no later invalidation removes them. `log` is in the order of its sequences, and begins where pages
+/// and segments end; `newest` is the order of a segment that was there when it was cut, if any.
+pub(crate) fn replay_small<'l>(
+    log: impl Iterator<Item = &'l Invalidation>,
     mut segments: Vec<Slot>,
+    newest: u64,
     index: &SmallIndex,
     read: impl Fn(&Slot) -> Option<TagSummary>,
 ) -> Replayed {
     let mut replayed = Replayed::default();
-    let mut log = log.iter().peekable();
+    let mut log = log.peekable();
     let mut invalidate = |before: u64, tombstones: &mut Vec<Tombstone>| {
         while let Some(Invalidation { name, sequence, .. }) =
             log.next_if(|invalidation| invalidation.sequence < before)
@@ -58,14 +70,18 @@ pub(crate) fn replay_small(
         }
     };
     segments.sort_unstable_by_key(|segment| segment.sequence_max);
+    let has_newest = segments.iter().any(|segment| segment.order == newest);
     for (number, segment) in (0..).zip(segments) {
         invalidate(segment.sequence_max, &mut replayed.tombstones);
-        let Some(summary) = read(&segment) else {
-            let older = replayed.segments.drain(..).map(|(older, _)| older.id.slot);
-            replayed.damaged.extend(older);
+        let summary = read(&segment);
+        let before = replayed.segments.last().map(|(before, _)| before.order);
+        let is_next = |summary: &TagSummary| before.is_none_or(|before| before == summary.previous);
+        if !summary.as_ref().is_some_and(is_next) {
+            replayed.drop_all(index);
+        }
+        let is_older = segment.order < newest && !has_newest;
+        let Some(summary) = summary.filter(|_| !is_older) else {
             replayed.damaged.push(segment.id.slot);
-            replayed.tombstones.clear();
-            index.clear();
             continue;
         };
         for tag in summary.tombstones {

@@ -212,15 +212,14 @@ pub(crate) fn find(bucket: &[u8], key: &[u8]) -> Option<SmallObject> {
     records(bucket).find(|record| record.key == key).map(|record| record.to_object())
 }
 
-/// Removes the record of a key; returns whether there was one.
-pub(crate) fn remove(bucket: &mut [u8], key: &[u8]) -> bool {
-    let range = records(bucket).find(|record| record.key == key).map(|record| record.range);
-    let Some(range) = range else { return false };
+/// Removes the record of a key; returns its length, if there was one.
+pub(crate) fn remove(bucket: &mut [u8], key: &[u8]) -> Option<usize> {
+    let range = records(bucket).find(|record| record.key == key)?.range;
     let used = used(bucket);
     let removed = range.len();
     bucket.copy_within(range.end..HEADER_BYTES + used, range.start);
     set_used(bucket, used - removed);
-    true
+    Some(removed)
 }
 
 /// Completes a bucket that is to be written.

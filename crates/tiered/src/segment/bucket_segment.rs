@@ -11,9 +11,10 @@
 //! OFFSET  SIZE  MEANING
 //! 0       8     checksum (`coding.rs`, seeded with the device) of the rest
 //! 8       8     slot and generation
-//! 16      4     objects
-//! 20      4     tombstones
-//! 24            5 bytes each, objects first: the tag (39 bits), above it which of its two buckets
+//! 16      8     order of the segment of buckets that was sealed before; 0: none
+//! 24      4     objects
+//! 28      4     tombstones
+//! 32            5 bytes each, objects first: the tag (39 bits), above it which of its two buckets
 //!               has the object; 0 for a tombstone
 //! ```
 //!
@@ -29,7 +30,7 @@ use crate::segment::bucket::{self, BUCKET_BYTES, SmallObject};
 use crate::segment::layout::{Name, TAG_BITS, Tag};
 use crate::segment::segment_table::Slot;
 
-const SUMMARY_HEAD_BYTES: usize = 24;
+const SUMMARY_HEAD_BYTES: usize = 32;
 const TAG_BYTES: usize = 5;
 
 /// Which of its two buckets an object is in: 0 or 1.
@@ -59,6 +60,8 @@ pub(crate) struct Moved {
 /// The tags of a segment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct TagSummary {
+    /// The order of the segment that was sealed before; 0: none.
+    pub(crate) previous: u64,
     pub(crate) objects: Vec<(Tag, Choice)>,
     pub(crate) tombstones: Vec<Tag>,
 }
@@ -69,24 +72,6 @@ impl TagSummary {
         SUMMARY_HEAD_BYTES + tags * TAG_BYTES
     }
 
-    fn encode(&self, device: u64, id: SegmentId) -> Vec<u8> {
-        let tags = self.objects.len() + self.tombstones.len();
-        let mut bytes = Vec::with_capacity(Self::bytes(tags));
-        bytes.extend_from_slice(&[0; 8]);
-        bytes.extend_from_slice(&id.slot.to_le_bytes());
-        bytes.extend_from_slice(&id.generation.to_le_bytes());
-        bytes.extend_from_slice(&(self.objects.len() as u32).to_le_bytes());
-        bytes.extend_from_slice(&(self.tombstones.len() as u32).to_le_bytes());
-        let tombstones = self.tombstones.iter().map(|tag| (*tag, 0));
-        for (tag, choice) in self.objects.iter().copied().chain(tombstones) {
-            let number = tag.0 | u64::from(choice) << TAG_BITS;
-            bytes.extend_from_slice(&number.to_le_bytes()[..TAG_BYTES]);
-        }
-        let checksum = xxh3_64_with_seed(&bytes[8..], device);
-        bytes[..8].copy_from_slice(&checksum.to_le_bytes());
-        bytes
-    }
-
     /// The summary in these bytes, if it is intact and the segment's.
     pub(crate) fn decode(bytes: &[u8], device: u64, id: SegmentId) -> Option<Self> {
         let (checksum, rest) = bytes.split_first_chunk::<8>()?;
@@ -95,9 +80,10 @@ impl TagSummary {
         }
         let (head, tags) = rest.split_first_chunk::<{ SUMMARY_HEAD_BYTES - 8 }>()?;
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|n| head[at + n]));
-        let objects = word(8) as usize;
+        let previous = u64::from(word(8)) | u64::from(word(12)) << 32;
+        let objects = word(16) as usize;
         if (word(0), word(4)) != (id.slot, id.generation)
-            || tags.len() != (objects + word(12) as usize) * TAG_BYTES
+            || tags.len() != (objects + word(20) as usize) * TAG_BYTES
         {
             return None;
         }
@@ -108,7 +94,7 @@ impl TagSummary {
         let mut objects_and_tombstones: Vec<(Tag, Choice)> = all.collect();
         let tombstones = objects_and_tombstones.split_off(objects);
         let tombstones = tombstones.into_iter().map(|(tag, _)| tag).collect();
-        Some(Self { objects: objects_and_tombstones, tombstones })
+        Some(Self { previous, objects: objects_and_tombstones, tombstones })
     }
 }
 
@@ -123,8 +109,8 @@ pub(crate) struct BucketSegment {
     buckets: u32,
     capacity: usize,
     slot: Slot,
-    /// Bytes of the records that were added, and of those not removed.
-    added_bytes: usize,
+    /// Bytes of its records.
+    record_bytes: usize,
 }
 
 impl BucketSegment {
@@ -151,7 +137,7 @@ impl BucketSegment {
             is_small: true,
             ..Slot::free(id)
         };
-        Self { bytes: buffer, buckets: buckets as u32, capacity, slot, added_bytes: 0 }
+        Self { bytes: buffer, buckets: buckets as u32, capacity, slot, record_bytes: 0 }
     }
 
     pub(crate) fn id(&self) -> SegmentId {
@@ -167,15 +153,23 @@ impl BucketSegment {
         self.slot.records
     }
 
-    /// Bytes that its buckets have for records, and bytes of the records added so far.
+    /// Bytes of its buckets, and of the records in them.
     pub(crate) fn fill(&self) -> (usize, usize) {
-        (self.buckets as usize * BUCKET_BYTES, self.added_bytes)
+        (self.buckets as usize * BUCKET_BYTES, self.record_bytes)
     }
 
-    /// The most tags that its summary can have.
+    /// The most tags that its summary can have: without objects it is not behind buckets.
     pub(crate) fn tags_max(&self) -> usize {
-        let summary_bytes = self.capacity - self.buckets as usize * BUCKET_BYTES;
+        let buckets = if self.slot.records == 0 { 0 } else { self.buckets as usize };
+        let summary_bytes = self.capacity - buckets * BUCKET_BYTES;
         summary_bytes.saturating_sub(SUMMARY_HEAD_BYTES) / TAG_BYTES
+    }
+
+    /// Whether its summary has room for one more object, beside this many tombstones.
+    pub(crate) fn has_room_for_tag(&self, tombstones: usize) -> bool {
+        let summary_bytes = self.capacity - self.buckets as usize * BUCKET_BYTES;
+        let tags = self.slot.records as usize + tombstones + 1;
+        TagSummary::bytes(tags) <= summary_bytes
     }
 
     fn bucket_mut(&mut self, number: u32) -> &mut [u8] {
@@ -205,7 +199,7 @@ impl BucketSegment {
         let number = numbers[usize::from(added.choice)];
         bucket::append(self.bucket_mut(number), key, small);
         self.slot.records += 1;
-        self.added_bytes += bytes;
+        self.record_bytes += bytes;
         Some(added)
     }
 
@@ -243,11 +237,12 @@ impl BucketSegment {
     pub(crate) fn remove(&mut self, hash: u64, key: &[u8]) -> Option<Choice> {
         let buckets = self.buckets;
         let mut choices = [0, 1].into_iter();
-        let choice = choices.find(|choice| {
-            let number = bucket_of(hash, *choice, buckets);
-            bucket::remove(self.bucket_mut(number), key)
+        let (choice, bytes) = choices.find_map(|choice| {
+            let number = bucket_of(hash, choice, buckets);
+            Some((choice, bucket::remove(self.bucket_mut(number), key)?))
         })?;
         self.slot.records -= 1;
+        self.record_bytes -= bytes;
         Some(choice)
     }
 
@@ -265,27 +260,64 @@ impl BucketSegment {
         self.slot
     }
 
-    /// Completes the bytes to be written: checksums, and the summary with these tombstones.
+    /// Completes a bucket of a sealed segment, and appends the tags of its objects to the summary.
+    /// Call it for all buckets in their order, and then [`BucketSegment::finish`].
+    pub(crate) fn finish_bucket(
+        &mut self,
+        number: u32,
+        device: u64,
+        name_of: impl Fn(u64) -> Name,
+    ) {
+        if number == 0 {
+            let summary_at = self.buckets as usize * BUCKET_BYTES;
+            self.bytes.resize(summary_at, 0);
+            self.bytes.resize(summary_at + SUMMARY_HEAD_BYTES, 0);
+        }
+        let (id, buckets) = (self.slot.id, self.buckets);
+        let bucket = self.bucket_mut(number);
+        bucket::seal(bucket, device, id, number);
+        let tag_of = |record: bucket::SmallRecord<'_>| {
+            let hash = xxh3_64(record.key);
+            let choice = u64::from(bucket_of(hash, 0, buckets) != number);
+            name_of(hash).tag().0 | choice << TAG_BITS
+        };
+        // At most a bucket's.
+        let tags: Vec<u64> = bucket::records(bucket).map(tag_of).collect();
+        for tag in tags {
+            self.bytes.extend_from_slice(&tag.to_le_bytes()[..TAG_BYTES]);
+        }
+    }
+
+    /// Completes the summary, with these tombstones and the order of the segment that was sealed
+    /// before.
     pub(crate) fn finish(
         &mut self,
         device: u64,
-        tombstones: Vec<Tag>,
-        name_of: impl Fn(u64) -> Name,
+        previous: u64,
+        tombstones: impl Iterator<Item = Tag>,
     ) {
-        let (id, len) = (self.slot.id, self.buckets as usize * BUCKET_BYTES);
-        self.bytes.resize(len, 0);
-        let mut objects = Vec::with_capacity(self.slot.records as usize);
-        for (number, bytes) in (0..).zip(self.bytes.chunks_exact_mut(BUCKET_BYTES)) {
-            bucket::seal(bytes, device, id, number);
-            for record in bucket::records(bytes) {
-                let hash = xxh3_64(record.key);
-                let choice = Choice::from(bucket_of(hash, 0, self.buckets) != number);
-                objects.push((name_of(hash).tag(), choice));
-            }
+        let start = self.buckets as usize * BUCKET_BYTES;
+        if self.buckets == 0 {
+            self.bytes.clear();
+            self.bytes.resize(SUMMARY_HEAD_BYTES, 0);
         }
-        let summary = TagSummary { objects, tombstones }.encode(device, id);
-        self.bytes.extend_from_slice(&summary);
-        self.bytes.resize((len + summary.len()).next_multiple_of(BUCKET_BYTES), 0);
+        for tag in tombstones {
+            self.bytes.extend_from_slice(&tag.0.to_le_bytes()[..TAG_BYTES]);
+        }
+        let slot = &self.slot;
+        let head = [
+            &slot.id.slot.to_le_bytes()[..],
+            &slot.id.generation.to_le_bytes(),
+            &previous.to_le_bytes(),
+            &slot.records.to_le_bytes(),
+            &slot.tombstones.to_le_bytes(),
+        ]
+        .concat();
+        self.bytes[start + 8..start + SUMMARY_HEAD_BYTES].copy_from_slice(&head);
+        let checksum = xxh3_64_with_seed(&self.bytes[start + 8..], device);
+        self.bytes[start..start + 8].copy_from_slice(&checksum.to_le_bytes());
+        self.bytes.resize(self.bytes.len().next_multiple_of(BUCKET_BYTES), 0);
+        assert!(self.bytes.len() <= self.capacity, "a segment stays within its slot");
     }
 
     /// The bytes to write.

@@ -38,6 +38,8 @@ const SLOTS_MIN: u64 = 8;
 pub(crate) const SEGMENT_BYTES_MIN: u64 = 2 << 20;
 /// The number of segments of a device that is neither too small nor too large.
 const DEFAULT_SEGMENTS: u64 = 1024;
+/// Lists of a chunk of the index of small objects: as many as it has objects of the average size.
+pub(crate) const CHUNK_LISTS: u64 = 2048;
 /// Bytes of flash that a small object takes beside its key and value: about 15 of its record, 5 in
 /// a summary, and a part of what stays empty.
 const SMALL_OVERHEAD_BYTES: u64 = 40;
@@ -95,13 +97,6 @@ fn taken_bytes(object_bytes: u64) -> u64 {
     record_bytes.next_multiple_of(UNIT_BYTES as u64) + SUMMARY_BYTES as u64 + place_bytes
 }
 
-/// The most DRAM that the index of small objects takes on a device of `bytes`, in bytes: two for
-/// each object of the average size that fits. With larger objects on average, there may be as many
-/// small ones.
-pub(crate) fn small_index_bytes(bytes: u64, avg_object_bytes: u64) -> u64 {
-    (bytes / (avg_object_bytes + SMALL_OVERHEAD_BYTES) * 2).max(8 << 10)
-}
-
 /// The parts of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Layout {
@@ -117,6 +112,9 @@ pub(crate) struct Layout {
     pub(crate) invalidations: u32,
     /// Bits of a fingerprint.
     pub(crate) fingerprint_bits: u32,
+    /// Chunks of the index of small objects. They decide which keys the index takes for each other,
+    /// and so what an invalidation removes, now and in a recovery.
+    pub(crate) small_chunks: u32,
 }
 
 impl Layout {
@@ -137,6 +135,10 @@ impl Layout {
         // Smaller objects are not in its index.
         let avg_record_bytes = avg_object_bytes.max(SMALL_RECORD_BYTES_MAX as u64);
         let objects = bytes / taken_bytes(avg_record_bytes) + 1;
+        // With larger objects on average, there may be half as many small ones.
+        let small_objects = bytes / (avg_object_bytes + SMALL_OVERHEAD_BYTES);
+        let is_small = avg_object_bytes <= SMALL_RECORD_BYTES_MAX as u64;
+        let small_objects = if is_small { small_objects } else { small_objects / 2 };
         let layout = Self {
             bytes,
             segment_bytes: segment_bytes as u32,
@@ -149,6 +151,7 @@ impl Layout {
                 .next_multiple_of(128)
                 .clamp(1 << 10, 1 << 21) as u32,
             fingerprint_bits,
+            small_chunks: small_objects.div_ceil(CHUNK_LISTS).clamp(1, 1 << 24) as u32,
         };
         let slots = layout.slots_fitting(bytes).min(SLOTS_MAX.into());
         if slots < SLOTS_MIN {
@@ -203,10 +206,18 @@ impl Layout {
     }
 
     /// The most DRAM that the index takes, in bytes, without changes and hot entries: for each
-    /// partition its state and the filter of a full page, and for each slot its state.
+    /// partition its state and the filter of a full page, for each slot its state, and the index of
+    /// small objects.
     pub(crate) fn index_bytes_max(&self) -> u64 {
         let partition_bytes = 100 + ENTRIES_MAX as u64 * 10 / 8;
-        u64::from(self.partitions) * partition_bytes + u64::from(self.slots) * 120
+        let records_bytes = u64::from(self.partitions) * partition_bytes;
+        records_bytes + u64::from(self.slots) * 120 + self.small_index_bytes_max()
+    }
+
+    /// The most DRAM that the index of small objects takes, in bytes: two for each object of the
+    /// average size that fits, and the state of each chunk.
+    pub(crate) fn small_index_bytes_max(&self) -> u64 {
+        u64::from(self.small_chunks) * (2 * CHUNK_LISTS + 80)
     }
 
     pub(crate) fn superblock_at(&self, generation: u64) -> u64 {

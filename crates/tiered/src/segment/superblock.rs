@@ -16,10 +16,12 @@
 //! 104     8     segments opened before this one are dropped
 //! 112     8     no version of an object is above this
 //! 120     4     the second of a pending clear; 2^32 - 1: none
-//! 124     4     zero
+//! 124     4     of the layout: chunks of the index of small objects
 //! 128     2068  membership (`membership.rs`)
 //! 2196    8     tenants of the cache at its last opening: a hash
 //! 2204    8     a random number, of that opening of the whole cache
+//! 2212    8     order of the newest segment of small objects whose tombstones are no longer in the
+//!               log; 0: none
 //! ```
 //!
 //! Values on flash: do not change. It is stored in two places that alternate, so that one is intact
@@ -29,11 +31,11 @@ use crate::membership::{MEMBERSHIP_BYTES, Membership};
 use crate::segment::coding::{Reader, Writer};
 use crate::segment::layout::{Layout, SUPERBLOCK_BYTES};
 
-/// "TIDEFLS" and version 2. Version 1, which was never released, had pages of one block.
-const MAGIC: u64 = 0x5449_4445_464C_5302;
+/// "TIDEFLS" and version 3. Versions before, which were never released, had no small objects.
+const MAGIC: u64 = 0x5449_4445_464C_5303;
 /// The bytes of the magic number that no version changes.
 const MAGIC_BYTES: usize = 7;
-const _: () = assert!(128 + MEMBERSHIP_BYTES == 2196 && 2212 <= SUPERBLOCK_BYTES);
+const _: () = assert!(128 + MEMBERSHIP_BYTES == 2196 && 2220 <= SUPERBLOCK_BYTES);
 
 /// An opening of the whole cache, and its tenants. If one of the devices was absent at the last
 /// opening, or the tenants differed, no device is trusted: keys may have belonged to other tenants
@@ -63,6 +65,8 @@ pub(crate) struct Superblock {
     pub(crate) clear_at_s: u32,
     pub(crate) membership: Membership,
     pub(crate) opening: Opening,
+    /// The order of the newest whole segment of small objects when the log was last cut.
+    pub(crate) small_newest: u64,
 }
 
 /// No clear is pending.
@@ -91,6 +95,7 @@ impl Superblock {
             clear_at_s: NO_TIME,
             membership,
             opening: Opening::default(),
+            small_newest: 0,
         }
     }
 
@@ -114,10 +119,11 @@ impl Superblock {
             .u64(self.first_segment)
             .u64(self.version_max)
             .u32(self.clear_at_s)
-            .u32(0)
+            .u32(layout.small_chunks)
             .bytes(&self.membership.encode())
             .u64(self.opening.tenants)
             .u64(self.opening.number)
+            .u64(self.small_newest)
             .seal(0)
     }
 
@@ -127,33 +133,37 @@ impl Superblock {
             return None;
         }
         let (device, generation) = (reader.u64(), reader.u64());
-        let layout = Layout {
+        let mut layout = Layout {
             bytes: reader.u64(),
             segment_bytes: reader.u32(),
             slots: reader.u32(),
             partitions: reader.u32(),
             invalidations: reader.u32(),
             fingerprint_bits: reader.u32(),
+            small_chunks: 0,
         };
-        let superblock = Self {
+        let (session, boot) = (reader.u64(), u128::from_le_bytes(reader.bytes()));
+        let is_closed = reader.u32() == 1;
+        let (replay_from, first_invalidation) = (reader.u64(), reader.u64());
+        let (first_segment, version_max) = (reader.u64(), reader.u64());
+        let clear_at_s = reader.u32();
+        layout.small_chunks = reader.u32();
+        Some(Self {
             device,
             generation,
             layout,
-            session: reader.u64(),
-            boot: u128::from_le_bytes(reader.bytes()),
-            is_closed: reader.u32() == 1,
-            replay_from: reader.u64(),
-            first_invalidation: reader.u64(),
-            first_segment: reader.u64(),
-            version_max: reader.u64(),
-            clear_at_s: reader.u32(),
-            membership: {
-                reader.u32();
-                Membership::decode(&reader.bytes())
-            },
+            session,
+            boot,
+            is_closed,
+            replay_from,
+            first_invalidation,
+            first_segment,
+            version_max,
+            clear_at_s,
+            membership: Membership::decode(&reader.bytes()),
             opening: Opening { tenants: reader.u64(), number: reader.u64() },
-        };
-        Some(superblock)
+            small_newest: reader.u64(),
+        })
     }
 }
 
@@ -177,6 +187,7 @@ mod tests {
             clear_at_s: 8,
             membership: Membership::new(7, 5),
             opening: Opening { tenants: 10, number: 11 },
+            small_newest: 12,
         };
         let block = superblock.encode();
         assert_eq!(Superblock::decode(&block), Some(superblock));

@@ -46,8 +46,9 @@ impl Tenants {
     }
 }
 
-/// A hash of the tenants; 0 without any.
-pub(crate) fn hash(tenants: &[TenantOptions]) -> u64 {
+/// A hash of what decides where keys are: the tenants, and the sizes of several devices; 0 without
+/// any.
+pub(crate) fn hash(tenants: &[TenantOptions], flash: &[FlashOptions]) -> u64 {
     let mut named: Vec<(&str, &[u8])> =
         tenants.iter().map(|tenant| (&*tenant.name, &*tenant.prefix)).collect();
     named.sort_unstable();
@@ -57,6 +58,9 @@ pub(crate) fn hash(tenants: &[TenantOptions]) -> u64 {
             bytes.extend_from_slice(&(part.len() as u32).to_le_bytes());
             bytes.extend_from_slice(part);
         }
+    }
+    if flash.len() > 1 {
+        bytes.extend(flash.iter().flat_map(|device| device.bytes.to_le_bytes()));
     }
     if bytes.is_empty() { 0 } else { xxh3_64(&bytes) }
 }
@@ -233,7 +237,7 @@ mod tests {
     fn hash_of_tenants_does_not_depend_on_their_order() {
         let (a, b) = (tenant("a", "x:", 1, 0), tenant("b", "y:", 2, 0));
         let of = |tenants: &[&TenantOptions]| {
-            hash(&tenants.iter().map(|tenant| (*tenant).clone()).collect::<Vec<_>>())
+            hash(&tenants.iter().map(|tenant| (*tenant).clone()).collect::<Vec<_>>(), &[])
         };
         assert_eq!((of(&[&a, &b]), of(&[])), (of(&[&b, &a]), 0));
         let others = [tenant("a", "y:", 1, 0), tenant("b", "x:", 1, 0), tenant("ax", ":", 1, 0)];

@@ -13,11 +13,11 @@ proptest! {
 
     #[test]
     fn inserted_objects_are_found_until_they_are_removed(
-        objects in 1..5_000_u64,
+        chunks in 1..4_u32,
         numbers in 1..2_000_u32,
         steps in prop::collection::vec((0..400_u64, any::<u32>(), 0..8_u8), 1..600),
     ) {
-        let index = SmallIndex::new(objects, numbers);
+        let index = SmallIndex::new(chunks, numbers);
         let mut model = Vec::<(u64, Place)>::new();
         for (n, number, step) in steps {
             let place = Place { number: number % numbers, choice: (number >> 31) as Choice };
@@ -64,7 +64,7 @@ proptest! {
 #[test]
 fn object_takes_less_than_two_bytes_and_few_keys_are_mistaken() {
     let objects = 200_000;
-    let index = SmallIndex::new(objects, 250);
+    let index = SmallIndex::new((objects as u32).div_ceil(2_048), 250);
     for n in 0..objects {
         let place = Place { number: (n / 800) as u32, choice: (n & 1) as Choice };
         index.insert(tag(n), place);
