@@ -619,3 +619,61 @@ fn flash_without_small_objects_takes_them_again() {
         scene.cache.set_flash_bytes(16 << 20).expect("it had as much");
     }
 }
+
+/// A summary was laid out for the objects of the last segment: when they became smaller, it was full
+/// long before the buckets, and stayed so.
+#[test]
+fn segments_fill_when_small_objects_become_smaller() {
+    let scene = Scene::new(small_options());
+    (0..15_000).for_each(|n| scene.store(n, 700, None));
+    for value_bytes in [100, 20, 1, 300] {
+        let before = scene.counts();
+        let first = 100_000 * value_bytes as u64;
+        (first..first + 90_000).for_each(|n| scene.store(n, value_bytes, None));
+        let after = scene.counts();
+        let written = after.segment_bytes_written - before.segment_bytes_written;
+        let objects = after.object_bytes_written - before.object_bytes_written;
+        // A record of a byte has 13 of a key, and 20 of its own.
+        let overhead = 20 * (after.objects_written - before.objects_written);
+        assert!(
+            written * 100 < (objects + overhead) * 140,
+            "{written} bytes for {objects} and {overhead}"
+        );
+    }
+}
+
+/// One segment was evicted for each that was opened, however many small objects it had.
+#[test]
+fn index_of_small_objects_keeps_its_bound_when_they_become_smaller() {
+    let scene = Scene::new(Options { avg_object_bytes: 700, ..small_options() });
+    let index_bytes = || scene.cache.device_stats()[0].index_bytes;
+    let empty = index_bytes();
+    (0..25_000).for_each(|n| scene.store(n, 700, None));
+    for value_bytes in [200, 20, 1] {
+        let first = 1_000_000 * value_bytes as u64;
+        (first..first + 200_000).for_each(|n| scene.store(n, value_bytes, None));
+        // Two bytes for each of the 22,000 that fit the device, and those of a segment more.
+        let most = empty + 2 * 24_600 + 80 * 12 + 2 * 6_000;
+        assert!(index_bytes() < most, "{} of {most} bytes", index_bytes());
+        assert!(scene.hits(first + 198_000..first + 200_000) > 1_500);
+    }
+}
+
+/// Segments that have tombstones alone take slots, and evict what these held: it must be less than what
+/// was removed. The log must not be full meanwhile, or the device would be cleared.
+#[test]
+fn removing_all_small_objects_evicts_few_segments() {
+    let mut scene = Scene::new(small_options());
+    (0..55_000).for_each(|n| scene.store(n, 200, None));
+    let hits = scene.hits(0..55_000);
+    let before = scene.counts();
+    (0..50_000).for_each(|n| scene.cache.remove(&key(n)));
+    let after = scene.counts();
+    assert_eq!(after.overflows, 0);
+    let evicted = (after.segments_evicted - before.segments_evicted) * (128 << 10);
+    assert!(evicted < 50_000 * 209 / 2, "{after:?}");
+    assert!(scene.hits(50_000..55_000) > hits / 20);
+    scene.kill();
+    assert_eq!(scene.hits(0..50_000), 0);
+    assert_eq!(scene.cache.warm_devices(), 1);
+}

@@ -2265,19 +2265,9 @@ pub const MUTATIONS: &[Mutation] = &[
         ..tiered(
             "the log is cut before small objects have its invalidations",
             "crates/tiered/src/device/upkeep.rs",
-            "let oldest = oldest.chain(self.oldest_small()).min();",
-            "let oldest = oldest.chain(self.oldest_small().filter(|_| false)).min();",
+            "let oldest = oldest.chain(oldest_small).min();",
+            "let oldest = oldest.chain(oldest_small.filter(|_| false)).min();",
             "removed_small_object_does_not_reappear",
-        )
-    },
-    Mutation {
-        target: "keeps",
-        ..tiered(
-            "a damaged summary of small objects leaves older segments",
-            "crates/tiered/src/index/small_replay.rs",
-            "            replayed.tombstones.clear();\n            index.clear();\n",
-            "",
-            "damaged_summary_restores_no_removed_small_object",
         )
     },
     Mutation {
@@ -2318,14 +2308,14 @@ pub const MUTATIONS: &[Mutation] = &[
         "lookup_returns_only_the_last_stored_object",
     ),
     tiered(
-        "tombstones of a segment that could not be written are lost",
+        "tombstones of small objects are lost when a segment is not written",
         "crates/tiered/src/device/small_objects.rs",
         "                tombstones.iter().rev().for_each(|it| state.tombstones.push_front(*it));",
         "                tombstones.iter().for_each(|it| drop(*it));",
         "lookup_returns_only_the_last_stored_object",
     ),
     tiered(
-        "the checksum of a bucket is not compared",
+        "the checksum of a bucket of small objects is not compared",
         "crates/tiered/src/segment/bucket.rs",
         "        && u64::from_le_bytes(*checksum) == xxh3_64_with_seed(rest, device)\n",
         "        && u64::from_le_bytes(*checksum) != xxh3_64_with_seed(rest, !device)\n",
@@ -2334,20 +2324,13 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         target: "lib",
         ..tiered(
-            "a bucket of an earlier segment is accepted",
+            "a bucket of small objects of an earlier segment is accepted",
             "crates/tiered/src/segment/bucket.rs",
             "        && rest[4..8] == segment.generation.to_le_bytes()\n",
             "        && rest[4..6] == segment.generation.to_le_bytes()[..2]\n",
             "segment::bucket::tests::only_the_sealed_bucket_itself_is_intact",
         )
     },
-    tiered(
-        "numbers of dead segments are used before they are purged",
-        "crates/tiered/src/device/small_state.rs",
-        "        let are_many = self.dead.len() > numbers / NUMBERS_PER_DEAD;\n        self.purge.is_some() || are_many || self.free.is_empty() && !self.dead.is_empty()",
-        "        let _ = numbers / NUMBERS_PER_DEAD;\n        self.purge.is_some()",
-        "lookup_returns_only_the_last_stored_object",
-    ),
     Mutation {
         target: "keeps",
         ..tiered(
@@ -2366,6 +2349,53 @@ pub const MUTATIONS: &[Mutation] = &[
             "        self.index.clear();\n        self.buffers.write()",
             "        self.buffers.write()",
             "small_objects_expire_and_are_cleared",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..tiered(
+            "a missing segment of small objects leaves older ones",
+            "crates/tiered/src/index/small_replay.rs",
+            "before.is_none_or(|before| before == summary.previous)",
+            "before.is_none_or(|before| before == summary.previous || before > 0)",
+            "index::small_replay::tests::missing_segment_takes_all_older_ones_with_it",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..tiered(
+            "the newest segment of small objects may be missing",
+            "crates/tiered/src/index/small_replay.rs",
+            "let is_older = segment.order < newest && !has_newest;",
+            "let is_older = segment.order > newest && !has_newest && newest > 0 && false;",
+            "cache::tests::misread_segment_entry_does_not_restore_removed_small_objects",
+        )
+    },
+    tiered(
+        "an invalidation that small objects have as a tombstone counts again",
+        "crates/tiered/src/device/recovery.rs",
+        "log.iter().filter(|invalidation| invalidation.sequence > from);",
+        "log.iter().filter(|invalidation| invalidation.sequence > from / 1_000_000);",
+        "lookup_returns_only_the_last_stored_object_when_fingerprints_collide",
+    ),
+    Mutation {
+        target: "keeps",
+        ..tiered(
+            "an index of small objects evicts one segment for each",
+            "crates/tiered/src/device/small_objects.rs",
+            "        while self.small.must_evict(state) && !state.whole.is_empty() {",
+            "        if self.small.must_evict(state) && !state.whole.is_empty() {",
+            "index_of_small_objects_keeps_its_bound_when_they_become_smaller",
+        )
+    },
+    Mutation {
+        target: "keeps",
+        ..tiered(
+            "a full summary of small objects stays as small",
+            "crates/tiered/src/device/small_objects.rs",
+            "            state.tags *= 2;",
+            "            state.tags *= 1;",
+            "segments_fill_when_small_objects_become_smaller",
         )
     },
     below(

@@ -151,6 +151,36 @@ fn misread_page_version_does_not_restore_old_records() {
     assert_ne!(found, Some(1));
 }
 
+/// The entry of a segment of small objects was misread: it counted as free, and the objects came back
+/// that it had tombstones for.
+#[test]
+fn misread_segment_entry_does_not_restore_removed_small_objects() {
+    let storage = MemoryStorage::new();
+    let cache = open(&storage);
+    cache.store(b"key", object(b"old", Deadline::NEVER, 1));
+    cache.close();
+    drop(cache);
+    let cache = open(&storage);
+    cache.remove(b"key");
+    cache.store(b"other", object(b"with a tombstone", Deadline::NEVER, 2));
+    cache.close();
+    drop(cache);
+    let layout =
+        Layout::of(DEVICE_BYTES, 64 << 10, Some(16 << 10), 40).expect("it is large enough");
+    let log_bytes = layout.versions_at() - layout.invalidation_at(0);
+    // Two superblocks, twice, the mark, the log in pieces, the versions, then the table.
+    let reads_before = 6 + log_bytes.div_ceil(1 << 20);
+    for slot in 0..layout.slots as usize {
+        let storage = storage.after_power_loss(tidekv_io::Tear::KeepUnsynced);
+        let byte = slot * crate::segment::layout::SLOT_BYTES + 30;
+        let flip = FaultRule::once(Operation::Read, Fault::FlipBit { byte, bit: 0 });
+        storage.add_fault(flip.on_path("device").after(reads_before));
+        let cache = open(&storage);
+        assert_eq!(storage.struck().len(), 1);
+        assert_eq!((cache.warm_devices(), cache.get(b"key")), (1, None), "slot {slot}");
+    }
+}
+
 /// A device is two files, and an operator may combine files of different days.
 #[test]
 fn mismatched_metadata_restores_no_old_records() {

@@ -25,7 +25,7 @@ pub(crate) const CARRIED_OVERHEAD_BYTES: usize = 200;
 /// Memory of an object in the index, in bytes, to estimate that of dead segments.
 const ENTRY_BYTES: usize = 2;
 /// Tombstones that wait for a segment, at most one for each of this many bytes of a segment.
-const BYTES_PER_TOMBSTONE: usize = 128;
+const BYTES_PER_TOMBSTONE: usize = 32;
 /// Dead segments are purged together, one for each of this many numbers: each purge reads the whole
 /// index.
 const NUMBERS_PER_DEAD: usize = 128;

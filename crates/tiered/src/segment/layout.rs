@@ -330,6 +330,15 @@ mod tests {
         assert!(directory_bytes < 12 << 20, "{directory_bytes}");
     }
 
+    /// A device that was opened with another average is not trusted: its index would take other keys
+    /// for each other than the invalidations on it did.
+    #[test]
+    fn layout_has_the_chunks_of_the_index_of_small_objects() {
+        let of = |average| Layout::of(64 << 20, average, None, 40).expect("it is large enough");
+        assert_ne!(of(200), of(300));
+        assert_eq!(Layout { small_chunks: of(300).small_chunks, ..of(200) }, of(300));
+    }
+
     #[test]
     fn every_partition_is_reachable() {
         let layout = Layout::of(64 << 20, 4096, None, 40).expect("it is large enough");
