@@ -176,8 +176,8 @@ impl Device {
         let carried_number = self.small.carried_number();
         for (hash, carried) in state.forget_carried() {
             let has_room = buckets.has_room_for_tag(0);
-            let mut add = || buckets.add(hash, &carried.key, &carried.small);
-            match has_room.then(|| add()).flatten() {
+            let add = || buckets.add(hash, &carried.key, &carried.small);
+            match has_room.then(add).flatten() {
                 Some(added) => {
                     // The other order would hide the object for a moment.
                     self.index_added(hash, number, added);
