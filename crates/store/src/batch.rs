@@ -17,6 +17,8 @@
 //! `varint+` is a LEB128 length and that many bytes. Values on disk: do not change. A batch takes
 //! effect completely or not at all, in all its keyspaces.
 
+use smallvec::SmallVec;
+
 use crate::error::{Error, Result};
 use crate::format::coding::{COUNT_MAX, Reader, put_bytes, put_varint};
 use crate::format::key::{KEY_BYTES_MAX, Kind, Sequence, VALUE_BYTES_MAX};
@@ -82,7 +84,7 @@ pub struct WriteBatch {
     bytes: Vec<u8>,
     len: usize,
     /// The keyspaces that this batch writes to, each once.
-    keyspaces: Vec<u32>,
+    keyspaces: SmallVec<[u32; 2]>,
     /// The store that the keyspaces belong to; 0 while the batch is empty.
     instance: u64,
     /// The positions in `bytes` of deadlines that depend on when the batch is written, with the

@@ -42,7 +42,7 @@ const LOG_BYTES: u64 = 16 << 20;
 
 /// The reserve for deletions: enough to clear a few keyspaces with the longest keys, or for ten
 /// thousand other deletions. A small store has little to give back, and reserves little.
-const RESERVE_BYTES: u64 = 1 << 20;
+pub(crate) const RESERVE_BYTES: u64 = 1 << 20;
 const SMALL_RESERVE_BYTES: u64 = 64 << 10;
 
 /// A store whose log and tables have at most this many bytes is small.

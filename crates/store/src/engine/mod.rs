@@ -118,6 +118,14 @@ pub(crate) struct Request {
     pub(crate) drops: u64,
 }
 
+impl Request {
+    /// Whether it can be written as it is: it has no conditions, and no keyspace was dropped since it
+    /// was checked, if `drops` were so far.
+    pub(crate) fn is_free(&self, drops: u64) -> bool {
+        self.conditions.is_empty() && self.drops == drops
+    }
+}
+
 /// The outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Written {

@@ -233,13 +233,18 @@ impl LogWriter {
         Self { growth: (small, full), ..self }
     }
 
+    /// Whether there is space for a record of `bytes` and for `reserve` bytes after it.
+    pub(crate) fn has_space(&self, bytes: u64, reserve: u64) -> bool {
+        self.offset + bytes + FRAMES_BYTES + reserve <= self.allocated
+    }
+
     /// Allocates space for a record of `bytes` and for `reserve` bytes after it, unless there is.
     /// If the disk is full, this fails and leaves the log as it is.
     pub(crate) fn make_space(&mut self, bytes: u64, reserve: u64) -> Result<()> {
-        let needed = self.offset + bytes + FRAMES_BYTES + reserve;
-        if needed <= self.allocated {
+        if self.has_space(bytes, reserve) {
             return Ok(());
         }
+        let needed = self.offset + bytes + FRAMES_BYTES + reserve;
         let mut allocate = |until: u64| -> tidekv_io::Result<()> {
             self.file.allocate(until)?;
             self.allocated = until;
