@@ -147,8 +147,8 @@ impl Device {
 
     /// Whether the index has the small object of that hash at `location`: an invalidation of another
     /// one may have removed it.
-    pub(crate) fn has_small(&self, hash: u64, location: RecordLocation) -> bool {
-        self.has(location) && self.small.has(self.layout.name_of(hash).tag(), location)
+    pub(crate) fn indexes(&self, hash: u64, location: RecordLocation) -> bool {
+        self.small.has(self.layout.name_of(hash).tag(), location)
     }
 
     /// How far a record is from eviction: 0 is next, 1 is the farthest.

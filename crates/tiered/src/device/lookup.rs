@@ -27,7 +27,7 @@ use crate::device::small_state::{Found, location_of};
 use crate::entry::{Entry, RecordLocation, SegmentId};
 use crate::index::negative_filter::NegativeFilter;
 use crate::index::partition::DramLookup;
-use crate::index::small_index::Place;
+use crate::index::small_index::SmallLocation;
 use crate::segment::bucket::{self, BUCKET_BYTES, SmallObject};
 use crate::segment::layout::Name;
 use crate::segment::page::{self, PAGE_BLOCK_BYTES, PAGE_BYTES, Page, PageBlock, PageId};
@@ -43,7 +43,7 @@ pub(crate) struct DeviceLookup {
     name: Name,
     hash: u64,
     /// Where it may be as a small object; `None` before it has been looked for as a record.
-    places: Option<std::vec::IntoIter<Place>>,
+    places: Option<std::vec::IntoIter<SmallLocation>>,
     tries: usize,
     reading: Reading,
     index_reads: u64,
@@ -199,7 +199,7 @@ impl Device {
     }
 
     /// The places that the index of small objects has for the key.
-    fn places_of(&self, lookup: &DeviceLookup) -> std::vec::IntoIter<Place> {
+    fn places_of(&self, lookup: &DeviceLookup) -> std::vec::IntoIter<SmallLocation> {
         let places = match self.is_broken() {
             true => Vec::new(),
             false => self.small.index.find(lookup.name.tag()).collect(),

@@ -40,7 +40,7 @@ use tidekv_io::buffer::AlignedVec;
 
 use crate::device::flash_device::{Device, WriteState};
 use crate::device::small_state::{Carried, Open, Purge, Sealed, SmallState, location_of, pack};
-use crate::index::small_index::Place;
+use crate::index::small_index::SmallLocation;
 use crate::segment::bucket::SmallObject;
 use crate::segment::bucket_segment::{Added, BucketSegment, Moved};
 use crate::segment::layout::Tag;
@@ -124,10 +124,10 @@ impl Device {
         let Added { choice, moved } = added;
         if let Some(Moved { hash, from }) = moved {
             let tag = self.tag_of(hash);
-            self.small.index.insert(tag, Place { number, choice: 1 - from });
-            self.small.index.remove_one(tag, Place { number, choice: from });
+            self.small.index.insert(tag, SmallLocation { number, choice: 1 - from });
+            self.small.index.remove_one(tag, SmallLocation { number, choice: from });
         }
-        self.small.index.insert(self.tag_of(hash), Place { number, choice });
+        self.small.index.insert(self.tag_of(hash), SmallLocation { number, choice });
     }
 
     /// Keeps an object for the next segment; not if another key with the same hash is carried.
@@ -137,7 +137,7 @@ impl Device {
         }
         state.carried_bytes += carried.bytes();
         state.carried.insert(hash, carried);
-        let place = Place { number: self.small.carried_number(), choice: 0 };
+        let place = SmallLocation { number: self.small.carried_number(), choice: 0 };
         self.small.index.insert(self.tag_of(hash), place);
         true
     }
@@ -182,7 +182,7 @@ impl Device {
                     // The other order would hide the object for a moment.
                     self.index_added(hash, number, added);
                     let tag = self.tag_of(hash);
-                    let place = Place { number: carried_number, choice: 0 };
+                    let place = SmallLocation { number: carried_number, choice: 0 };
                     self.small.index.remove_one(tag, place);
                 }
                 None => {
@@ -258,7 +258,7 @@ impl Device {
         let mut state = self.small.state.lock();
         let carried_number = self.small.carried_number();
         for (hash, _) in state.forget_carried() {
-            let place = Place { number: carried_number, choice: 0 };
+            let place = SmallLocation { number: carried_number, choice: 0 };
             self.small.index.remove_one(self.tag_of(hash), place);
         }
         self.seal_small(&mut state);

@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
 
 use crate::entry::{RecordLocation, SegmentId};
-use crate::index::small_index::{Place, SmallIndex};
+use crate::index::small_index::{SmallIndex, SmallLocation};
 use crate::index::small_replay::{Replayed, Tombstone};
 use crate::segment::bucket::{BUCKET_BYTES, SmallObject};
 use crate::segment::bucket_segment::{BucketSegment, bucket_of};
@@ -224,13 +224,13 @@ impl SmallObjects {
         (id, (word >> 52) as u32)
     }
 
-    /// Whether segments are to be written, or numbers to be freed.
+    /// Whether segments wait to be written, or numbers to be freed.
     pub(crate) fn wants_upkeep(&self) -> bool {
         let state = self.state.lock();
         !state.sealed.is_empty() || self.is_to_purge(&state) || self.has_too_many_tombstones(&state)
     }
 
-    /// Whether dead segments are to be purged from the index.
+    /// Whether the index must be purged of dead segments.
     pub(crate) fn is_to_purge(&self, state: &SmallState) -> bool {
         let are_many = state.dead.len() > self.segments.len() / NUMBERS_PER_DEAD;
         let is_needed = state.free.is_empty() || self.is_too_large();
@@ -285,7 +285,7 @@ impl SmallObjects {
         if let Some(Open { segment, number }) = &state.open {
             let mut segment = segment.write();
             while let Some(choice) = segment.remove(hash, key) {
-                self.index.remove_one(tag, Place { number: *number, choice });
+                self.index.remove_one(tag, SmallLocation { number: *number, choice });
             }
         }
         let carried_number = self.carried_number();
@@ -294,15 +294,16 @@ impl SmallObjects {
         {
             state.carried_bytes -= carried.bytes();
             state.carried.remove(&hash);
-            self.index.remove_one(tag, Place { number: carried_number, choice: 0 });
+            self.index.remove_one(tag, SmallLocation { number: carried_number, choice: 0 });
         }
-        let is_old = |place: Place| Some(place.number) != open && place.number != carried_number;
+        let is_old =
+            |place: SmallLocation| Some(place.number) != open && place.number != carried_number;
         self.index.find(tag).any(is_old)
     }
 
     /// Whether the segment with that location has an object of the tag.
     pub(crate) fn has(&self, tag: Tag, location: RecordLocation) -> bool {
-        let is_there = |place: Place| {
+        let is_there = |place: SmallLocation| {
             place.number != self.carried_number() && location.is_in(self.segment(place.number).0)
         };
         self.index.find(tag).any(is_there)
@@ -337,7 +338,7 @@ impl SmallObjects {
         &self,
         hash: u64,
         key: &[u8],
-        place: Place,
+        place: SmallLocation,
         live_segments: &LiveSegments,
     ) -> Found {
         if place.number == self.carried_number() {

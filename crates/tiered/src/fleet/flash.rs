@@ -212,10 +212,7 @@ impl Flash {
         let small = SmallObject { found: found.clone(), epoch: routing.epoch };
         let small_bytes = small.record_bytes(key.len());
         let is_small = small_bytes <= SMALL_RECORD_BYTES_MAX;
-        let has = |location| match is_small {
-            true => device.has_small(hash, location),
-            false => device.has(location),
-        };
+        let has = |location| device.has(location) && (!is_small || device.indexes(hash, location));
         if let Some(copy) = copy
             && copy.device_slot as usize == device_slot
             && copy.device == device.id as u32

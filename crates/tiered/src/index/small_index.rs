@@ -36,7 +36,7 @@ const REMAINDER_BITS: u32 = 4;
 
 /// The place of an object: the number of its segment, and which of its two buckets has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct SmallLocation {
     pub(crate) number: u32,
     pub(crate) choice: Choice,
 }
@@ -110,15 +110,15 @@ impl SmallIndex {
         self.number_bits + 1 + REMAINDER_BITS
     }
 
-    fn encode(&self, home: Home, place: Place) -> u64 {
+    fn encode(&self, home: Home, place: SmallLocation) -> u64 {
         let number = u64::from(place.number) | u64::from(place.choice & 1) << self.number_bits;
         number | home.remainder << (self.number_bits + 1)
     }
 
-    fn decode(&self, entry: u64) -> (Place, u64) {
+    fn decode(&self, entry: u64) -> (SmallLocation, u64) {
         let number = entry as u32 & ((1 << self.number_bits) - 1);
         let choice = (entry >> self.number_bits & 1) as Choice;
-        (Place { number, choice }, entry >> (self.number_bits + 1))
+        (SmallLocation { number, choice }, entry >> (self.number_bits + 1))
     }
 
     fn change<R>(&self, chunk: &mut Chunk, change: impl FnOnce(&mut Chunk) -> R) -> R {
@@ -130,7 +130,7 @@ impl SmallIndex {
     }
 
     /// The places of objects with that tag, the last inserted first.
-    pub(crate) fn find(&self, tag: Tag) -> impl Iterator<Item = Place> + use<> {
+    pub(crate) fn find(&self, tag: Tag) -> impl Iterator<Item = SmallLocation> + use<> {
         let home = self.home(tag);
         let chunk = self.chunks[home.chunk].lock();
         let (_, first, len) = chunk.list(home.list);
@@ -141,11 +141,11 @@ impl SmallIndex {
             (remainder == home.remainder).then_some(place)
         });
         // Most have none or one: an empty list takes no memory.
-        found.collect::<Vec<Place>>().into_iter()
+        found.collect::<Vec<SmallLocation>>().into_iter()
     }
 
     /// Inserts an object.
-    pub(crate) fn insert(&self, tag: Tag, place: Place) {
+    pub(crate) fn insert(&self, tag: Tag, place: SmallLocation) {
         let home = self.home(tag);
         let (entry, width) = (self.encode(home, place), self.width());
         let mut chunk = self.chunks[home.chunk].lock();
@@ -160,16 +160,16 @@ impl SmallIndex {
     }
 
     /// Removes the objects with that tag whose places are in `which`; returns their number.
-    pub(crate) fn remove(&self, tag: Tag, which: impl Fn(Place) -> bool) -> usize {
+    pub(crate) fn remove(&self, tag: Tag, which: impl Fn(SmallLocation) -> bool) -> usize {
         self.remove_some(tag, usize::MAX, which)
     }
 
     /// Removes one object with that tag and place; returns whether there was one.
-    pub(crate) fn remove_one(&self, tag: Tag, place: Place) -> bool {
+    pub(crate) fn remove_one(&self, tag: Tag, place: SmallLocation) -> bool {
         self.remove_some(tag, 1, |other| other == place) > 0
     }
 
-    fn remove_some(&self, tag: Tag, count: usize, which: impl Fn(Place) -> bool) -> usize {
+    fn remove_some(&self, tag: Tag, count: usize, which: impl Fn(SmallLocation) -> bool) -> usize {
         let (home, width) = (self.home(tag), self.width());
         let mut chunk = self.chunks[home.chunk].lock();
         let (start, first, len) = chunk.list(home.list);

@@ -14,7 +14,7 @@
 //! Relies on segments of buckets being evicted in their order, so that no tombstone goes before the
 //! objects that it is for.
 
-use crate::index::small_index::{Place, SmallIndex};
+use crate::index::small_index::{SmallIndex, SmallLocation};
 use crate::segment::bucket_segment::TagSummary;
 use crate::segment::invalidations::Invalidation;
 use crate::segment::layout::Tag;
@@ -88,7 +88,7 @@ pub(crate) fn replay_small<'l>(
             index.remove(tag, |_| true);
         }
         for (tag, choice) in summary.objects {
-            index.insert(tag, Place { number, choice });
+            index.insert(tag, SmallLocation { number, choice });
         }
         replayed.segments.push((segment, number));
     }

@@ -222,7 +222,7 @@ pub(crate) fn remove(bucket: &mut [u8], key: &[u8]) -> Option<usize> {
     Some(removed)
 }
 
-/// Completes a bucket that is to be written.
+/// Completes a bucket, which is written next.
 pub(crate) fn seal(bucket: &mut [u8], device: u64, segment: SegmentId, number: u32) {
     let used = used(bucket);
     bucket[8..12].copy_from_slice(&segment.slot.to_le_bytes());

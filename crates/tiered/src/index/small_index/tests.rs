@@ -18,9 +18,9 @@ proptest! {
         steps in prop::collection::vec((0..400_u64, any::<u32>(), 0..8_u8), 1..600),
     ) {
         let index = SmallIndex::new(chunks, numbers);
-        let mut model = Vec::<(u64, Place)>::new();
+        let mut model = Vec::<(u64, SmallLocation)>::new();
         for (n, number, step) in steps {
-            let place = Place { number: number % numbers, choice: (number >> 31) as Choice };
+            let place = SmallLocation { number: number % numbers, choice: (number >> 31) as Choice };
             match step {
                 // Removing a tag removes others that the index takes for it, too.
                 0 => {
@@ -44,7 +44,7 @@ proptest! {
                     model.push((n, place));
                 }
             }
-            let mut expected: Vec<Place> =
+            let mut expected: Vec<SmallLocation> =
                 model.iter().filter(|(m, _)| *m == n).map(|(_, place)| *place).collect();
             expected.reverse();
             let mut found = index.find(tag(n));
@@ -66,7 +66,7 @@ fn object_takes_less_than_two_bytes_and_few_keys_are_mistaken() {
     let objects = 200_000;
     let index = SmallIndex::new((objects as u32).div_ceil(2_048), 250);
     for n in 0..objects {
-        let place = Place { number: (n / 800) as u32, choice: (n & 1) as Choice };
+        let place = SmallLocation { number: (n / 800) as u32, choice: (n & 1) as Choice };
         index.insert(tag(n), place);
     }
     let bytes = index.memory_bytes() as f64 / objects as f64;
