@@ -8,6 +8,7 @@ mod dataset_size;
 mod ttl_trace;
 mod ttl_cache;
 mod scanning;
+mod ideal;
 mod ttl;
 mod fault;
 mod restart;

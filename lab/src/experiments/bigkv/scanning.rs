@@ -21,9 +21,9 @@ use tidekv_cache::{Eviction, Objects};
 use crate::load::dice::mix;
 
 /// A copy closer to the end of the log than this is rewritten.
-const OLD: f64 = 0.25;
+pub(super) const OLD: f64 = 0.25;
 /// Overhead of an object in DRAM in addition to its bytes: that of allocations.
-const CHARGE_BYTES: usize = 48;
+pub(super) const CHARGE_BYTES: usize = 48;
 
 /// The sizes of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,10 +52,10 @@ pub(super) struct Work {
 
 /// An object in DRAM.
 #[derive(Debug, Clone, Copy)]
-struct DramObject {
-    key: u32,
-    deadline_s: u32,
-    was_fetched: bool,
+pub(super) struct DramObject {
+    pub(super) key: u32,
+    pub(super) deadline_s: u32,
+    pub(super) was_fetched: bool,
 }
 
 /// A copy on flash.
@@ -233,7 +233,8 @@ fn counts(index: &[Option<FlashCopy>], segment: u64, copy: Copy) -> bool {
     index[copy.key as usize] == Some(FlashCopy { segment, deadline_s: copy.deadline_s })
 }
 
-fn hash_of(key: u32) -> u64 {
+/// The hash by which DRAM holds a key.
+pub(super) fn hash_of(key: u32) -> u64 {
     mix(u64::from(key) + 1)
 }
 

@@ -9,7 +9,9 @@
 //! |---|---|
 //! | `tidekv:cache` | our cache, with its groups |
 //! | `tidekv:cache-lazy` | the same code; objects are evicted in insertion order, and an expired object is detected at its next access |
+//! | `tidekv:cache-lazy-twice` | that with twice the flash |
 //! | `model:lazy` | the model of that, with the same DRAM for objects and objects per segment: it shows the accuracy of the next one |
+//! | `model:ideal` | the same model, from which each object disappears in the second in which it expires, at no cost: the bound of what expiry can gain |
 //! | `model:scan`, `model:scan-10s`, `model:scan-10min` | the same model, which scans all of flash once per minute, ten seconds, ten minutes, and removes exactly the expired objects |
 //!
 //! Results: `docs/benchmarks/notes/ttl-grouping.md`.
@@ -25,10 +27,11 @@ use tidekv_tiered::Expiry;
 use crate::experiment::{
     Experiment, Figure, Found, Model, Params, Point, Rule, Shape, Subjects, Target,
 };
+use crate::experiments::bigkv::ideal::Ideal;
 use crate::experiments::bigkv::scanning::{Scanning, Sizes};
 use crate::experiments::bigkv::ttl_cache::{SEGMENT_BYTES, TtlCache, write_amp};
 use crate::experiments::bigkv::ttl_trace::{
-    CLUSTERS, Cluster, DEFAULT_REQUESTS, MIXES, OBJECT_BYTES, Request, Trace, Unbounded,
+    CLUSTERS, Cluster, DEFAULT_REQUESTS, MIXES, Mix, OBJECT_BYTES, Request, Trace, Unbounded,
     VALUE_BYTES, second,
 };
 use crate::experiments::engine::filling;
@@ -46,10 +49,14 @@ const FLASH_SHARES: &[f64] = &[0.25, 0.5, 1.0, 2.0];
 const FLASH_SHARES_QUICK: &[f64] = &[0.5, 1.0];
 /// A quick run takes one in this number of keys and requests.
 const SHRINK_QUICK: u64 = 4;
+/// One time to live for all objects.
+const SINGLE: &str = "single";
 const PARTS_QUICK: &[&str] = &["cluster37", "cluster4", "shared"];
 
 const CACHE_LAZY: &str = "tidekv:cache-lazy";
+const CACHE_LAZY_TWICE: &str = "tidekv:cache-lazy-twice";
 const MODEL_LAZY: &str = "model:lazy";
+const MODEL_IDEAL: &str = "model:ideal";
 /// Models that scan, with the seconds between scans.
 const SCANS: [(&str, u32); 3] =
     [("model:scan-10s", 10), ("model:scan", 60), ("model:scan-10min", 600)];
@@ -62,6 +69,8 @@ const LOOKS: u64 = 20;
 #[derive(Debug)]
 struct Replays {
     clusters: Vec<Cluster>,
+    /// Whether times to live are the published ones.
+    is_published: bool,
     shrink: u64,
     flash_shares: &'static [f64],
 }
@@ -159,6 +168,22 @@ fn replay_to_model(
     always.into_iter().chain(scans.into_iter().filter(|_| interval_s.is_some())).collect()
 }
 
+/// Replays a trace on the ideal model: returns its hit ratio.
+fn replay_to_ideal(trace: &Trace, sizes: Sizes) -> f64 {
+    let mut ideal = Ideal::new(sizes, trace.keys());
+    let mut gets = Gets::default();
+    for (number, request) in (0..).zip(trace.requests()) {
+        let now_s = second(request.at_ms);
+        ideal.advance(now_s);
+        let is_hit = !request.is_set && ideal.get(request.key);
+        if !is_hit {
+            ideal.set(request.key, now_s + trace.ttl_s(request.key));
+        }
+        gets.count(trace, number, request, is_hit);
+    }
+    gets.hit_ratio()
+}
+
 impl Replays {
     fn trace(&self, seed: u64) -> Trace {
         Trace::new(&self.clusters, self.shrink, DEFAULT_REQUESTS / self.shrink, seed)
@@ -195,14 +220,21 @@ impl Model for Replays {
             };
             let lazy_twice = lazy_at(2.0 * share)?;
             let ours = replay(&trace, dram_bytes, flash_bytes, Expiry::Groups)?;
+            let ideal = replay_to_ideal(&trace, lazy.sizes);
             let ratios = [
+                ("ideal_to_lazy_twice", ideal / lazy_twice.hit_ratio),
+                ("hit_ratio_to_ideal", ours.hit_ratio / ideal),
                 ("hit_ratio_to_lazy", ours.hit_ratio / lazy.hit_ratio),
                 ("hit_ratio_to_lazy_twice", ours.hit_ratio / lazy_twice.hit_ratio),
                 ("hit_ratio_unbounded", 1.0 - unbounded.miss_ratio),
-                ("hit_ratio_production", 1.0 - trace.miss_ratio_production()),
             ];
-            found(TIDEKV_CACHE.name, ours.metrics.into_iter().chain(ratios).collect());
+            let production = ("hit_ratio_production", 1.0 - trace.miss_ratio_production());
+            let production = self.is_published.then_some(production);
+            let metrics = ours.metrics.into_iter().chain(ratios).chain(production);
+            found(TIDEKV_CACHE.name, metrics.collect());
             found(CACHE_LAZY, lazy.metrics.clone());
+            found(CACHE_LAZY_TWICE, lazy_twice.metrics.clone());
+            found(MODEL_IDEAL, vec![("hit_ratio", ideal)]);
             found(MODEL_LAZY, replay_to_model(&trace, lazy.sizes, None));
             for (subject, interval_s) in SCANS {
                 if trace.seconds() / u64::from(interval_s) <= SCANS_MAX {
@@ -222,10 +254,14 @@ fn points(scale: &Scale) -> Vec<Point> {
     };
     let is_taken = |name: &'static str| !scale.is_quick || PARTS_QUICK.contains(&name);
     let alone = CLUSTERS.iter().map(|it| (it.name, it.lives, vec![*it]));
-    let mixed = MIXES.iter().map(|it| (it.name, "mixed", it.clusters()));
+    let lives = |it: &Mix| if it.single_ttl.is_some() { SINGLE } else { "mixed" };
+    let mixed = MIXES.iter().map(|it| (it.name, lives(it), it.clusters()));
     let parts = alone.chain(mixed).filter(|part| is_taken(part.0));
-    let replays = |clusters| Replays { clusters, shrink, flash_shares };
-    parts.map(|(name, lives, clusters)| point(scale, name, lives, replays(clusters))).collect()
+    let point = |(name, lives, clusters)| {
+        let is_published = lives != SINGLE;
+        point(scale, name, lives, Replays { clusters, is_published, shrink, flash_shares })
+    };
+    parts.map(point).collect()
 }
 
 fn point(scale: &Scale, part: &str, lives: &str, replays: Replays) -> Point {
@@ -299,10 +335,14 @@ pub(super) const TTL: Experiment = Experiment {
 mod tests {
     use super::*;
 
+    fn found_of(clusters: Vec<Cluster>, shrink: u64, flash_shares: &'static [f64]) -> Vec<Found> {
+        let replays = Replays { clusters, is_published: true, shrink, flash_shares };
+        replays.run(1).expect("nothing fails")
+    }
+
     fn found(cluster: &str, flash_shares: &'static [f64]) -> Vec<Found> {
         let cluster = CLUSTERS.iter().find(|it| it.name == cluster).expect("there is one");
-        let replays = Replays { clusters: vec![*cluster], shrink: 16, flash_shares };
-        replays.run(1).expect("nothing fails")
+        found_of(vec![*cluster], 16, flash_shares)
     }
 
     fn metric(found: &[Found], subject: &str, name: &str) -> f64 {
@@ -331,9 +371,29 @@ mod tests {
     #[test]
     fn groups_are_better_than_none_where_clusters_share_a_cache() {
         let mix = MIXES.iter().find(|it| it.name == "shared").expect("there is one");
-        let replays = Replays { clusters: mix.clusters(), shrink: 4, flash_shares: &[1.0] };
-        let found = replays.run(1).expect("nothing fails");
+        let found = found_of(mix.clusters(), 4, &[1.0]);
         let ratio = metric(&found, TIDEKV_CACHE.name, "hit_ratio_to_lazy");
         assert!(ratio > 1.003, "{ratio}");
+    }
+
+    #[test]
+    fn the_ideal_model_gains_what_expired_objects_take_and_no_more() {
+        let found = found("cluster4", &[1.0]);
+        let of = |subject| metric(&found, subject, "hit_ratio");
+        let unbounded = metric(&found, TIDEKV_CACHE.name, "hit_ratio_unbounded");
+        // Half of flash is expired there, and a scan each ten minutes cannot be better.
+        assert!(of(MODEL_IDEAL) > of(MODEL_LAZY) + 0.003, "{found:?}");
+        assert!(of(MODEL_IDEAL) > of("model:scan-10min") - 0.001, "{found:?}");
+        assert!(of(MODEL_IDEAL) <= unbounded, "{found:?}");
+    }
+
+    #[test]
+    fn the_ideal_model_without_expiry_is_the_lazy_one() {
+        let cluster = CLUSTERS.iter().find(|it| it.name == "cluster4").expect("there is one");
+        let forever = Cluster { ttls: &[(1 << 30, 1.0)], ..*cluster };
+        let found = found_of(vec![forever], 16, &[0.5]);
+        let of = |subject| metric(&found, subject, "hit_ratio");
+        let apart = (of(MODEL_IDEAL) - of(MODEL_LAZY)).abs();
+        assert!(apart < 0.002, "{} and {}", of(MODEL_IDEAL), of(MODEL_LAZY));
     }
 }
