@@ -9,7 +9,7 @@
 //! | `b-hot-spot` | 95 % reads, the others writes | a fifth of them takes 80 % |
 //!
 //! YCSB's E scans, which caches do not support. At `headers` memory is smaller than the headers of
-//! all objects, which memcached keeps in memory.
+//! all objects, which memcached keeps in memory: with objects of 4 KiB, and with small ones.
 
 use crate::experiment::{Experiment, Figure, Point, Rule, Shape, Subjects, Target};
 use crate::experiments::bigkv::load::{EMBEDDED, Load, SERVED};
@@ -28,6 +28,9 @@ const EMBEDDED_CACHES: &[&str] = &[TIDEKV_CACHE.name, "foyer", DEVICE_OBJECTS.na
 
 /// Concurrent requests: a device is slow for one, and fast for many.
 const THREADS: u64 = 16;
+/// Values of objects that TideKV keeps in buckets on flash, at `headers`.
+const SMALL_VALUES: [u64; 3] = [128, 256, 512];
+const SMALL_OBJECTS_MAX: u64 = 1_000_000;
 /// Memory in percent of the objects.
 const MEMORY_PERCENT: u64 = 6;
 
@@ -77,17 +80,25 @@ fn points(scale: &Scale) -> Vec<Point> {
     let loads = LOADS.iter().map(|it| (it, 32 << 10)).chain(others);
     let mut points: Vec<Point> =
         loads.flat_map(|(it, value)| of_load(&load(scale, it, value), scale)).collect();
-    let headers = load(scale, &LOADS[1], 4 << 10);
-    let objects = headers.objects * 9 / 5;
-    let headers = Load {
+    let headers = |value| headers(scale, value).point(scale, SERVED_CACHES).with("part", "headers");
+    points.push(headers(4 << 10));
+    points.extend(SMALL_VALUES.map(headers));
+    points
+}
+
+/// The load whose headers take more than memory.
+fn headers(scale: &Scale, value: u64) -> Load {
+    let load = load(scale, &LOADS[1], value);
+    // Filling takes one request per object: so small values take less space than large ones.
+    let objects = (load.objects * 9 / 5).min(SMALL_OBJECTS_MAX);
+    Load {
         objects,
         // A header has 48 bytes, a key 16, and the flash location of its value takes 12 more.
         memory_bytes: objects * 46,
-        flash_bytes: objects * (4 << 10) * 11 / 10,
-        ..headers
-    };
-    points.push(headers.point(scale, SERVED_CACHES).with("part", "headers"));
-    points
+        // Small values have more overhead on flash.
+        flash_bytes: if value < 1 << 10 { objects * value * 2 } else { objects * value * 11 / 10 },
+        ..load
+    }
 }
 
 pub(super) const YCSB: Experiment = Experiment {

@@ -25,6 +25,11 @@ pub(super) const IO_THREADS: usize = 16;
 
 const MIB: u64 = 1 << 20;
 
+/// The size from which on memcached writes values to flash: its default, and the one for small
+/// values.
+const ITEM_BYTES_DEFAULT: u64 = 512;
+const ITEM_BYTES_SMALL: u64 = 64;
+
 /// The smallest page that holds two write buffers of the default size: flash is freed by pages.
 const PAGE_MIB: u64 = 8;
 /// For each of the four kinds, one page is being filled and one is kept free.
@@ -78,8 +83,13 @@ fn arguments(behind: Behind, settings: &Settings) -> Result<Vec<String>> {
         let flash_mib = pages * PAGE_MIB;
         arguments.push("-o".to_owned());
         // The size of pages comes first: their number depends on it.
+        // Smaller values than its default stay in memory, and are evicted from there.
+        let item = match flash.object_bytes < ITEM_BYTES_DEFAULT * 2 {
+            true => format!(",ext_item_size={ITEM_BYTES_SMALL}"),
+            false => String::new(),
+        };
         arguments.push(format!(
-            "ext_page_size={PAGE_MIB},ext_path=flash:{flash_mib}m,ext_threads={IO_THREADS}"
+            "ext_page_size={PAGE_MIB},ext_path=flash:{flash_mib}m,ext_threads={IO_THREADS}{item}"
         ));
     }
     Ok(arguments)
@@ -143,6 +153,10 @@ mod tests {
             text(Behind::Extstore, 1023 * MIB).unwrap(),
             format!("{usual} -o ext_page_size=8,ext_path=flash:1016m,ext_threads=16")
         );
+        let mut small = settings(64 * MIB);
+        small.flash = small.flash.map(|flash| FlashSettings { object_bytes: 528, ..flash });
+        let small = arguments(Behind::Extstore, &small).unwrap().join(" ");
+        assert!(small.ends_with(",ext_threads=16,ext_item_size=64"), "{small}");
         assert!(text(Behind::Swap, 900 * MIB).unwrap().contains("-m 900 "));
         assert!(text(Behind::Extstore, 63 * MIB).unwrap_err().message.contains("64 MiB"));
         assert!(arguments(Behind::Nothing, &Settings::usual(MIB)).unwrap_err().is_usage);

@@ -55,7 +55,7 @@ pub const MEMCACHED_EXTSTORE: SubjectRecord = SubjectRecord {
             20 MiB of buffers are in addition. 16 threads read flash (its default is 1), one per \
             concurrent get; pages of 8 MiB, the minimum for its default write buffers, so that \
             small flash has many. The rest has defaults: values from 512 bytes on go to flash \
-            when memory is full, one get in 2000 of those twice within a minute brings its \
+            when memory is full (from 64 on where objects are smaller than 1 KiB), one get in 2000 of those twice within a minute brings its \
             object back, a quarter of the pages is kept free by rewriting. Objects that arrive \
             faster than its one writer can write them to flash are evicted, with any settings. \
             It reads through the kernel's page cache, which is limited with the process",
