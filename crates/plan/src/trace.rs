@@ -117,7 +117,7 @@ impl Format {
         let line = line.trim_end();
         match () {
             () if records::is_lcs(head) => Some(Self::Lcs),
-            () if line.starts_with('*') => Some(Self::Resp),
+            () if line.starts_with('*') || line.starts_with(resp::TIME) => Some(Self::Resp),
             () if monitor::is_line(line) => Some(Self::Monitor),
             () if lines::is_header(line) => Some(Self::Csv),
             () if blocks::is_line(line) || blocks::is_header(line) => Some(Self::Msr),

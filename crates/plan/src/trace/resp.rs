@@ -9,6 +9,9 @@ use super::request::{Fault, Parts, Requests};
 /// Redis accepts no longer ones.
 const WORDS_MAX: u64 = 1 << 20;
 const WORD_BYTES_MAX: u64 = 512 << 20;
+/// The beginning of a line with a time, between the commands of an append-only file, or in front of
+/// them.
+pub(super) const TIME: &str = "#TS:";
 /// `*`, a number and the end of a line.
 const HEAD_BYTES_MAX: u64 = 32;
 
@@ -35,10 +38,9 @@ impl<R: BufRead> Commands<R> {
             (&mut self.input).take(HEAD_BYTES_MAX).read_until(b'\n', &mut line)?;
             match line.first() {
                 None => return Ok(None),
-                // `#TS:` and a time, between the commands of an append-only file.
                 Some(b'#') if mark == b'*' => {
                     let text = std::str::from_utf8(&line).unwrap_or_default().trim_end();
-                    let time = text.strip_prefix("#TS:").and_then(|time| time.parse().ok());
+                    let time = text.strip_prefix(TIME).and_then(|time| time.parse().ok());
                     self.now_s = time.or(self.now_s);
                     line.clear();
                 }
