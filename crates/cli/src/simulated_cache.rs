@@ -182,8 +182,11 @@ impl Simulated for SimulatedCache {
             .for_each(|seconds| self.advance(seconds));
         let mut key = request.key.clone();
         if let Some(bytes) = request.key_bytes {
-            // The trace has shorter names for its keys.
+            // The trace has other names for its keys, shorter or longer ones.
             let bytes = usize::try_from(bytes).unwrap_or(KEY_BYTES_MAX).min(KEY_BYTES_MAX);
+            if key.len() > bytes {
+                key = xxh3_64(&key).to_be_bytes().to_vec();
+            }
             key.resize(key.len().max(bytes), 0);
         }
         if key.len() > KEY_BYTES_MAX {

@@ -31,6 +31,8 @@ mod cache;
 mod plan;
 #[path = "commands/profile.rs"]
 mod profile;
+#[path = "commands/traces.rs"]
+mod traces;
 #[path = "commands/bench.rs"]
 mod bench;
 #[path = "commands/generate.rs"]

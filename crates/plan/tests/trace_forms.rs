@@ -134,6 +134,28 @@ fn text_has_the_sizes_and_times_of_binary() {
     assert_eq!(sizes_and_times(&read_as(Format::Twr, &twr()).0), expected);
 }
 
+/// A cache charges a key and its value apart, so it matters how many bytes are of the key.
+#[test]
+fn text_divides_an_object_as_binary_does() {
+    let of = |requests: &[Request]| -> Vec<(u64, Option<u64>)> {
+        requests.iter().map(|it| (it.cached_key_bytes(), it.value_bytes)).collect()
+    };
+    let twitter = text("", |it| {
+        let (key, value) = (it.key_bytes, it.value_bytes);
+        format!("{},anonymous{},{key},{value},1,get,0", it.seconds, it.object)
+    });
+    let expected = of(&read_as(Format::Twr, &twr()).0);
+    assert_eq!(expected[0], (20, Some(100)));
+    assert_eq!(of(&read(&twitter).1), expected);
+    // Where the key is not known, a number of eight bytes is the key, whatever its digits.
+    let simulator = text("# time, object, size, next_access_vtime\n", |it| {
+        format!("{}, {}, {}, -1", it.seconds, it.object, it.bytes())
+    });
+    let expected = of(&read(&oracle()).1);
+    assert_eq!(expected[0], (8, Some(112)));
+    assert_eq!(of(&read(&simulator).1), expected);
+}
+
 #[test]
 fn text_has_the_operations_and_times_to_live_of_binary() {
     let of = |requests: &[Request]| -> Vec<(Kind, Option<u64>)> {

@@ -115,6 +115,31 @@ fn without_a_device_that_works_it_serves_from_memory_and_says_so() {
     assert!(serving.line.contains("(0 of 2 devices warm, 1 out of use)"), "{}", serving.line);
 }
 
+/// The target of a link was overwritten, and the file of another user was trusted.
+#[test]
+fn a_state_file_that_others_could_have_placed_is_refused() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    let place = TestDirectory::new();
+    let flash = format!("{}:64MiB", place.file("flash").display());
+    let target = place.write("target", "precious");
+    let (linked, dangling) = (place.file("linked"), place.file("dangling"));
+    symlink(&target, &linked).unwrap();
+    symlink(place.file("nowhere"), &dangling).unwrap();
+    let shared = place.write("shared", "trust me");
+    std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o666)).unwrap();
+    for state in [&linked, &dangling, &shared] {
+        let state = state.to_str().unwrap();
+        let arguments = [&ANYWHERE[..], &["--flash", &flash, "--state", state]].concat();
+        let done = run(&[&["cache"], &arguments[..]].concat());
+        let says = "is a link, no regular file, or can be written by other users";
+        assert!(done.code == 1 && done.err.contains(says), "{done:?}");
+    }
+    assert_eq!(std::fs::read_to_string(target).unwrap(), "precious");
+    assert_eq!(std::fs::read_to_string(shared).unwrap(), "trust me");
+    assert!(!place.file("nowhere").exists());
+}
+
 #[test]
 fn clients_authenticate_with_a_user_of_the_auth_file() {
     let place = TestDirectory::new();

@@ -96,6 +96,16 @@ fn write_until_refused(address: &str, count: usize) -> String {
     panic!("{} writes were refused", refused.len());
 }
 
+/// A standard error of each kind that a line may meet.
+fn stderr_of(kind: &str, place: &TestDirectory) -> Stdio {
+    match kind {
+        "a file" => Stdio::from(File::create(place.file("log")).unwrap()),
+        "a full disk" => OpenOptions::new().write(true).open("/dev/full").unwrap().into(),
+        // The reader is dropped.
+        _ => std::io::pipe().unwrap().1.into(),
+    }
+}
+
 /// The line "a flush failed" panicked in the thread of the flush, which cannot end then: all writers
 /// waited for ever, and so did the shutdown.
 #[test]
@@ -105,13 +115,7 @@ fn a_failing_flush_refuses_writes_also_if_it_cannot_be_logged() {
         let mut command = tidekv();
         command.arg("serve").arg("--data").arg(place.data());
         command.args(["--memory", "16MiB", "--listen", "127.0.0.1:0"]);
-        let stderr = match kind {
-            "a file" => Stdio::from(File::create(place.file("log")).unwrap()),
-            "a full disk" => OpenOptions::new().write(true).open("/dev/full").unwrap().into(),
-            // The reader is dropped.
-            _ => std::io::pipe().unwrap().1.into(),
-        };
-        let (server, address) = start(command, stderr);
+        let (server, address) = start(command, stderr_of(kind, &place));
         std::fs::rename(place.data(), place.file("moved")).unwrap();
         let refusal = write_until_refused(&address, 200);
         assert!(refusal.starts_with('-'), "{kind}: {refusal}");
@@ -121,6 +125,31 @@ fn a_failing_flush_refuses_writes_also_if_it_cannot_be_logged() {
             let log = std::fs::read_to_string(place.file("log")).unwrap();
             let lines = log.lines().filter(|line| line.contains("a flush failed")).count();
             assert!((1..30).contains(&lines), "{log}");
+        }
+    }
+}
+
+/// The lines "a flash device cannot be used" and "there are file handles for … connections", at the
+/// start, ended a cache.
+#[test]
+fn a_cache_without_flash_and_with_few_handles_starts_also_if_it_cannot_be_logged() {
+    for kind in ["a file", "a full disk", "a pipe without a reader"] {
+        let place = TestDirectory::new();
+        let mut command = Command::new("sh");
+        command.arg("-c").arg("ulimit -n 1024; exec \"$0\" \"$@\"");
+        command.arg(env!("CARGO_BIN_EXE_tidekv")).args(["cache", "--dram", "16MiB"]);
+        command.arg("--flash").arg(format!("{}:64MiB", place.file("absent/flash").display()));
+        command.arg("--state").arg(place.file("state")).args(["--listen", "127.0.0.1:0"]);
+        let (server, address) = start(command, stderr_of(kind, &place));
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        assert_eq!(ask(&mut stream, &["set", "k", "0", "0", "1\r\nv"]), "STORED", "{kind}");
+        assert_eq!(server.end(), Some(0), "{kind}");
+        if kind == "a file" {
+            let log = std::fs::read_to_string(place.file("log")).unwrap();
+            for says in ["a flash device cannot be used", "file handles for"] {
+                assert!(log.contains(says), "{log}");
+            }
         }
     }
 }

@@ -51,9 +51,19 @@ impl Server {
     }
 
     pub fn resident_bytes(&self) -> u64 {
+        self.bytes_of("VmRSS:")
+    }
+
+    /// The most bytes that have been resident.
+    #[allow(dead_code, reason = "not each test needs it")]
+    pub fn resident_bytes_max(&self) -> u64 {
+        self.bytes_of("VmHWM:")
+    }
+
+    fn bytes_of(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()));
         let status = status.unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
     }
 
@@ -91,7 +101,7 @@ impl Server {
 }
 
 /// The number of clients: limited by the open files of this process, at most [`CLIENTS`].
-fn clients() -> usize {
+pub fn clients() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(u64::MAX).min((CLIENTS + 2 * BESIDE) as u64);
     setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: limit.maximum }).unwrap();

@@ -38,7 +38,7 @@ use crate::commands::catalogue::Request;
 use crate::commands::execution::{Execution, Progress};
 use crate::state::counters::Count;
 use crate::state::prefetched_reads::PrefetchedReads;
-use crate::state::server_state::State;
+use crate::state::server_state::{FREE_BYTES, State};
 
 /// Maximum requests parsed from the input before they are executed.
 const REQUESTS_MAX: usize = 256;
@@ -207,9 +207,14 @@ impl Connection {
             }
             return self.refuse_value();
         }
+        // If there is no memory, a connection takes no more than is free: what it takes is only
+        // reserved afterwards.
+        let budget = self.reservation.budget();
+        let bytes_max =
+            || if budget.has_room_for(SCRATCH_BYTES) { SCRATCH_BYTES } else { FREE_BYTES / 2 };
         let buffer = &mut self.buffer;
         let take = |bytes: &[u8]| buffer.extend_from_slice(bytes);
-        let count = stream::read(&mut *self.stream, || SCRATCH_BYTES, take).await?;
+        let count = stream::read(&mut *self.stream, bytes_max, take).await?;
         if !self.reservation.grow_to(self.buffer.len() + self.parser.value_bytes()).await {
             return self.refuse_value();
         }

@@ -22,7 +22,7 @@ use crate::state::objects::Objects;
 use crate::state::prefixes::Prefixes;
 
 /// Bytes of requests, and of replies, that do not count in the memory of all clients.
-const FREE_BYTES: usize = 8 << 10;
+pub(crate) const FREE_BYTES: usize = 8 << 10;
 /// Room beside a value in these: for what has been received together with it, and for lines.
 const LINES_BYTES: usize = 256 << 10;
 

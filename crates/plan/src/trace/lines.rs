@@ -174,18 +174,19 @@ impl<R: BufRead> Lines<R> {
             return Err("it is larger than any object".to_owned());
         }
         let times = number(count, "number of requests")?.map_or(1.0, |times| times.min(COUNT_MAX));
-        let key_bytes = match is_whole {
-            true => Some(0),
-            false => whole(number(key_bytes, "key size")?),
-        };
         let request = Request {
-            key_bytes,
+            key_bytes: whole(number(key_bytes, "key size")?),
             value_bytes: whole(size),
             seconds: number(seconds, "time")?,
             // 0 means that the value lives for ever.
             ttl_seconds: whole(number(ttl, "time to live")?).filter(|ttl| *ttl > 0),
             entries: whole(number(entries, "number of entries")?),
             ..Request::new(kind, field(key)?)
+        };
+        let request = match request.value_bytes {
+            _ if !is_whole => request,
+            Some(bytes) => request.with_whole_bytes(bytes),
+            None => Request { key_bytes: Some(0), ..request },
         };
         Ok(Some((request, times as usize)))
     }

@@ -136,31 +136,33 @@ fn request(layout: Layout, record: &[u8]) -> Result<Request, String> {
     let object = number::<8>(record, 4);
     let size = number_32(record, 12);
     let no_operation = |operation: u32| format!("{operation} is not an operation");
-    let (kind, size, ttl) = match layout {
-        Layout::Oracle | Layout::Lcs(LcsVersion::Plain) => (Kind::Get, u64::from(size), 0),
+    let of = |kind: Kind, ttl: u32| Request {
+        seconds,
+        ttl_seconds: Some(u64::from(ttl)).filter(|ttl| *ttl > 0),
+        ..Request::new(kind, object)
+    };
+    Ok(match layout {
+        Layout::Oracle | Layout::Lcs(LcsVersion::Plain) => {
+            of(Kind::Get, 0).with_whole_bytes(size.into())
+        }
         Layout::Twr => {
             let last = number_32(record, 16);
             let (operation, ttl) = (last >> TTL_BITS, last & ((1 << TTL_BITS) - 1));
             let kind = kind_of(operation).ok_or_else(|| no_operation(operation))?;
-            (kind, u64::from((size >> VALUE_BITS) + (size & ((1 << VALUE_BITS) - 1))), ttl)
+            let (key, value) = (size >> VALUE_BITS, size & ((1 << VALUE_BITS) - 1));
+            let (key_bytes, value_bytes) = (Some(key.into()), Some(value.into()));
+            Request { key_bytes, value_bytes, ..of(kind, ttl) }
         }
         Layout::Lcs(LcsVersion::WithOperation) => {
             let kind = kind_of_lcs(record[16]).ok_or_else(|| no_operation(record[16].into()))?;
-            (kind, u64::from(size), 0)
+            of(kind, 0).with_whole_bytes(size.into())
         }
         Layout::Lcs(LcsVersion::WithTtl { .. }) => {
             let size = i64::from_le_bytes(number(record, 12));
             let size = u64::try_from(size).map_err(|_| format!("{size} bytes are not a size"))?;
             let kind = kind_of_lcs(record[20]).ok_or_else(|| no_operation(record[20].into()))?;
-            (kind, size, number_32(record, 24))
+            of(kind, number_32(record, 24)).with_whole_bytes(size)
         }
-    };
-    Ok(Request {
-        seconds,
-        // Only a number remains of the key: the rest of it counts as part of the value.
-        value_bytes: Some(size.saturating_sub(object.len() as u64)),
-        ttl_seconds: Some(u64::from(ttl)).filter(|ttl| *ttl > 0),
-        ..Request::new(kind, object)
     })
 }
 

@@ -2,6 +2,9 @@
 
 use std::{fmt, io};
 
+/// Bytes of the number of an object.
+const OBJECT_NUMBER_BYTES: u64 = 8;
+
 /// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -42,6 +45,13 @@ impl Request {
     pub fn new(kind: Kind, key: impl Into<Vec<u8>>) -> Self {
         let (key_bytes, value_bytes, seconds, ttl_seconds, entries) = Default::default();
         Self { kind, key: key.into(), key_bytes, value_bytes, seconds, ttl_seconds, entries }
+    }
+
+    /// A request for an object of which a trace records the bytes of key and value together: of its
+    /// key only a number is left, which counts as the key.
+    pub(super) fn with_whole_bytes(self, bytes: u64) -> Self {
+        let key_bytes = bytes.min(OBJECT_NUMBER_BYTES);
+        Self { key_bytes: Some(key_bytes), value_bytes: Some(bytes - key_bytes), ..self }
     }
 
     /// The length of its key in a cache.

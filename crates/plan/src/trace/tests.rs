@@ -214,6 +214,8 @@ fn binary_records_are_read_until_one_is_truncated() {
     assert_eq!(request.key, 7_u64.to_le_bytes());
     let (requests, faults, _) = read(Format::Oracle, &bytes);
     assert_eq!((requests.len(), faults.len(), requests[1].value_bytes), (2, 0, Some(0)));
+    // It has four bytes in all.
+    assert_eq!((requests[0].cached_key_bytes(), requests[1].cached_key_bytes()), (8, 4));
 
     // A set of 20 + 300 bytes that lives for an hour, a get, a delete, and an invalid operation.
     let sizes = 20_u32 << 22 | 300;
@@ -226,7 +228,8 @@ fn binary_records_are_read_until_one_is_truncated() {
     assert_eq!(faults, ["line 4: 12 is not an operation"]);
     let kinds: Vec<Kind> = requests.iter().map(|request| request.kind).collect();
     assert_eq!(kinds, [Kind::Put, Kind::Get, Kind::Delete, Kind::Get]);
-    assert_eq!((requests[0].ttl_seconds, requests[0].value_bytes), (Some(3_600), Some(312)));
+    assert_eq!((requests[0].ttl_seconds, requests[0].value_bytes), (Some(3_600), Some(300)));
+    assert_eq!(requests[0].cached_key_bytes(), 20);
     assert_eq!(requests[1].ttl_seconds, None);
 }
 
