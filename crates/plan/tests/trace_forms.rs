@@ -16,6 +16,9 @@ fn read(bytes: &[u8]) -> (Format, Vec<Request>, Vec<String>) {
 fn read_as(format: Format, bytes: &[u8]) -> (Vec<Request>, Vec<String>) {
     let mut reader = Reader::new(format, Cursor::new(bytes.to_vec())).expect("it has a header");
     let requests = reader.by_ref().collect::<Result<_, _>>().expect("no line is broken");
+    if format == Format::Msr {
+        assert_eq!(reader.skipped(), 0, "a header is no line without a key");
+    }
     (requests, reader.notes())
 }
 

@@ -48,9 +48,6 @@ impl<R: BufRead> Lines<R> {
 
     fn requests(&mut self) -> Result<Requests, String> {
         let text = std::str::from_utf8(&self.text).map_err(|_| "it is not text".to_owned())?;
-        if self.line == 1 && is_header(text.trim_end()) {
-            return Ok(Requests::new());
-        }
         let fields: Vec<&str> = text.trim_end().split(',').collect();
         let &[step, host, disk, kind, offset, size, _] = &fields[..] else {
             return Err(format!("{} columns rather than {COLUMNS}", fields.len()));
@@ -83,6 +80,11 @@ impl<R: BufRead> Parts for Lines<R> {
             Err(error) => return Some(Err(Fault::Io(error))),
         }
         self.line += 1;
+        if self.line == 1
+            && std::str::from_utf8(&self.text).is_ok_and(|it| is_header(it.trim_end()))
+        {
+            return self.next_part();
+        }
         let line = self.line;
         Some(self.requests().map_err(|what| Fault::Broken { line, what }))
     }
