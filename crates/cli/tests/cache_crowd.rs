@@ -12,7 +12,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use server::{Server, clients, exchange};
+use server::{Server, exchange};
 
 /// Misbehaving clients of each kind.
 const BAD: usize = 50;
@@ -22,12 +22,6 @@ const HALF_BYTES: usize = 100_000;
 const KEY_BYTES: usize = 4 << 20;
 /// Memory for other work, and for freed memory that the allocator has not returned yet.
 const SLACK_BYTES: u64 = 32 << 20;
-
-/// Memory beside `--dram`, as `docs/guide/flash-cache.md` says: of the process, of requests that have
-/// not arrived, and of replies.
-const BESIDE_DRAM_BYTES: u64 = (20 + 16 + 16) << 20;
-/// And of each connection.
-const CLIENT_BYTES: u64 = 16 << 10;
 
 const HIT: &str = "VALUE here 7 5\r\nvalue\r\nEND\r\n";
 
@@ -145,53 +139,4 @@ fn ten_thousand_clients_are_served_while_others_misbehave() {
     }
     exchange(&mut busy, "get half0 half49 here\r\n", HIT);
     crowd.iter_mut().step_by(997).for_each(get);
-}
-
-/// Sends as much as the server takes at once.
-fn push(client: &mut UnixStream, bytes: &[u8]) {
-    client.set_nonblocking(true).unwrap();
-    let mut left = bytes;
-    while let Ok(count @ 1..) = client.write(left) {
-        left = &left[count..];
-    }
-    client.set_nonblocking(false).unwrap();
-}
-
-/// Each connection that waited for memory had taken 64 KiB before it asked for any.
-#[test]
-fn a_thousand_slow_clients_take_what_is_documented() {
-    const DRAM_BYTES: u64 = 64 << 20;
-    let directory = tempfile::tempdir().unwrap();
-    let server = Server::start(directory.path(), &["cache", "--dram", "64MiB"]);
-    let mut busy = server.connect();
-    let value = "x".repeat(4_000);
-    for number in 0..20_000 {
-        let set = format!("set key{number} 0 0 {}\r\n{value}\r\n", value.len());
-        exchange(&mut busy, &set, "STORED\r\n");
-    }
-    let full_bytes = server.resident_bytes();
-    assert!(full_bytes > DRAM_BYTES, "the cache is full: {full_bytes}");
-
-    clients();
-    let mut halves: Vec<UnixStream> = (0..1_000).map(|_| server.connect()).collect();
-    let mut lines: Vec<UnixStream> = (0..500).map(|_| server.connect()).collect();
-    for (number, client) in halves.iter_mut().enumerate() {
-        push(client, format!("set half{number} 0 0 1000000\r\n").as_bytes());
-    }
-    lines.iter_mut().for_each(|client| push(client, b"get "));
-    let (half, keys) = (vec![b'h'; 64 << 10], b"key ".repeat(16 << 10));
-    for _ in 0..6 {
-        halves.iter_mut().for_each(|client| push(client, &half));
-        lines.iter_mut().for_each(|client| push(client, &keys));
-        // It is served meanwhile.
-        exchange(&mut busy, "get absent\r\n", "END\r\n");
-    }
-    let beside_bytes = server.resident_bytes_max() - DRAM_BYTES;
-    println!(
-        "beside DRAM: {} KiB, {} when full",
-        beside_bytes >> 10,
-        (full_bytes - DRAM_BYTES) >> 10
-    );
-    let most_bytes = BESIDE_DRAM_BYTES + (halves.len() + lines.len()) as u64 * CLIENT_BYTES;
-    assert!(beside_bytes < most_bytes, "{beside_bytes} bytes beside DRAM");
 }

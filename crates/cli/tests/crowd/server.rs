@@ -1,6 +1,7 @@
 //! A real server with thousands of clients: its process, its memory, and the connections.
 //!
 //! A client is one socket. The server ends with its [`Server`].
+#![allow(dead_code, reason = "each test uses its part")]
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -55,7 +56,6 @@ impl Server {
     }
 
     /// The most bytes that have been resident.
-    #[allow(dead_code, reason = "not each test needs it")]
     pub fn resident_bytes_max(&self) -> u64 {
         self.bytes_of("VmHWM:")
     }
