@@ -31,6 +31,7 @@ use crate::options::{Options, TenantOptions};
 use crate::segment::superblock::{NO_TIME, Opening};
 use crate::stats::{Stats, TenantStats};
 use crate::tenant::pool::{self, Pool, hit_of};
+use crate::tenant::scaled_dram::ScaledDram;
 use crate::tenant::tenants::{self, DEFAULT_TENANT, Tenants};
 
 /// Versions are reserved in batches of this many, so that none is issued twice after a kill.
@@ -544,6 +545,24 @@ impl Cache {
     /// lock.
     pub fn lookups(&self) -> Vec<u64> {
         self.inner.pools.iter().map(Pool::lookups).collect()
+    }
+
+    /// The number of misses of each tenant, in the order of [`Cache::tenant_stats`]. Takes no lock.
+    pub fn misses(&self) -> Vec<u64> {
+        self.inner.pools.iter().map(Pool::misses).collect()
+    }
+
+    /// The DRAM of each tenant in bytes, in the order of [`Cache::tenant_stats`]. Takes no lock.
+    pub fn dram_bytes(&self) -> Vec<u64> {
+        self.inner.pools.iter().map(Pool::dram_bytes).collect()
+    }
+
+    /// An empty model of a tenant's DRAM as if it had been opened with `dram_bytes`, for keys that
+    /// are sampled at `rate`, 0 to 1. `None` for a tenant with flash, one that never evicts
+    /// ([`Options::evicts`]), or one that does not exist.
+    pub fn scaled_dram(&self, tenant: usize, dram_bytes: u64, rate: f64) -> Option<ScaledDram> {
+        let (eviction, object_bytes_max) = self.inner.pools.get(tenant)?.dram_policy()?;
+        Some(ScaledDram::new(eviction, object_bytes_max, dram_bytes, rate))
     }
 
     /// The statistics of the flash devices, tenant by tenant, in the order of their slots.

@@ -85,6 +85,11 @@ impl<C> Shard<C> {
     /// Bytes that an object takes beyond its charge.
     pub(crate) const OVERHEAD_BYTES: usize = Objects::<DramObject<C>>::OVERHEAD_BYTES;
 
+    /// The same with this eviction policy.
+    pub(crate) const fn overhead_bytes(eviction: Eviction) -> usize {
+        Objects::<DramObject<C>>::overhead_bytes(eviction)
+    }
+
     pub(crate) fn new(eviction: Eviction, capacity_bytes: usize) -> Self {
         let objects = Objects::new(eviction, capacity_bytes);
         Self { objects, reading: HashMap::new(), tickets: 0, expires_from_s: NEVER_S, swept_s: 0 }

@@ -32,4 +32,5 @@ pub use index::flash_dram::FlashDram;
 pub use object::{CachedObject, Change, Deadline, Object};
 pub use options::{DRAM_BYTES_MIN, Expiry, FlashOptions, KEY_BYTES_MAX, Options, TenantOptions};
 pub use stats::{Stats, TenantStats};
+pub use tenant::scaled_dram::ScaledDram;
 pub use tidekv_cache::{Eviction, SecondaryCache};

@@ -87,6 +87,11 @@ impl<K: Key, V> GreedyDual<K, V> {
         self.charged
     }
 
+    /// The memory of nodes and table, in bytes.
+    pub(crate) fn allocated_bytes(&self) -> usize {
+        self.entries.allocated_bytes()
+    }
+
     /// The number of entries.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()

@@ -146,8 +146,7 @@ impl<K: Key, T, const N: usize> Lists<K, T, N> {
         self.nodes.len()
     }
 
-    /// The memory of nodes and table.
-    #[cfg(test)]
+    /// The memory of nodes and table, in bytes.
     pub(crate) fn allocated_bytes(&self) -> usize {
         self.nodes.capacity() * size_of::<Node<K, T>>() + self.table.allocation_size()
     }

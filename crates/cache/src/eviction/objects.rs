@@ -46,6 +46,11 @@ impl<V> Objects<V> {
     /// The largest overhead of an object in bytes, besides its charge.
     pub const OVERHEAD_BYTES: usize = GreedyDual::<Hash, V>::OVERHEAD_BYTES;
 
+    /// The overhead of an object with this eviction order in bytes, besides its charge.
+    pub const fn overhead_bytes(eviction: Eviction) -> usize {
+        Ordered::<Hash, V>::overhead_bytes(eviction)
+    }
+
     /// A shard of `capacity_bytes`.
     pub fn new(eviction: Eviction, capacity_bytes: usize) -> Self {
         Self { entries: Ordered::new(eviction, capacity_bytes) }
@@ -59,6 +64,11 @@ impl<V> Objects<V> {
     /// The sum of the charges.
     pub fn charged_bytes(&self) -> usize {
         self.entries.charged()
+    }
+
+    /// The memory of the shard itself, in bytes, without the memory that objects own.
+    pub fn allocated_bytes(&self) -> usize {
+        self.entries.allocated_bytes()
     }
 
     /// The number of objects.
@@ -141,6 +151,18 @@ mod tests {
                 assert!(objects.charged_bytes() <= objects.capacity_bytes(), "{eviction:?}");
                 assert_eq!(objects.len() + left, hash as usize + 1, "{eviction:?}");
             }
+        }
+    }
+
+    #[test]
+    fn charge_of_an_object_is_its_own_and_the_overhead_of_its_order() {
+        for eviction in ORDERS {
+            let mut objects = Objects::new(eviction, 10_000);
+            let _ = objects.insert(1, [0_u64; 9], 500);
+            let overhead = Objects::<[u64; 9]>::overhead_bytes(eviction);
+            assert_eq!(objects.charged_bytes(), 500 + overhead, "{eviction:?}");
+            assert!(overhead <= Objects::<[u64; 9]>::OVERHEAD_BYTES, "{eviction:?}");
+            assert!(objects.allocated_bytes() >= overhead / 2, "{eviction:?}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::eviction::clock::Clock;
 use crate::eviction::greedy_dual::GreedyDual;
-use crate::eviction::lists::{Evicted, Key};
+use crate::eviction::lists::{Evicted, Key, Lists};
 use crate::eviction::lru::{Inserted, Lru};
 use crate::eviction::s3_fifo::S3Fifo;
 
@@ -52,6 +52,27 @@ impl<K: Key, V> Ordered<K, V> {
             Eviction::Clock => Self::Clock(Clock::new(capacity)),
             Eviction::S3Fifo => Self::S3Fifo(Box::new(S3Fifo::new(capacity))),
             Eviction::GreedyDual => Self::GreedyDual(Box::new(GreedyDual::new(capacity))),
+        }
+    }
+
+    /// The overhead of an entry in this order, in bytes, besides its charge.
+    pub(crate) const fn overhead_bytes(eviction: Eviction) -> usize {
+        match eviction {
+            Eviction::Lru => Lru::<K, V>::ENTRY_OVERHEAD_BYTES,
+            Eviction::Clock => Lists::<K, V, 1>::OVERHEAD_BYTES,
+            Eviction::S3Fifo => Lists::<K, V, 2>::OVERHEAD_BYTES,
+            Eviction::GreedyDual => GreedyDual::<K, V>::OVERHEAD_BYTES,
+        }
+    }
+
+    /// The memory of the order itself, in bytes: nodes, tables and the ghost, without the memory
+    /// that values own.
+    pub(crate) fn allocated_bytes(&self) -> usize {
+        match self {
+            Self::Lru(order) => order.entries.allocated_bytes(),
+            Self::Clock(order) => order.entries.allocated_bytes(),
+            Self::S3Fifo(order) => order.entries.allocated_bytes() + order.ghost_bytes(),
+            Self::GreedyDual(order) => order.allocated_bytes(),
         }
     }
 

@@ -63,6 +63,11 @@ impl<K: Key, V> S3Fifo<K, V> {
         self.entries.charged(SMALL) + self.entries.charged(MAIN) + self.ghost.charged_bytes()
     }
 
+    /// The memory of the ghost, in bytes.
+    pub(crate) fn ghost_bytes(&self) -> usize {
+        self.ghost.charged_bytes()
+    }
+
     /// The value under `key`; counts the access.
     pub(crate) fn get(&mut self, hash: u64, key: &K) -> Option<&mut V> {
         let index = self.entries.find(hash, key)?;

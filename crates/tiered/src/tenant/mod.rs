@@ -5,3 +5,4 @@
 
 pub(crate) mod tenants;
 pub(crate) mod pool;
+pub(crate) mod scaled_dram;

@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
-use tidekv_cache::Evicted;
+use tidekv_cache::{Evicted, Eviction};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::access_observer::{Access, ObserverSlot};
@@ -58,6 +58,7 @@ pub(crate) struct Pool {
     dram_bytes_min: u64,
     dram_bytes_opened: u64,
     object_bytes_max: u64,
+    eviction: Eviction,
     /// The free bytes of each shard, if nothing may be evicted; written under its lock.
     free_bytes: Option<Box<[AtomicUsize]>>,
 }
@@ -87,10 +88,10 @@ impl Pool {
                 (Some(flash), start)
             }
         };
-        let shard_bytes_min = (options.object_bytes_max * OBJECT_DRAM_DIVISOR / 2).max(1 << 20);
-        let shards_max = (options.dram_bytes / shard_bytes_min).clamp(1, SHARDS_MAX);
-        let shards = shards_for(options, options.dram_bytes - flash_bytes, shards_max);
-        let shard_bytes = (options.dram_bytes - flash_bytes) / shards;
+        let objects_bytes = options.dram_bytes - flash_bytes;
+        let shards_max = shards_max(options.object_bytes_max, options.dram_bytes);
+        let shards = shards_for(options.object_bytes_max, objects_bytes, shards_max);
+        let shard_bytes = objects_bytes / shards;
         let shard = |_| Mutex::new(Shard::new(options.eviction, shard_bytes as usize));
         let least = DRAM_BYTES_MIN.max(options.object_bytes_max * OBJECT_DRAM_DIVISOR);
         let pool = Self {
@@ -106,6 +107,7 @@ impl Pool {
             resizing: Mutex::new(()),
             flash_dram,
             object_bytes_max: options.object_bytes_max,
+            eviction: options.eviction,
             free_bytes: (!options.evicts)
                 .then(|| (0..shards).map(|_| AtomicUsize::new(shard_bytes as usize)).collect()),
         };
@@ -192,6 +194,17 @@ impl Pool {
         let shard_bytes = Shard::bytes_with_room_for(largest) as u64;
         let least = self.flash_dram.dram_bytes_for(shard_bytes * self.shards.len() as u64);
         least.max(self.dram_bytes_min).min(self.dram_bytes_opened)
+    }
+
+    /// The eviction policy and the largest value in bytes, if the pool is DRAM alone and evicts.
+    pub(crate) fn dram_policy(&self) -> Option<(Eviction, u64)> {
+        let evicts = self.free_bytes.is_none();
+        (self.flash.is_none() && evicts).then_some((self.eviction, self.object_bytes_max))
+    }
+
+    /// The number of lookups without a result so far.
+    pub(crate) fn misses(&self) -> u64 {
+        self.counters.misses.get()
     }
 
     /// The part of the DRAM that flash takes.
@@ -516,10 +529,16 @@ fn taken_bytes(key: &[u8], found: &CachedObject) -> u64 {
     object_bytes(key.len(), found.object.value.len()) as u64
 }
 
+/// The most shards of a pool of `dram_bytes` for values of up to `object_bytes_max`.
+pub(crate) fn shards_max(object_bytes_max: u64, dram_bytes: u64) -> u64 {
+    let shard_bytes_min = (object_bytes_max * OBJECT_DRAM_DIVISOR / 2).max(1 << 20);
+    (dram_bytes / shard_bytes_min).clamp(1, SHARDS_MAX)
+}
+
 /// The most of `shards_max` shards that leave each room for the largest object, between
 /// `objects_bytes`.
-fn shards_for(options: &Options, objects_bytes: u64, shards_max: u64) -> u64 {
-    let largest_bytes = dram::charge_bytes(KEY_BYTES_MAX, options.object_bytes_max as usize);
+pub(crate) fn shards_for(object_bytes_max: u64, objects_bytes: u64, shards_max: u64) -> u64 {
+    let largest_bytes = dram::charge_bytes(KEY_BYTES_MAX, object_bytes_max as usize);
     let has_room =
         |shards: &u64| Shard::has_room_for((objects_bytes / shards) as usize, largest_bytes);
     (1..=shards_max).rev().find(has_room).unwrap_or(1)
@@ -610,7 +629,7 @@ mod tests {
                 Options { dram_bytes: dram_mib << 20, object_bytes_max, ..Options::default() };
             for share in [0.0, 0.3, 0.5, 0.6, 0.7] {
                 let bytes = (options.dram_bytes as f64 * (1.0 - share)) as u64;
-                let shards = shards_for(&options, bytes, 64);
+                let shards = shards_for(options.object_bytes_max, bytes, 64);
                 let largest_bytes = dram::charge_bytes(KEY_BYTES_MAX, object_bytes_max as usize);
                 let has_room = Shard::has_room_for((bytes / shards) as usize, largest_bytes);
                 assert!(has_room || shards == 1, "{dram_mib} MiB, {share}: {shards} shards");
