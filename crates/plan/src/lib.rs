@@ -6,7 +6,8 @@
 //!   memcached, [`ReuseTimes`] estimates it from reuse times alone. [`Miniature`] is for caches
 //!   with other eviction policies than LRU.
 //! * [`Distinct`]: an approximate count of distinct objects.
-//! * [`WindowedProfiler`]: the same for a long-running server, window by window.
+//! * [`WindowedProfiler`]: the same for a long-running server, window by window. [`ScaledCaches`]
+//!   correct its curve for a cache that does not evict by LRU.
 //! * [`Tenant`], [`PlanRequest`] and [`Plan`]: how much DRAM and flash to buy (ElCached);
 //!   [`Elastic`]: when a running cache changes its sizes to that.
 //!
@@ -27,6 +28,7 @@ pub use curves::error_bars::ErrorBars;
 pub use curves::miniature::{CacheSize, LookupResult, Miniature, MissRatios, Simulated};
 pub use curves::profiler::{Expiry, Profiler, Settings, Unit};
 pub use curves::reuse_times::ReuseTimes;
+pub use curves::scaled_caches::{Answered, Measured, ScaledCache, ScaledCaches};
 pub use curves::shards::{DEFAULT_SAMPLE_SIZE, Sampler, TRACE_SAMPLE_SIZE, sample_hash};
 pub use curves::slab_classes::{ClassProfiler, GROWTH, PAGE_BYTES, SlabClasses};
 pub use curves::watch::{Window, WindowedProfiler};

@@ -16,5 +16,6 @@ pub(crate) mod calibration;
 pub(crate) mod error_bars;
 pub(crate) mod shards;
 pub(crate) mod watch;
+pub(crate) mod scaled_caches;
 pub(crate) mod miniature;
 pub(crate) mod slab_classes;
