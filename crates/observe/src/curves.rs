@@ -14,6 +14,7 @@
 //! queue is empty and the generation has increased.
 
 mod backend;
+mod beside;
 mod bursts;
 mod flash;
 mod gate;
@@ -27,11 +28,14 @@ use crossbeam_queue::ArrayQueue;
 use parking_lot::Mutex;
 use tidekv_io::{Clock, SpreadCounter, SystemClock};
 use tidekv_plan::{
-    Access, Action, Curve, Expiry, Settings, Unit, Window, WindowedProfiler, sample_hash,
+    Access, Action, Answered, Curve, Expiry, ScaledCache, ScaledCaches, Settings, Unit, Window,
+    WindowedProfiler, sample_hash,
 };
 use tokio::sync::watch::Receiver;
 
 use self::backend::{BackendTimes, LONGEST_US};
+use self::beside::Beside;
+pub use self::beside::CacheCounts;
 use self::bursts::{Bursts, Turn, part_of};
 use self::flash::FlashTimes;
 pub use self::flash::{FlashTime, TimeSum};
@@ -269,6 +273,7 @@ impl Curves {
 /// The state of a tenant in the thread.
 struct Profile {
     watch: WindowedProfiler,
+    beside: Beside,
     bursts: Bursts,
     /// The generation of the objects in the sample.
     generation: u64,
@@ -295,10 +300,11 @@ struct Totals {
 }
 
 impl Profile {
-    fn new(size_max: u64, requests: u64, began_ns: u64) -> Self {
+    fn new(size_max: u64, requests: u64, began_ns: u64, beside: Beside) -> Self {
         let settings = Settings { unit: Unit::Bytes, expiry: Expiry::AtOnce };
         Self {
             watch: WindowedProfiler::new(OBJECTS_MAX, size_max, settings),
+            beside,
             bursts: Bursts::new(began_ns),
             generation: 0,
             followed_below: ALL_KEYS / FOLLOWED_OF,
@@ -315,6 +321,7 @@ impl Profile {
     fn enter(&mut self, generation: u64) {
         if generation > self.generation {
             self.watch.clear();
+            self.beside.clear();
             self.generation = generation;
         }
     }
@@ -330,6 +337,7 @@ impl Profile {
             return;
         }
         let &AccessEvent { key, kind, at_ms, .. } = event;
+        self.simulate(key, kind, at_ms);
         let (action, ttl_ms) = match kind {
             // It was stored before profiling began: its reuse distance is unknown, and counting it
             // as a miss of every cache would be wrong.
@@ -350,6 +358,23 @@ impl Profile {
             AccessKind::Remove => (Action::Delete, None),
         };
         self.watch.record(&Access { at_ms, ttl_ms, ..Access::new(key, action) });
+        self.beside.follow_sample(self.watch.threshold());
+    }
+
+    /// Passes an access to the scaled-down caches. Call this before the sample knows of it.
+    fn simulate(&mut self, key: u64, kind: AccessKind, at_ms: u64) {
+        let answered = match kind {
+            AccessKind::Hit(bytes, ttl_ms) if !self.watch.has(key, at_ms) => {
+                Answered::UnknownHit(bytes, ttl_ms)
+            }
+            AccessKind::Hit(bytes, ttl_ms) => Answered::Hit(bytes, ttl_ms),
+            AccessKind::Miss => Answered::Miss,
+            AccessKind::Store(bytes, ttl_ms) => Answered::Store(bytes, ttl_ms),
+            AccessKind::Remove => Answered::Remove,
+            // A read of a store, which has no such caches.
+            AccessKind::Load(_) => return,
+        };
+        self.beside.record(key, answered, at_ms);
     }
 
     /// Whether misses of a key are followed.
@@ -419,6 +444,11 @@ impl Profile {
                 self.watch.end_window(window)
             }
         };
+        let curve = curve.map(|curve| self.beside.correct(curve, window));
+        if is_end {
+            self.beside.end_window();
+            self.beside.follow_sample(self.watch.threshold());
+        }
         let told = |curve| WindowReport {
             curve,
             seconds,
@@ -444,6 +474,23 @@ pub trait Source: Send {
     fn report_hits(&self, tenant: usize, is_wanted: bool);
     /// Flash reads so far.
     fn flash_reads(&self) -> TimeSum;
+    /// The caches of the tenants, if they can be modelled: otherwise curves are those of LRU.
+    fn caches(&self) -> Vec<CacheCounts> {
+        Vec::new()
+    }
+    /// A model of a tenant's cache with this size in bytes, for keys sampled at this rate, 0 to 1;
+    /// none if there is no such model.
+    fn scaled_cache(&self, tenant: usize, bytes: u64, rate: f64) -> Option<Box<dyn ScaledCache>> {
+        _ = (tenant, bytes, rate);
+        None
+    }
+}
+
+/// The scaled-down caches beside the one of a tenant.
+fn beside_of(source: &impl Source, tenant: usize) -> Beside {
+    let Some(counts) = source.caches().get(tenant).copied() else { return Beside::default() };
+    let make = |bytes, rate| source.scaled_cache(tenant, bytes, rate);
+    Beside::new(ScaledCaches::new(counts.size_bytes, ALL_KEYS, OBJECTS_MAX, make), counts)
 }
 
 /// Computes curves until `stopped` becomes true. May be called again after a panic: the profiles
@@ -451,13 +498,18 @@ pub trait Source: Send {
 pub fn run(curves: &Arc<Curves>, source: &impl Source, stopped: &Receiver<bool>) {
     let size_max = source.bytes_max().saturating_mul(SIZE_FACTOR);
     let (mut number, mut began_ns) = (curves.ended() + 1, curves.clock.monotonic_ns());
-    let profile = |requests| Profile::new(size_max, requests, began_ns);
-    let mut profiles: Vec<Profile> = source.lookups().into_iter().map(profile).collect();
+    let profile =
+        |(tenant, requests)| Profile::new(size_max, requests, began_ns, beside_of(source, tenant));
+    let mut profiles: Vec<Profile> =
+        source.lookups().into_iter().enumerate().map(profile).collect();
     let mut shown_ns = began_ns;
     let mut flash = FlashTimes::new(curves.waits(), source.flash_reads());
     let mut sleep = SLEEPS.0;
     while !*stopped.borrow() && stopped.has_changed().is_ok() {
         let is_much = curves.take_in(&mut profiles);
+        for (profile, counts) in profiles.iter_mut().zip(source.caches()) {
+            profile.beside.follow_cache(counts, profile.watch.threshold());
+        }
         let now_ns = curves.clock.monotonic_ns();
         let is_begun = curves.turn(&mut profiles, source, now_ns);
         let is_end = now_ns - began_ns >= curves.window.as_nanos() as u64;

@@ -17,7 +17,7 @@ use crate::state::server_state::State;
 /// Name and help of the metric.
 pub(crate) const METRIC: (&str, &str) = (
     "tidekv_cache_tenant_predicted_miss_ratio",
-    "Miss ratio of the tenant's requests in the last window with a cache of this size, DRAM and flash together, estimated from reuse distances.",
+    "Miss ratio of the tenant's requests in the last window with a cache of this size, DRAM and flash together, estimated from reuse distances and, without flash, from scaled-down caches.",
 );
 
 /// The curves of all tenants that have one.

@@ -28,7 +28,7 @@ impl Source for Fixed {
 }
 
 fn profiles(tenants: u64) -> Vec<Profile> {
-    (0..tenants).map(|_| Profile::new(1 << 20, 0, 0)).collect()
+    (0..tenants).map(|_| Profile::new(1 << 20, 0, 0, Beside::default())).collect()
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn every_cache_misses_cleared_objects() {
 fn in_bursts_a_curve_is_the_same() {
     let curves = Curves::new(1, Duration::from_secs(8));
     let mut profiles = profiles(1);
-    let mut all = Profile::new(1 << 20, 0, 0);
+    let mut all = Profile::new(1 << 20, 0, 0, Beside::default());
     // A million per second for this many milliseconds, in one window after another.
     let mut number = 0;
     let mut run = |profiles: &mut [Profile], from_ms: u64, to_ms: u64| {
@@ -252,7 +252,7 @@ fn objects_expire_in_bursts_too() {
 /// by this client.
 #[test]
 fn the_time_of_a_miss_ends_with_the_clients_store() {
-    let mut profile = Profile::new(1 << 20, 0, 0);
+    let mut profile = Profile::new(1 << 20, 0, 0, Beside::default());
     let see = |profile: &mut Profile, key, kind, monotonic_us| {
         let (at_ms, generation, is_aside) = (0, 0, false);
         profile.record(&AccessEvent { key, kind, at_ms, monotonic_us, generation, is_aside });
@@ -323,7 +323,7 @@ fn objects_stored_before_profiling_are_learned_from_hits() {
 
 #[test]
 fn queued_accesses_to_keys_outside_the_sample_do_not_count() {
-    let mut profile = Profile::new(u64::MAX, 0, 0);
+    let mut profile = Profile::new(u64::MAX, 0, 0, Beside::default());
     // More objects than fit into a sample.
     let objects = 3 * OBJECTS_MAX as u64;
     let key = |number: u64| (number + 1).wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29);
@@ -360,4 +360,124 @@ fn a_thread_reports_curves_until_it_is_stopped() {
     assert!(curves.told(0).is_none());
     stop.send(true).expect("it runs");
     thread.join().expect("it ends");
+}
+
+/// Evicts the oldest object first, so that LRU's curve is not its own.
+#[derive(Debug)]
+struct OldestFirst {
+    objects_max: usize,
+    queue: std::collections::VecDeque<u64>,
+}
+
+impl OldestFirst {
+    fn new(bytes: u64) -> Self {
+        Self { objects_max: bytes as usize / 100, queue: std::collections::VecDeque::new() }
+    }
+}
+
+impl ScaledCache for OldestFirst {
+    fn get(&mut self, key: u64, _at_ms: u64) -> bool {
+        self.queue.contains(&key)
+    }
+
+    fn contains(&mut self, key: u64) -> bool {
+        self.queue.contains(&key)
+    }
+
+    fn store(&mut self, key: u64, _bytes: u64, _ttl_ms: Option<u64>, _at_ms: u64) {
+        self.remove(key);
+        self.queue.push_back(key);
+        while self.queue.len() > self.objects_max {
+            self.queue.pop_front();
+        }
+    }
+
+    fn remove(&mut self, key: u64) {
+        self.queue.retain(|other| *other != key);
+    }
+
+    fn clear(&mut self) {
+        self.queue.clear();
+    }
+
+    fn sweep(&mut self, _at_ms: u64) {}
+
+    fn set_scale(&mut self, size: u64, rate: f64, is_sampled: &dyn Fn(u64) -> bool) {
+        self.objects_max = (size as f64 * rate) as usize / 100;
+        self.queue.retain(|key| is_sampled(*key));
+    }
+
+    fn objects(&self) -> usize {
+        self.queue.len()
+    }
+
+    fn is_full(&self) -> bool {
+        self.queue.len() >= self.objects_max
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.queue.len()
+    }
+}
+
+/// The finalizer of splitmix64: `skewed` alone depends on the numbers before.
+fn mixed(number: u64) -> u64 {
+    let word = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    word ^ (word >> 31)
+}
+
+/// Requests of a cache of that many objects, in bursts: the miss ratio of the second window, and
+/// its report, with scaled-down caches beside it if `is_modelled`.
+fn of_oldest_first(objects: u64, is_modelled: bool) -> (f64, WindowReport) {
+    let curves = Curves::new(1, Duration::from_secs(8));
+    let make = |bytes, _rate| {
+        let cache: Box<dyn ScaledCache> = Box::new(OldestFirst::new(bytes));
+        is_modelled.then_some(cache)
+    };
+    let mut counts = CacheCounts { size_bytes: objects * 100, ..CacheCounts::default() };
+    let caches = ScaledCaches::new(counts.size_bytes, ALL_KEYS, OBJECTS_MAX, make);
+    let mut profiles = [Profile::new(1 << 20, 0, 0, Beside::new(caches, counts))];
+    let mut real = OldestFirst::new(counts.size_bytes);
+    let mut missed = 0;
+    for ms in 0..8_000 {
+        if ms == 4_000 {
+            curves.tell(&mut profiles, &[counts.lookups], 4.0, 1, true);
+            missed = counts.misses;
+        }
+        for _ in 0..100 {
+            let key = skewed(mixed(counts.lookups));
+            counts.lookups += 1;
+            if real.get(key, 0) {
+                curves.record(0, key, AccessKind::Hit(100, None), || 0);
+            } else {
+                counts.misses += 1;
+                curves.record(0, key, AccessKind::Miss, || 0);
+                real.store(key, 100, None, 0);
+                curves.record(0, key, AccessKind::Store(100, None), || 0);
+            }
+        }
+        curves.take_in(&mut profiles);
+        let threshold = profiles[0].watch.threshold();
+        profiles[0].beside.follow_cache(counts, threshold);
+        curves.turn(&mut profiles, &Fixed::default(), ms * 1_000_000);
+    }
+    curves.tell(&mut profiles, &[counts.lookups], 4.0, 2, true);
+    assert_eq!(profiles[0].beside.memory_bytes() > 0, is_modelled);
+    let miss_ratio = (counts.misses - missed) as f64 / 400_000.0;
+    (miss_ratio, curves.told(0).expect("there were requests"))
+}
+
+/// The curve was that of LRU, whatever the cache evicts first.
+#[test]
+fn curve_is_that_of_the_caches_own_order() {
+    let (_, told) = of_oldest_first(400, true);
+    let (_, by_lru) = of_oldest_first(400, false);
+    assert!(told.unseen > 100_000, "it was observed in bursts: {}", told.unseen);
+    for objects in [200, 400, 800] {
+        let (real, _) = of_oldest_first(objects, true);
+        let [own, lru] = [&told, &by_lru].map(|told| told.curve.miss_ratio(objects * 100) - real);
+        assert!(own.abs() < 0.01 && lru.abs() > 0.02, "{objects}: {own}, by LRU {lru}");
+    }
 }

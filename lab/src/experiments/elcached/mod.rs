@@ -17,6 +17,7 @@ mod windows;
 mod profiled;
 mod pauses;
 mod elastic;
+mod live;
 
 use crate::experiment::Experiment;
 
@@ -28,4 +29,5 @@ pub(crate) const EXPERIMENTS: &[Experiment] = &[
     plans::PLANS,
     shrink::SHRINK,
     elastic::EXPERIMENT,
+    live::LIVE_CURVES,
 ];
