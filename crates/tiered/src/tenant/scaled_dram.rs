@@ -17,6 +17,7 @@
 
 use tidekv_cache::{Eviction, Objects};
 
+use crate::dram::BENEFIT_WITHOUT_COPY;
 use crate::object::Deadline;
 use crate::tenant::pool::{self, Shard};
 
@@ -97,7 +98,7 @@ impl ScaledDram {
         let shard = self.shard(hash);
         // As the pool does: an object that is replaced is not evicted.
         shard.remove(hash);
-        drop(shard.insert(hash, object, charge_bytes));
+        drop(shard.insert_for(hash, object, charge_bytes, BENEFIT_WITHOUT_COPY));
     }
 
     /// Removes the object under `hash`.
