@@ -69,7 +69,7 @@ fn predicted(stats: &str, size: u64) -> f64 {
         let (of, ratio) = line.strip_prefix("STAT default:mr:")?.split_once(' ')?;
         (of.parse::<u64>().unwrap() <= size).then(|| ratio.parse::<f64>().unwrap())
     };
-    1.0 - stats.lines().filter_map(point).last().unwrap()
+    1.0 - stats.lines().rev().find_map(point).unwrap()
 }
 
 /// By distances of LRU it was 0.08 too low at half the size of a cache that evicts by S3-FIFO.

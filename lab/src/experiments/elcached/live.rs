@@ -232,7 +232,7 @@ const OBJECTS: [(usize, u64); 3] = [(100, 400_000), (1 << 10, 100_000), (32 << 1
 fn points(scale: &Scale) -> Vec<Point> {
     let (window, windows, measured) = match scale.is_quick {
         true => (Duration::from_secs(2), 2, 400_000),
-        false => (Duration::from_secs(10), 3, 4_000_000),
+        false => (Duration::from_secs(10), 6, 4_000_000),
     };
     let point = |(part, alpha, scan): (&str, f64, f64), (value_bytes, keys): (usize, u64)| {
         let requests = Requests { alpha, scan, keys, value_bytes };

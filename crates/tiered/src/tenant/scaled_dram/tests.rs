@@ -10,7 +10,7 @@ use crate::access_observer::{Access, AccessObserver};
 use crate::cache::{Cache, Lookup};
 use crate::environment::Environment;
 use crate::object::Object;
-use crate::options::Options;
+use crate::options::{FlashOptions, Options};
 
 const NOW_S: u32 = 1_700_000_000;
 
@@ -133,4 +133,21 @@ fn sizes_change_and_objects_expire() {
     assert_eq!(model.objects(), 4);
     model.remove(9);
     assert!(!model.contains(9));
+}
+
+/// Flash holds what DRAM evicts, and a cache that refuses objects evicts nothing.
+#[test]
+fn only_caches_of_dram_alone_that_evict_are_modelled() {
+    let is_modelled = |options: &Options| {
+        let storage: Arc<dyn tidekv_io::Storage> = Arc::new(MemoryStorage::new());
+        let clock = Arc::new(ManualClock::new(u64::from(NOW_S) * 1_000));
+        let cache = Cache::open(options, &Environment::new(storage, clock)).expect("it opens");
+        assert!(cache.scaled_dram(1, 8 << 20, 1.0).is_none(), "there is one tenant");
+        cache.scaled_dram(0, 8 << 20, 1.0).is_some()
+    };
+    let plain = Options { dram_bytes: 16 << 20, object_bytes_max: 64 << 10, ..Options::default() };
+    assert!(is_modelled(&plain));
+    assert!(!is_modelled(&Options { evicts: false, ..plain.clone() }));
+    let flash = vec![FlashOptions { path: "/flash".into(), bytes: 64 << 20 }];
+    assert!(!is_modelled(&Options { flash, ..plain }));
 }
