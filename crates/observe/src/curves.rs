@@ -337,11 +337,13 @@ impl Profile {
             return;
         }
         let &AccessEvent { key, kind, at_ms, .. } = event;
-        self.simulate(key, kind, at_ms);
+        // Loads look for themselves, where it matters.
+        let is_known = !matches!(kind, AccessKind::Hit(..)) || self.watch.has(key, at_ms);
+        self.simulate(key, kind, at_ms, is_known);
         let (action, ttl_ms) = match kind {
             // It was stored before profiling began: its reuse distance is unknown, and counting it
             // as a miss of every cache would be wrong.
-            AccessKind::Hit(bytes, ttl_ms) if !self.watch.has(key, at_ms) => {
+            AccessKind::Hit(bytes, ttl_ms) if !is_known => {
                 self.unknown += 1.0 / self.watch.rate();
                 (Action::Set(bytes), ttl_ms)
             }
@@ -361,12 +363,11 @@ impl Profile {
         self.beside.follow_sample(self.watch.threshold());
     }
 
-    /// Passes an access to the scaled-down caches. Call this before the sample knows of it.
-    fn simulate(&mut self, key: u64, kind: AccessKind, at_ms: u64) {
+    /// Passes an access to the scaled-down caches. `is_known` is whether the sample had the object of
+    /// a hit.
+    fn simulate(&mut self, key: u64, kind: AccessKind, at_ms: u64, is_known: bool) {
         let answered = match kind {
-            AccessKind::Hit(bytes, ttl_ms) if !self.watch.has(key, at_ms) => {
-                Answered::UnknownHit(bytes, ttl_ms)
-            }
+            AccessKind::Hit(bytes, ttl_ms) if !is_known => Answered::UnknownHit(bytes, ttl_ms),
             AccessKind::Hit(bytes, ttl_ms) => Answered::Hit(bytes, ttl_ms),
             AccessKind::Miss => Answered::Miss,
             AccessKind::Store(bytes, ttl_ms) => Answered::Store(bytes, ttl_ms),

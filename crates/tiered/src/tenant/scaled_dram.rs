@@ -70,12 +70,12 @@ impl ScaledDram {
     /// Whether a lookup at `now_s` hits; the access counts for eviction.
     pub fn get(&mut self, hash: u64, now_s: u32) -> bool {
         let shard = self.shard(hash);
-        let Some(found) = shard.peek(hash) else { return false };
-        if found.deadline.has_passed(now_s) {
+        let Some(found) = shard.get(hash) else { return false };
+        let is_over = found.deadline.has_passed(now_s);
+        if is_over {
             shard.remove(hash);
-            return false;
         }
-        shard.get(hash).is_some()
+        !is_over
     }
 
     /// Whether there is an object under `hash`, expired or not, without counting an access.
