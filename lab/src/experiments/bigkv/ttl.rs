@@ -384,7 +384,8 @@ mod tests {
         // Half of flash is expired there, and a scan each ten minutes cannot be better.
         assert!(of(MODEL_IDEAL) > of(MODEL_LAZY) + 0.003, "{found:?}");
         assert!(of(MODEL_IDEAL) > of("model:scan-10min") - 0.001, "{found:?}");
-        assert!(of(MODEL_IDEAL) <= unbounded, "{found:?}");
+        // They are rounded differently.
+        assert!(of(MODEL_IDEAL) < unbounded + 1e-12, "{found:?}");
     }
 
     #[test]
