@@ -1928,8 +1928,8 @@ pub const MUTATIONS: &[Mutation] = &[
         ..mutation(
             "a hit of an earlier object is a miss of every simulated cache",
             "crates/observe/src/curves.rs",
-            "AccessKind::Hit(bytes, ttl_ms) if !self.watch.has(key, at_ms) => {",
-            "AccessKind::Hit(bytes, ttl_ms) if bytes == 0 && !self.watch.has(key, at_ms) => {",
+            "AccessKind::Hit(bytes, ttl_ms) if !is_known => {",
+            "AccessKind::Hit(bytes, ttl_ms) if bytes == 0 && !is_known => {",
             "curves::tests::objects_stored_before_profiling_are_learned_from_hits",
         )
     },
