@@ -237,7 +237,9 @@ fn points(scale: &Scale) -> Vec<Point> {
     let point = |(part, alpha, scan): (&str, f64, f64), (value_bytes, keys): (usize, u64)| {
         let requests = Requests { alpha, scan, keys, value_bytes };
         let live = Live { requests, window, windows, measured };
-        modelled(scale, part, 1, Arc::new(live)).with("value_bytes", value_bytes as u64)
+        let value_bytes = value_bytes as u64;
+        let point = modelled(scale, part, 1, Arc::new(live)).with("value_bytes", value_bytes);
+        Point { value_bytes, ..point }
     };
     LAWS.into_iter().flat_map(|law| OBJECTS.map(|objects| point(law, objects))).collect()
 }
