@@ -91,7 +91,7 @@ fn sizes_begin_where_the_curve_falls_or_at_a_planned_size() {
     let last = |marks| Frame::of(&panel(&points, marks)).last as u64;
     assert_eq!(last(vec![]), 16 * MIB);
     assert_eq!(last(vec![mark(64 * MIB, "x", false)]), 64 * MIB);
-    // What is left out counts at the left end.
+    // Points at smaller sizes are drawn at the left edge.
     let picture = draw(&[panel(&points, vec![])]);
     assert!(picture.contains("d=\"M76 36.3H388.0V164.0H"), "{picture}");
     // The earliest curve counts, and the longest; one that never falls does not.

@@ -127,7 +127,7 @@ impl Latencies {
 pub struct PercentileTarget {
     /// The percentile, above 0 and below 100: 99 for p99.
     pub percent: f64,
-    /// The time within which at least so many of a hundred requests are answered, in microseconds.
+    /// The latency of that percentile at most, in microseconds.
     pub within_us: f64,
 }
 
@@ -298,12 +298,19 @@ impl Tenant {
 
     /// Whether these sizes meet all of its targets, but for this part of each.
     pub(crate) fn is_met(&self, gets: &Allotment, tolerance: f64) -> bool {
-        let most = |value: f64| value * (1.0 + tolerance);
-        let is_in_time = |target: &PercentileTarget| {
-            1.0 - self.share_within(target.within_us, gets) <= most(target.late_max())
-        };
-        self.sla_us.is_none_or(|sla_us| gets.latency_us <= most(sla_us))
-            && self.percentiles.iter().all(is_in_time)
+        self.sla_us.is_none_or(|sla_us| gets.latency_us <= sla_us * (1.0 + tolerance))
+            && self.percentiles.iter().all(|target| self.meets(target, gets, tolerance))
+    }
+
+    /// Whether these sizes meet a target for a percentile, but for this part of it.
+    pub(crate) fn meets(
+        &self,
+        target: &PercentileTarget,
+        gets: &Allotment,
+        tolerance: f64,
+    ) -> bool {
+        let late = 1.0 - self.share_within(target.within_us, gets);
+        late <= target.late_max() * (1.0 + tolerance)
     }
 
     /// The miss ratios that its percentile targets allow, with flash or without; `None` if a target

@@ -214,13 +214,9 @@ fn check(request: &PlanRequest) -> Result<(), Infeasible> {
         }
         let Latencies { memory_us, backend_us, .. } = tenant.latencies;
         for target in &tenant.percentiles {
-            let of = |within_us: f64| Tenant {
-                percentiles: vec![PercentileTarget { within_us, ..*target }],
-                sla_us: None,
-                ..tenant.clone()
-            };
-            if !of(target.within_us).is_met(&fastest, ROUNDING) {
-                let is_hit = of(memory_us).is_met(&fastest, ROUNDING);
+            if !tenant.meets(target, &fastest, ROUNDING) {
+                let as_memory = PercentileTarget { within_us: memory_us, ..*target };
+                let is_hit = tenant.meets(&as_memory, &fastest, ROUNDING);
                 return Err(Infeasible::Percentile {
                     tenant: number,
                     target: *target,

@@ -48,16 +48,16 @@ fn exchanged(sizes: &[(u64, u64)], bounds: Bounds) -> Vec<Vec<(u64, u64)>> {
         }
         sizes
     };
-    orders(sizes.len()).into_iter().map(exchange).collect()
+    permutations(sizes.len()).into_iter().map(exchange).collect()
 }
 
-/// All orders of so many numbers.
-fn orders(count: usize) -> Vec<Vec<usize>> {
+/// All permutations of the numbers below `count`.
+fn permutations(count: usize) -> Vec<Vec<usize>> {
     let Some(last) = count.checked_sub(1) else { return vec![Vec::new()] };
     let with_last = |order: Vec<usize>| {
         (0..count).map(move |at| [&order[..at], &[last], &order[at..]].concat())
     };
-    orders(last).into_iter().flat_map(with_last).collect()
+    permutations(last).into_iter().flat_map(with_last).collect()
 }
 
 /// The part of a tenant's requests that take at most `us`: the sum over the levels that answer.
