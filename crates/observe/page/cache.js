@@ -153,7 +153,7 @@ function facts(device, index, at) {
     ["segments", `${segments} of ${device.segments_max}`, "Objects are stored in segments, which are written and evicted as a whole."],
     ["objects", objects === null ? "–" : number(objects), "Estimated: some of them have been replaced since."],
     ["index", perEntry, "DRAM of the index for each object: filters, changes, and the fixed part of each partition and segment."],
-    ["read", `${number(rate(of("reads", index), at))}${SPACE}/s`, "Index pages and records read by lookups."],
+    ["read", `${number(rate(of("reads", index), at))}${SPACE}/s`, "Index pages, records and buckets of small objects read by lookups."],
     ["written", `${bytes(rate(of("bytes_written", index), at) ?? 0)}${SPACE}/s`, "Segments, index pages and other metadata."],
     ["outages", times(then("outages")), "Times that it was taken out of service since the start."],
     ["recoveries", times(then("recoveries")), "Times that it returned to service, empty."],

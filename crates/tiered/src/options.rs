@@ -70,7 +70,8 @@ pub struct Options {
     /// room is not stored ([`crate::Cache::has_free_room_for`]). Must be so with flash.
     pub evicts: bool,
     /// The expected average object size, in bytes: flash has room for as many index entries as
-    /// objects of that size fit.
+    /// objects of that size fit, and DRAM for the index of as many small objects, or of half as many
+    /// if the average is not small.
     pub avg_object_bytes: u64,
     /// The most DRAM that cached index entries and buffered index changes may take, in bytes; a
     /// sixteenth when `None`.

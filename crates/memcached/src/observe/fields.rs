@@ -42,7 +42,7 @@ pub(crate) static CACHE_FIELDS: [Field; 30] = [
     field("device_hits", "1/s", "lookups that found a record on a device or in its write buffers", Rate(&["flash.hits"])),
     field("index_reads", "1/s", "index pages read by lookups", Rate(&["flash.index_reads"])),
     field("index_reads_of_misses", "1/s", "of these, reads for absent keys", Rate(&["flash.index_reads_of_misses"])),
-    field("object_reads", "1/s", "records read by lookups", Rate(&["flash.object_reads"])),
+    field("object_reads", "1/s", "records and buckets of small objects read by lookups", Rate(&["flash.object_reads"])),
     field("object_reads_of_misses", "1/s", "of these, reads for absent keys", Rate(&["flash.object_reads_of_misses"])),
     field("flash_us_p50", "us", "p50 latency of lookups that read a device", P50(READS)),
     field("flash_us_p99", "us", "p99 latency of lookups that read a device", P99(READS)),
@@ -61,7 +61,7 @@ pub(crate) static CACHE_FIELDS: [Field; 30] = [
 pub(crate) static DEVICE_FIELDS: [Field; 13] = [
     field("state", "", "worst state during the sample: 0 ok, 1 suspect, 2 warming, 3 out of service", Most(STATE)),
     field("hits", "1/s", "lookups that found a record", Rate(&["flash.hits"])),
-    field("reads", "1/s", "index pages and records read by lookups", Rate(&["flash.index_reads", "flash.object_reads"])),
+    field("reads", "1/s", "index pages, records and buckets of small objects read by lookups", Rate(&["flash.index_reads", "flash.object_reads"])),
     field("errors", "1/s", "operations that failed", Rate(&["flash.errors"])),
     field("read_us_p50", "us", "p50 latency of lookups that read the device", P50(READS)),
     field("read_us_p99", "us", "p99 latency of lookups that read the device", P99(READS)),

@@ -5,7 +5,9 @@
 //! Guarantees:
 //! 1. A lookup ([`crate::device::lookup`]) finds the record last put under a key and not
 //!    invalidated since, or nothing; also after the process was killed and the device reopened.
-//! 2. A lookup reads at most one page and one record; none for most absent keys.
+//! 2. A lookup reads at most one page and one record, and then a bucket of small objects for each
+//!    entry of their index that agrees with the key: rarely more than one. For most absent keys it
+//!    reads none.
 //! 3. [`Device::put`] and [`Device::invalidate`] wait only for small buffered writes.
 //! 4. An error while writing an invalidation, or metadata that tells a recovery which segments are
 //!    live, breaks the device: it is empty from then on ([`Device::is_broken`]), and its user must

@@ -248,8 +248,7 @@ impl Device {
         let slot = buckets.seal(self.next_sequence(), tombstones as u32);
         drop(buckets);
         let tombstones = state.tombstones.drain(..tombstones).collect();
-        let previous = std::mem::replace(&mut state.sealed_last, slot.order);
-        state.sealed.push_back(Sealed { slot, segment, number, previous, tombstones });
+        state.sealed.push_back(Sealed { slot, segment, number, tombstones });
     }
 
     /// Drops the small objects that are not on flash.
@@ -298,16 +297,19 @@ impl Device {
     /// When the device fails.
     pub(crate) fn write_next_small(&self) -> Result<bool> {
         let _one_by_one = self.small.writing.lock();
-        let sealed = self.small.state.lock().sealed.front().cloned();
-        let Some(sealed) = sealed else { return Ok(false) };
-        let Sealed { slot, segment, number, previous, tombstones } = &sealed;
+        let state = self.small.state.lock();
+        let Some(sealed) = state.sealed.front().cloned() else { return Ok(false) };
+        // Segments are written one after the other.
+        let previous = state.written_last;
+        drop(state);
+        let Sealed { slot, segment, number, tombstones } = &sealed;
         let buckets = segment.read().buckets();
         for number in 0..buckets {
             // Readers wait for one bucket at a time.
             segment.write().finish_bucket(number, self.id, |hash| self.layout.name_of(hash));
         }
         let tags = tombstones.iter().map(|tombstone| tombstone.tag);
-        segment.write().finish(self.id, *previous, tags);
+        segment.write().finish(self.id, previous, tags);
         let written = {
             let segment = segment.read();
             let at = self.layout.segment_at(slot.id.slot);
@@ -352,12 +354,25 @@ impl Device {
     ///
     /// When the device fails.
     pub(crate) fn settle_small(&self, sequence: u64, now_s: u32) -> Result<()> {
+        self.write_small_until(now_s, |state| state.oldest().is_none_or(|oldest| oldest > sequence))
+    }
+
+    /// Writes all small objects that are in memory, and all tombstones, as far as buffers and slots
+    /// are free.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    pub(crate) fn settle_all_small(&self, now_s: u32) -> Result<()> {
+        self.write_small_until(now_s, |state| !state.has_buffered() && state.oldest().is_none())
+    }
+
+    /// Seals and writes segments until that holds, or none can be opened.
+    fn write_small_until(&self, now_s: u32, holds: impl Fn(&SmallState) -> bool) -> Result<()> {
         loop {
             let mut state = self.small.state.lock();
             self.find_dead(&mut state);
-            let has_older =
-                |state: &SmallState| state.oldest().is_some_and(|oldest| oldest <= sequence);
-            if !has_older(&state) {
+            if holds(&state) {
                 return Ok(());
             }
             self.open_and_seal(&mut state, now_s)?;
@@ -393,28 +408,6 @@ impl Device {
         let newest = newest.filter(|_| self.small.has_too_many_tombstones(&state));
         drop(state);
         newest.map_or(Ok(()), |newest| self.settle_small(newest, now_s))
-    }
-
-    /// Writes all small objects that are in memory.
-    ///
-    /// # Errors
-    ///
-    /// When the device fails.
-    pub(crate) fn settle_all_small(&self, now_s: u32) -> Result<()> {
-        loop {
-            let mut state = self.small.state.lock();
-            if !state.has_buffered() {
-                drop(state);
-                return self.settle_small(u64::MAX, now_s);
-            }
-            self.open_and_seal(&mut state, now_s)?;
-            let is_stuck = state.sealed.is_empty();
-            drop(state);
-            while self.write_next_small()? {}
-            if is_stuck {
-                return Ok(());
-            }
-        }
     }
 
     /// The first operation on small objects that a recovery would miss if the log did not have it;

@@ -67,8 +67,7 @@ pub(crate) struct SmallState {
     pub(crate) free: Vec<u32>,
     /// The objects of each number's segment.
     pub(crate) records: Vec<u32>,
-    /// The order of the segment sealed last, and of the one written last; 0: none.
-    pub(crate) sealed_last: u64,
+    /// The order of the segment that was written last; 0: none.
     pub(crate) written_last: u64,
     /// Tags that the next summary has room for.
     pub(crate) tags: usize,
@@ -85,8 +84,6 @@ pub(crate) struct Sealed {
     pub(crate) slot: Slot,
     pub(crate) segment: Arc<RwLock<BucketSegment>>,
     pub(crate) number: u32,
-    /// The order of the segment that was sealed before.
-    pub(crate) previous: u64,
     pub(crate) tombstones: Vec<Tombstone>,
 }
 
@@ -166,7 +163,7 @@ impl SmallObjects {
         self.index.memory_bytes() > self.index_bytes_max
     }
 
-    /// Whether so many tombstones wait for a segment that one must be sealed for them.
+    /// Whether too many tombstones wait: a segment must be sealed for them.
     pub(crate) fn has_too_many_tombstones(&self, state: &SmallState) -> bool {
         state.tombstones.len() > self.tombstones_max
     }
@@ -202,7 +199,6 @@ impl SmallObjects {
             purge: None,
             free: (0..numbers - 1).filter(|number| is_free[*number as usize]).collect(),
             records,
-            sealed_last: last,
             written_last: last,
             tags: capacity / RECORD_BYTES,
         };
@@ -249,7 +245,8 @@ impl SmallObjects {
 
     /// The memory of its index, in bytes.
     pub(crate) fn index_bytes(&self) -> usize {
-        self.index.memory_bytes() + size_of_val(&*self.segments)
+        // Beside each number's segment, the number of its objects.
+        self.index.memory_bytes() + self.segments.len() * (size_of::<u64>() + size_of::<u32>())
     }
 }
 
@@ -328,12 +325,12 @@ impl SmallObjects {
         state.whole.clear();
         state.dead.clear();
         state.free = (0..self.carried_number()).collect();
-        (state.sealed_last, state.written_last) = (0, 0);
+        state.written_last = 0;
         self.index.clear();
         self.buffers.write().drain().map(|(slot, _)| slot).collect()
     }
 
-    /// Where an object of that hash is, by one of the places that the index has.
+    /// Where an object of that hash is, by one of its locations in the index.
     pub(crate) fn find(
         &self,
         hash: u64,

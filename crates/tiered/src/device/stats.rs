@@ -30,9 +30,9 @@ counters! {
     index_reads,
     /// Of these, reads for absent keys.
     index_reads_of_misses,
-    /// Records read.
+    /// Records, and buckets of small objects, read.
     object_reads,
-    /// Of these, reads for absent keys: collisions and expired records.
+    /// Of these, reads for absent keys: of other keys' and of expired objects.
     object_reads_of_misses,
     /// Lookups that found a record in a write buffer.
     buffer_hits,
@@ -40,7 +40,7 @@ counters! {
     hits,
     /// Lookups on the device that found no record, with or without a read.
     misses,
-    /// Records read that belonged to another key.
+    /// Records read that belonged to another key, and buckets read that did not have the key.
     collisions,
     /// Expired records read.
     expired,

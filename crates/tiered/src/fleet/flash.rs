@@ -36,7 +36,7 @@ use crate::index::flash_dram::Limits;
 use crate::membership::Membership;
 use crate::object::{CachedObject, Object};
 use crate::options::Options;
-use crate::segment::bucket::{SMALL_RECORD_BYTES_MAX, SmallObject};
+use crate::segment::bucket::SmallObject;
 use crate::segment::parts::Parts;
 use crate::segment::record::{self, Kind, Record};
 use crate::segment::state_file::StateFile;
@@ -210,8 +210,7 @@ impl Flash {
         let (home, [Some(device_slot), _]) = routing.device_slots(hash) else { return };
         let Some(device) = self.inner.device(device_slot) else { return };
         let small = SmallObject { found: found.clone(), epoch: routing.epoch };
-        let small_bytes = small.record_bytes(key.len());
-        let is_small = small_bytes <= SMALL_RECORD_BYTES_MAX;
+        let is_small = small.is_small(key.len());
         let has = |location| device.has(location) && (!is_small || device.indexes(hash, location));
         if let Some(copy) = copy
             && copy.device_slot as usize == device_slot
@@ -222,7 +221,7 @@ impl Flash {
             return;
         }
         let len = match is_small {
-            true => small_bytes,
+            true => small.record_bytes(key.len()),
             false => record::record_bytes(key.len(), found.object.value.len()),
         };
         if len > device.record_bytes_max() {

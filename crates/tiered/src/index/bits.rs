@@ -16,7 +16,7 @@ fn mask(width: u32) -> u64 {
 }
 
 impl Bits {
-    /// So many zeros.
+    /// A sequence of `len` zeros.
     pub(crate) fn zeros(len: usize) -> Self {
         Self { words: vec![0; len.div_ceil(64)], len }
     }

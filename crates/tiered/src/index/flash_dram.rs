@@ -5,7 +5,7 @@
 //! |---|---|
 //! | write buffers | an eighth, in whole segments, 3 to 24 of each device; more if the largest object takes more and half of the DRAM has room for it |
 //! | hot entries and pending changes of the index | a sixteenth, or as configured |
-//! | filters, partitions and slots | by the size of the devices |
+//! | filters, partitions and slots, and the index of small objects | by the size of the devices |
 //!
 //! Pure.
 

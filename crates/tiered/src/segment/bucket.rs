@@ -36,6 +36,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::entry::SegmentId;
 use crate::object::{CachedObject, Deadline, Object};
+use crate::options::KEY_BYTES_MAX;
 
 /// The size of a bucket.
 pub(crate) const BUCKET_BYTES: usize = 4096;
@@ -59,6 +60,11 @@ pub(crate) struct SmallObject {
 }
 
 impl SmallObject {
+    /// Whether it belongs in a bucket: a longer key or value would not fit the fields of its record.
+    pub(crate) fn is_small(&self, key_len: usize) -> bool {
+        key_len <= KEY_BYTES_MAX && self.record_bytes(key_len) <= SMALL_RECORD_BYTES_MAX
+    }
+
     /// The length of its record, in bytes.
     pub(crate) fn record_bytes(&self, key_len: usize) -> usize {
         let object = &self.found.object;

@@ -11,7 +11,7 @@
 //! OFFSET  SIZE  MEANING
 //! 0       8     checksum (`coding.rs`, seeded with the device) of the rest
 //! 8       8     slot and generation
-//! 16      8     order of the segment of buckets that was sealed before; 0: none
+//! 16      8     order of the segment of buckets that was written before; 0: none
 //! 24      4     objects
 //! 28      4     tombstones
 //! 32            5 bytes each, objects first: the tag (39 bits), above it which of its two buckets
@@ -60,7 +60,7 @@ pub(crate) struct Moved {
 /// The tags of a segment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct TagSummary {
-    /// The order of the segment that was sealed before; 0: none.
+    /// The order of the segment that was written before; 0: none.
     pub(crate) previous: u64,
     pub(crate) objects: Vec<(Tag, Choice)>,
     pub(crate) tombstones: Vec<Tag>,
@@ -250,7 +250,7 @@ impl BucketSegment {
     /// from that sequence on, and it does not change any more.
     pub(crate) fn seal(&mut self, sequence: u64, tombstones: u32) -> Slot {
         if self.slot.records == 0 {
-            // Buckets would be written for nothing.
+            // Empty buckets need not be written.
             self.buckets = 0;
         }
         self.slot.bytes = self.buckets * BUCKET_BYTES as u32;
@@ -288,7 +288,7 @@ impl BucketSegment {
         }
     }
 
-    /// Completes the summary, with these tombstones and the order of the segment that was sealed
+    /// Completes the summary, with these tombstones and the order of the segment that was written
     /// before.
     pub(crate) fn finish(
         &mut self,
