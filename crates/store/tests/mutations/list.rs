@@ -2241,7 +2241,7 @@ pub const MUTATIONS: &[Mutation] = &[
         )
     },
     Mutation {
-        target: "keeps",
+        target: "small_objects",
         ..tiered(
             "a recovery ignores tombstones of small objects in files",
             "crates/tiered/src/index/small_replay.rs",
@@ -2251,7 +2251,7 @@ pub const MUTATIONS: &[Mutation] = &[
         )
     },
     Mutation {
-        target: "keeps",
+        target: "small_objects",
         ..tiered(
             "a recovery ignores the log of small objects",
             "crates/tiered/src/index/small_replay.rs",
@@ -2261,27 +2261,27 @@ pub const MUTATIONS: &[Mutation] = &[
         )
     },
     Mutation {
-        target: "keeps",
+        target: "small_objects",
         ..tiered(
             "the log is cut before small objects have its invalidations",
             "crates/tiered/src/device/upkeep.rs",
             "let oldest = oldest.chain(oldest_small).min();",
             "let oldest = oldest.chain(oldest_small.filter(|_| false)).min();",
-            "removed_small_object_does_not_reappear",
+            "removed_small_object_does_not_reappear_when_records_cut_the_log",
         )
     },
     Mutation {
-        target: "keeps",
+        target: "small_objects",
         ..tiered(
             "a small object stays in the segment that is being filled",
             "crates/tiered/src/device/small_state.rs",
             "            while let Some(choice) = segment.remove(hash, key) {",
             "            while let Some(choice) = segment.remove(hash, &key[..0]) {",
-            "removed_small_object_does_not_reappear",
+            "small_object_removed_from_an_open_segment_is_gone",
         )
     },
     Mutation {
-        target: "keeps",
+        target: "small_objects",
         ..tiered(
             "an invalidation of a small object is not logged",
             "crates/tiered/src/device/flash_device.rs",
@@ -2291,13 +2291,13 @@ pub const MUTATIONS: &[Mutation] = &[
         )
     },
     Mutation {
-        target: "keeps",
+        target: "small_objects",
         ..tiered(
             "a removed small object leaves no tombstone",
             "crates/tiered/src/device/small_state.rs",
             "        state.tombstones.push_back(Tombstone { tag, sequence });",
             "        let _ = Tombstone { tag, sequence };",
-            "removed_small_object_does_not_reappear",
+            "removed_small_object_does_not_reappear_when_records_cut_the_log",
         )
     },
     tiered(
@@ -2307,13 +2307,16 @@ pub const MUTATIONS: &[Mutation] = &[
         "            .remove(tag, |place| Some(place.number) == open && place.number != carried_number);",
         "lookup_returns_only_the_last_stored_object",
     ),
-    tiered(
-        "tombstones of small objects are lost when a segment is not written",
-        "crates/tiered/src/device/small_objects.rs",
-        "                tombstones.iter().rev().for_each(|it| state.tombstones.push_front(*it));",
-        "                tombstones.iter().for_each(|it| drop(*it));",
-        "lookup_returns_only_the_last_stored_object",
-    ),
+    Mutation {
+        target: "small_objects",
+        ..tiered(
+            "tombstones of small objects are lost when a segment is not written",
+            "crates/tiered/src/device/small_objects.rs",
+            "                tombstones.iter().rev().for_each(|it| state.tombstones.push_front(*it));",
+            "                _ = tombstones;",
+            "removed_small_object_does_not_reappear_after_a_failed_write",
+        )
+    },
     tiered(
         "the checksum of a bucket of small objects is not compared",
         "crates/tiered/src/segment/bucket.rs",
@@ -2332,22 +2335,12 @@ pub const MUTATIONS: &[Mutation] = &[
         )
     },
     Mutation {
-        target: "keeps",
+        target: "small_objects",
         ..tiered(
             "the deadline of a small object is not compared",
             "crates/tiered/src/device/lookup.rs",
             "        if found.object.deadline.has_passed(now_s) {\n            self.counters.expired.add(1);\n            self.counters",
             "        if found.object.deadline.has_passed(now_s / 2) {\n            self.counters.expired.add(1);\n            self.counters",
-            "small_objects_expire_and_are_cleared",
-        )
-    },
-    Mutation {
-        target: "keeps",
-        ..tiered(
-            "a clear leaves the index of small objects",
-            "crates/tiered/src/device/small_state.rs",
-            "        self.index.clear();\n        self.buffers.write()",
-            "        self.buffers.write()",
             "small_objects_expire_and_are_cleared",
         )
     },
@@ -2371,31 +2364,44 @@ pub const MUTATIONS: &[Mutation] = &[
             "cache::tests::misread_segment_entry_does_not_restore_removed_small_objects",
         )
     },
-    tiered(
-        "an invalidation that small objects have as a tombstone counts again",
-        "crates/tiered/src/device/recovery.rs",
-        "log.iter().filter(|invalidation| invalidation.sequence > from);",
-        "log.iter().filter(|invalidation| invalidation.sequence > from / 1_000_000);",
-        "lookup_returns_only_the_last_stored_object_when_fingerprints_collide",
-    ),
     Mutation {
-        target: "keeps",
+        target: "lib",
         ..tiered(
-            "an index of small objects evicts one segment for each",
-            "crates/tiered/src/device/small_objects.rs",
-            "        while self.small.must_evict(state) && !state.whole.is_empty() {",
-            "        if self.small.must_evict(state) && !state.whole.is_empty() {",
-            "index_of_small_objects_keeps_its_bound_when_they_become_smaller",
+            "an invalidation that small objects have as a tombstone counts again",
+            "crates/tiered/src/device/recovery.rs",
+            "log.iter().filter(|invalidation| invalidation.sequence > from);",
+            "log.iter().filter(|invalidation| invalidation.sequence > from / 1_000_000);",
+            "cache::tests::logged_invalidation_of_a_record_removes_no_small_object_later",
         )
     },
     Mutation {
-        target: "keeps",
+        target: "small_objects",
         ..tiered(
             "a full summary of small objects stays as small",
             "crates/tiered/src/device/small_objects.rs",
             "            state.tags *= 2;",
             "            state.tags *= 1;",
             "segments_fill_when_small_objects_become_smaller",
+        )
+    },
+    Mutation {
+        target: "small_objects",
+        ..tiered(
+            "the index of small objects has no bound",
+            "crates/tiered/src/device/small_state.rs",
+            "            || self.index.memory_bytes().saturating_sub(dead_bytes) > self.index_bytes_max",
+            "            || dead_bytes > self.index_bytes_max",
+            "index_of_small_objects_keeps_its_bound_when_they_become_smaller",
+        )
+    },
+    Mutation {
+        target: "small_objects",
+        ..tiered(
+            "a small object with a long key goes to a bucket",
+            "crates/tiered/src/segment/bucket.rs",
+            "key_len <= KEY_BYTES_MAX && self.record_bytes(key_len)",
+            "key_len <= KEY_BYTES_MAX * 4 && self.record_bytes(key_len)",
+            "object_with_a_long_key_is_found",
         )
     },
     below(
