@@ -360,3 +360,27 @@ fn recovery_reads_a_bounded_number_of_summaries() {
         assert!(hits >= 28_000 - in_dram - 16 * 8, "{hits} of 28 000, {in_dram} in DRAM");
     }
 }
+
+/// A device stayed trusted when another one had been given another size, though keys had moved between
+/// them by that: what they had been overwritten with was on the other device, and invalidated here no
+/// more.
+#[test]
+fn device_is_not_trusted_when_the_sizes_of_others_change() {
+    let flash = |mib: u64| {
+        let of = |path: &str, mib: u64| FlashOptions { path: path.into(), bytes: mib << 20 };
+        vec![of("/a", 16), of("/b", mib)]
+    };
+    let mut scene = Scene::new(Options { flash: flash(16), ..options() });
+    (0..3_000).for_each(|n| scene.store(n, 4_000, None));
+    for mib in [32, 16] {
+        scene.cache.close();
+        scene.options = Options { flash: flash(mib), ..options() };
+        scene.restart(Tear::DropUnsynced, u128::from(mib));
+        assert_eq!((mib, scene.cache.warm_devices()), (mib, 0));
+        assert_eq!(scene.hits(0..3_000), 0);
+        (0..3_000).for_each(|n| scene.store(n, 4_001, None));
+    }
+    scene.cache.close();
+    scene.restart(Tear::DropUnsynced, 99);
+    assert_eq!(scene.cache.warm_devices(), 2);
+}

@@ -2261,13 +2261,13 @@ pub const MUTATIONS: &[Mutation] = &[
         )
     },
     Mutation {
-        target: "small_objects",
+        target: "lib",
         ..tiered(
             "the log is cut before small objects have its invalidations",
             "crates/tiered/src/device/upkeep.rs",
             "let oldest = oldest.chain(oldest_small).min();",
             "let oldest = oldest.chain(oldest_small.filter(|_| false)).min();",
-            "removed_small_object_does_not_reappear_when_records_cut_the_log",
+            "cache::tests::log_keeps_invalidations_of_small_objects_until_they_are_tombstones",
         )
     },
     Mutation {
@@ -2297,7 +2297,7 @@ pub const MUTATIONS: &[Mutation] = &[
             "crates/tiered/src/device/small_state.rs",
             "        state.tombstones.push_back(Tombstone { tag, sequence });",
             "        let _ = Tombstone { tag, sequence };",
-            "removed_small_object_does_not_reappear_when_records_cut_the_log",
+            "removed_small_object_does_not_reappear_after_a_clean_restart",
         )
     },
     tiered(

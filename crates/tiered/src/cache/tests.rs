@@ -219,6 +219,40 @@ fn logged_invalidation_of_a_record_removes_no_small_object_later() {
     assert!(open(&storage).get(b"small").is_some());
 }
 
+/// A checkpoint, which follows a merge of records, must not pass the invalidation of a small object that
+/// no segment has as a tombstone.
+#[test]
+fn log_keeps_invalidations_of_small_objects_until_they_are_tombstones() {
+    let storage = MemoryStorage::new();
+    let options = Options { index_bytes: Some(1_000), ..options() };
+    let open = || try_open(&options, &storage, 7).expect("it opens");
+    let cache = open();
+    cache.store(b"key", object(b"old", Deadline::NEVER, 1));
+    cache.close();
+    drop(cache);
+    let cache = open();
+    cache.remove(b"key");
+    let flash = cache.inner.pools[0].flash.as_ref().expect("there is one");
+    let device = flash.device(0).expect("it is there");
+    let removed_at = device.log.lock().sequence_max;
+    for n in 0..60_u64 {
+        let found = CachedObject {
+            object: object(&[b'r'; 1_000], Deadline::NEVER, 2 + n),
+            was_fetched: true,
+            accessed_s: 0,
+        };
+        let record = Record { found, kind: Kind::Whole, home: 0, epoch: 1 };
+        let key = format!("record-{n}").into_bytes();
+        assert!(device.put(xxh3_64(&key), &key, &record, cache.now_s()).expect("it is written"));
+        device.upkeep(&mut 0, cache.now_s()).expect("it works");
+    }
+    assert!(device.counters.merges.get() > 0, "and a checkpoint after each");
+    assert!(device.replay_from.load(Ordering::Acquire) < removed_at);
+    drop(device);
+    drop(cache);
+    assert_eq!(open().get(b"key"), None);
+}
+
 /// A device is two files, and an operator may combine files of different days.
 #[test]
 fn mismatched_metadata_restores_no_old_records() {
