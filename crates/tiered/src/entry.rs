@@ -9,6 +9,7 @@
 //! 94..112    length of the record, in units of 64 bytes
 //! 112..114   kind: 0 nothing, 1 record, 2 tombstone
 //! 114        accessed recently (in DRAM only)
+//! 115        the offset is one in the write buffer (in DRAM only)
 //! ```
 //!
 //! Values on flash: do not change. Pure.
@@ -30,6 +31,7 @@ const OFFSET: u32 = 76;
 const LEN: u32 = 94;
 const KIND: u32 = 112;
 const ACCESSED: u128 = 1 << 114;
+const IN_BUFFER: u128 = 1 << 115;
 
 /// A slot, and the generation of the segment in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -48,6 +50,8 @@ pub(crate) struct RecordLocation {
     pub(crate) offset: u32,
     /// The record's length with its padding, in bytes.
     pub(crate) len: u32,
+    /// Whether the offset is that in the write buffer: on flash, records have another order.
+    pub(crate) is_in_buffer: bool,
 }
 
 impl RecordLocation {
@@ -79,6 +83,7 @@ impl Entry {
                 | u128::from(location.generation) << GENERATION
                 | units(location.offset) << OFFSET
                 | units(location.len) << LEN
+                | if location.is_in_buffer { IN_BUFFER } else { 0 }
                 | 1 << KIND,
         )
     }
@@ -104,6 +109,7 @@ impl Entry {
             generation: field(GENERATION, 16) as u16,
             offset: field(OFFSET, 18) * UNIT_BYTES as u32,
             len: field(LEN, 18) * UNIT_BYTES as u32,
+            is_in_buffer: self.0 & IN_BUFFER != 0,
         })
     }
 
@@ -116,11 +122,12 @@ impl Entry {
     }
 
     pub(crate) fn to_bytes(self) -> [u8; 16] {
+        debug_assert!(self.0 & IN_BUFFER == 0, "its record is not on flash yet");
         self.accessed(false).0.to_le_bytes()
     }
 
     pub(crate) fn from_bytes(bytes: [u8; 16]) -> Self {
-        Self(u128::from_le_bytes(bytes)).accessed(false)
+        Self(u128::from_le_bytes(bytes) & !IN_BUFFER).accessed(false)
     }
 }
 
@@ -135,14 +142,18 @@ mod tests {
             generation: u16::MAX,
             offset: (SEGMENT_BYTES_MAX - UNIT_BYTES) as u32,
             len: (SEGMENT_BYTES_MAX - UNIT_BYTES) as u32,
+            is_in_buffer: false,
         };
-        let smallest = RecordLocation { slot: 0, generation: 0, offset: 0, len: 0 };
+        let smallest =
+            RecordLocation { slot: 0, generation: 0, offset: 0, len: 0, is_in_buffer: false };
         for location in [largest, smallest] {
             for fingerprint in [0, (1 << FINGERPRINT_BITS_MAX) - 1] {
                 let entry = Entry::record(fingerprint, location).accessed(true);
                 assert_eq!((entry.fingerprint(), entry.location()), (fingerprint, Some(location)));
                 let read = Entry::from_bytes(entry.to_bytes());
                 assert_eq!(read, entry.accessed(false));
+                let buffered = RecordLocation { is_in_buffer: true, ..location };
+                assert_eq!(Entry::record(fingerprint, buffered).location(), Some(buffered));
             }
         }
     }

@@ -1,5 +1,5 @@
 //! A flash device: records in segments, located by an index of which DRAM holds the recent changes,
-//! the hot entries and a negative filter (BigKV, sections on collision-oblivious indexing and
+//! and filters and locations of the rest, or hot entries (BigKV, sections on collision-oblivious indexing and
 //! TTL-aware space management).
 //!
 //! Guarantees:
@@ -23,7 +23,8 @@
 //! before another record takes its fingerprint.
 //!
 //! Lock order: a partition, the state of small objects ([`SmallObjects`]), [`Device::write_state`],
-//! a segment, the buffers or the index of small objects, the log, the superblock.
+//! a segment, the buffers or the index of small objects, the log, the superblock; directories of
+//! segments last.
 //! No lock but a segment's (shared) is held while the data file is read or written.
 
 use std::collections::VecDeque;
@@ -41,6 +42,7 @@ use crate::device::stats::DeviceCounters;
 use crate::entry::{Entry, RecordLocation, SegmentId};
 use crate::index::flash_dram::Limits;
 use crate::index::hot::Hot;
+use crate::index::locations::Locations;
 use crate::index::partition::{DramLookup, Partition};
 use crate::options::Expiry;
 use crate::segment::buffer::Segment;
@@ -95,6 +97,9 @@ pub(crate) struct Device {
     pub(crate) limits: ArcSwap<Limits>,
     pub(crate) partitions: Box<[Mutex<Partition>]>,
     pub(crate) hot: Hot,
+    pub(crate) locations: Locations,
+    /// Whether segments may lack their directories.
+    pub(crate) are_directories_missing: AtomicBool,
     pub(crate) live_segments: LiveSegments,
     pub(crate) write_state: Mutex<WriteState>,
     pub(crate) buffers: RwLock<HashMap<u32, Arc<RwLock<Segment>>>>,
@@ -433,6 +438,7 @@ impl Device {
         // A recovery must not find records that count as gone from here on.
         self.write_slot(&Slot::free(freed))?;
         self.live_segments.set_free(freed);
+        self.locations.discard(evicted.id);
         self.count_evicted(evicted, now_s);
         Ok(())
     }
@@ -440,7 +446,7 @@ impl Device {
     /// Queues a full segment to be written.
     pub(crate) fn seal(&self, write_state: &mut WriteState, index: usize) {
         let segment = write_state.open.swap_remove(index);
-        let slot = segment.write().seal(self.id);
+        let slot = segment.write().seal();
         write_state.sealed.push_back((slot, segment));
     }
 
@@ -530,7 +536,7 @@ pub(crate) struct Memory {
     pub(crate) segments: usize,
     pub(crate) records: usize,
     pub(crate) index_bytes: usize,
-    /// Hot entries and changes, which share a budget.
+    /// Hot entries, codes with directories, and changes, which share a budget.
     pub(crate) hot_bytes: usize,
     pub(crate) buffer_bytes: usize,
 }
@@ -538,10 +544,12 @@ pub(crate) struct Memory {
 impl Device {
     /// The DRAM that the device takes.
     pub(crate) fn memory(&self) -> Memory {
-        let (mut filters, mut changes) = (0, 0);
+        let (mut filters, mut codes, mut changes) = (0, 0, 0);
         for partition in &self.partitions {
             let partition = partition.lock();
-            filters += partition.filter_bytes();
+            let (bytes, of_codes) = partition.locator_bytes();
+            filters += bytes - of_codes;
+            codes += of_codes;
             changes += partition.changes_bytes();
         }
         let partitions = self.partitions.len() * size_of::<Mutex<Partition>>() + filters;
@@ -559,7 +567,7 @@ impl Device {
             segments,
             records,
             index_bytes: partitions + slots + self.small.index_bytes(),
-            hot_bytes: self.hot.memory_bytes() + changes,
+            hot_bytes: self.hot.memory_bytes() + codes + self.locations.directory_bytes() + changes,
             buffer_bytes,
         }
     }

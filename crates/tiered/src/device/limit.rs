@@ -35,7 +35,7 @@ impl Device {
     pub(crate) fn set_limits(&self, limits: Limits) {
         let limits = limits.within(self.partitions.len());
         self.limits.store(Arc::new(limits));
-        self.hot.resize(limits.hot_bytes);
+        self.divide_index_memory();
         // The limit may now be exceeded by changes that were not worth a try before.
         self.futile_changes.store(0, Ordering::Relaxed);
         let mut write_state = self.write_state.lock();

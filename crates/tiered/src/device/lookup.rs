@@ -18,14 +18,11 @@
 //! Guarantees: those of [`crate::device::flash_device`] for lookups. No lock is held during a read;
 //! its result counts only if the index state that led to it is unchanged.
 
-use std::sync::atomic::Ordering;
-
 use tidekv_io::{Buffer, Result};
 
 use crate::device::flash_device::Device;
 use crate::device::small_state::{Found, location_of};
 use crate::entry::{Entry, RecordLocation, SegmentId};
-use crate::index::negative_filter::NegativeFilter;
 use crate::index::partition::DramLookup;
 use crate::index::small_index::SmallLocation;
 use crate::segment::bucket::{self, BUCKET_BYTES, SmallObject};
@@ -184,8 +181,11 @@ impl Device {
             };
             let Some(location) = entry.location() else { break };
             let Some((id, life)) = self.live_segments.of(location) else { break };
-            if life == SegmentState::Whole {
-                return Some(self.read_record(lookup, location, id));
+            match (life, location.is_in_buffer) {
+                (_, false) => return Some(self.read_record(lookup, location, id)),
+                // It has just been written, and has another location.
+                (SegmentState::Whole, true) => continue,
+                (SegmentState::Buffered, true) => {}
             }
             // It has just been written and its buffer is gone.
             let Some(decoded) = self.read_buffered(location, id, key) else { continue };
@@ -317,15 +317,19 @@ impl Device {
         match partition.find(name.fingerprint, &self.live_segments) {
             DramLookup::Absent => return Located::Nowhere,
             DramLookup::Entry(entry) => return Located::There(entry),
-            DramLookup::Page if !partition.has_page() => return Located::Nowhere,
-            DramLookup::Page => {}
+            DramLookup::Page(_) if !partition.has_page() => return Located::Nowhere,
+            DramLookup::Page(code) => {
+                if let Some(entry) = self.entry_of(name, code) {
+                    return Located::There(entry);
+                }
+            }
         }
         match self.hot.find(name) {
             Some(entry) => Located::There(entry),
-            // Read the whole page only to rebuild the negative filter.
-            None => {
-                Located::InPage { version: partition.version(), is_whole: partition.is_unknown() }
-            }
+            None => Located::InPage {
+                version: partition.version(),
+                is_whole: self.wants_page(&partition),
+            },
         }
     }
 
@@ -365,26 +369,27 @@ impl Device {
     /// The entry of a name in that part of the page, if the page is still current.
     fn find_in_page(&self, name: Name, version: u32, is_whole: bool, bytes: &[u8]) -> Located {
         let id = PageId { device: self.id, partition: name.partition, version };
-        let entry_and_filter = match is_whole {
-            true => Page::decode(bytes, id)
-                .map(|page| (page.find(name.fingerprint), Some(self.filter_of(&page)))),
+        let entry_and_page = match is_whole {
+            true => Page::decode(bytes, id).map(|page| {
+                let locator = self.locator_of(name.partition, &page);
+                (page.find(name.fingerprint), Some((page, locator)))
+            }),
             false => PageBlock::decode(bytes, id, page::block_of(name.fingerprint))
                 .map(|block| (block.find(name.fingerprint), None)),
         };
-        self.counters.damaged.add(entry_and_filter.is_none().into());
+        self.counters.damaged.add(entry_and_page.is_none().into());
         let mut partition = self.partition(name).lock();
         if partition.version() != version
-            || partition.find(name.fingerprint, &self.live_segments) != DramLookup::Page
+            || !matches!(partition.find(name.fingerprint, &self.live_segments), DramLookup::Page(_))
         {
             return Located::Again;
         }
         // Damaged, or misread: its contents are unknown until it is replaced.
-        let Some((entry, filter)) = entry_and_filter else { return Located::Nowhere };
-        if let Some(filter) = filter
-            && partition.is_unknown()
+        let Some((entry, page)) = entry_and_page else { return Located::Nowhere };
+        if let Some((page, locator)) = page
+            && self.wants_page(&partition)
         {
-            let replay_from = self.replay_from.load(Ordering::Acquire);
-            partition.install_filter(version, replay_from, filter);
+            self.install(&mut partition, &page, locator);
         }
         let is_live = |entry: &Entry| {
             entry.location().is_some_and(|location| self.live_segments.has(location))
@@ -392,16 +397,6 @@ impl Device {
         let Some(entry) = entry.filter(is_live) else { return Located::Nowhere };
         self.hot.insert(name.partition, entry);
         Located::There(entry)
-    }
-
-    /// The filter of the live entries of a page.
-    pub(crate) fn filter_of(&self, page: &Page) -> NegativeFilter {
-        let is_live = |entry: &Entry| {
-            entry.location().is_some_and(|location| self.live_segments.has(location))
-        };
-        let fingerprints: Vec<u64> =
-            page.entries().filter(is_live).map(Entry::fingerprint).collect();
-        NegativeFilter::of(fingerprints.into_iter())
     }
 
     /// The record, if it is still in a buffer.

@@ -7,6 +7,7 @@ pub(crate) mod read_times;
 pub(crate) mod write_budget;
 pub(crate) mod small_state;
 pub(crate) mod flash_device;
+pub(crate) mod locate;
 pub(crate) mod small_objects;
 pub(crate) mod limit;
 pub(crate) mod lookup;

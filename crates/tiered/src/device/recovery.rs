@@ -39,6 +39,7 @@ use crate::device::upkeep::encode_version;
 use crate::entry::SegmentId;
 use crate::index::flash_dram::Limits;
 use crate::index::hot::Hot;
+use crate::index::locations::Locations;
 use crate::index::partition::{Partition, restore};
 use crate::index::replay::replay;
 use crate::index::small_index::SmallIndex;
@@ -285,7 +286,7 @@ fn build(
         buffers: 0,
         spare: Vec::new(),
     };
-    Ok(Device {
+    let device = Device {
         id: superblock.device,
         meta: files.meta,
         data: files.data,
@@ -294,6 +295,8 @@ fn build(
         limits: ArcSwap::from_pointee(limits.within(partitions.len())),
         partitions: partitions.into_iter().map(Mutex::new).collect(),
         hot: Hot::new(limits.hot_bytes),
+        locations: Locations::new(&layout),
+        are_directories_missing: AtomicBool::new(false),
         live_segments,
         write_state: Mutex::new(write_state),
         buffers: RwLock::new(HashMap::new()),
@@ -307,7 +310,9 @@ fn build(
         broken: AtomicBool::new(false),
         small,
         counters,
-    })
+    };
+    device.divide_index_memory();
+    Ok(device)
 }
 
 fn read(files: &Files, superblock: &Superblock) -> Result<Option<Metadata>> {
@@ -333,7 +338,7 @@ fn read(files: &Files, superblock: &Superblock) -> Result<Option<Metadata>> {
     let small = replay_small(small_log, small, superblock.small_newest, &index, read);
     let is_replayed = |slot: &&Slot| slot.is_whole && !slot.is_small && slot.sequence_max > from;
     let segments = slots.iter().filter(is_replayed).copied().collect();
-    let read = |slot: &Slot| read_summary(files, layout, superblock.device, slot);
+    let read = |slot: &Slot| read_summary(&*files.data, layout, superblock.device, slot);
     let damaged = replay(log, segments, from, read, |found| restore(&mut partitions, found));
     for slot in damaged.into_iter().chain(small.damaged.iter().copied()) {
         let slot = &mut slots[slot as usize];
@@ -408,12 +413,18 @@ fn read_slots(files: &Files, superblock: &Superblock) -> Result<Vec<Slot>> {
     Ok(slots)
 }
 
-fn read_summary(files: &Files, layout: &Layout, device: u64, slot: &Slot) -> Option<Vec<Summary>> {
+/// The summary of a segment of records, if it is intact.
+pub(crate) fn read_summary(
+    data: &dyn File,
+    layout: &Layout,
+    device: u64,
+    slot: &Slot,
+) -> Option<Vec<Summary>> {
     let (offset, len) = buffer::summary_range(slot);
     if offset + len as u64 > layout.segment_bytes.into() {
         return None;
     }
-    let bytes = files.data.read_at(layout.segment_at(slot.id.slot) + offset, len).ok()?;
+    let bytes = data.read_at(layout.segment_at(slot.id.slot) + offset, len).ok()?;
     let summaries = buffer::read_summary(&bytes, device, slot.id)?;
     let is_inside = |summary: &Summary| {
         let end = u64::from(summary.location.offset) + u64::from(summary.location.len);

@@ -128,6 +128,7 @@ pub(crate) fn location_of(id: SegmentId, bucket: u32) -> RecordLocation {
         generation: id.generation as u16,
         offset: bucket * BUCKET_BYTES as u32,
         len: BUCKET_BYTES as u32,
+        is_in_buffer: false,
     }
 }
 
@@ -343,8 +344,13 @@ impl SmallObjects {
             return match state.carried.get(&hash).filter(|carried| *carried.key == *key) {
                 // Nothing is found there once the object has been moved.
                 Some(carried) => {
-                    let location =
-                        RecordLocation { slot: u32::MAX, generation: 0, offset: 0, len: 0 };
+                    let location = RecordLocation {
+                        slot: u32::MAX,
+                        generation: 0,
+                        offset: 0,
+                        len: 0,
+                        is_in_buffer: false,
+                    };
                     Found::InMemory(carried.small.clone(), location)
                 }
                 None => Found::Moved,

@@ -26,13 +26,17 @@ use tidekv_io::{Error, ErrorKind, Operation, Result};
 
 use crate::device::flash_device::Device;
 use crate::entry::Entry;
+use crate::index::directory::Directory;
+use crate::index::locator::Locator;
 use crate::index::partition::{DramLookup, Partition};
-use crate::segment::buffer::Segment;
+use crate::segment::buffer::{Arranged, Segment};
 use crate::segment::coding::Writer;
 use crate::segment::layout::{Name, VERSION_BYTES};
 use crate::segment::page::{ENTRIES_MAX, PAGE_BYTES, Page, PageId};
 use crate::segment::segment_table::Slot;
 
+/// Segments are written in pieces of this many bytes.
+const PIECE_BYTES: usize = 256 << 10;
 /// At most this many partitions are checked for one worth merging.
 const LOOKED_AT: usize = 256;
 /// Checkpoints per round over all partitions.
@@ -51,6 +55,9 @@ const LOG_PERCENT_URGENT: u64 = 75;
 /// A merged page that has been written to flash.
 struct Merged {
     page: Page,
+    locator: Locator,
+    /// Live entries that only the previous page had.
+    gone: Vec<Entry>,
     /// Entries that it had no room for.
     displaced: Vec<Entry>,
     /// The previous page could not be read.
@@ -75,6 +82,7 @@ impl Device {
     /// When the device fails; all other work has been done.
     pub(crate) fn upkeep(&self, cursor: &mut usize, now_s: u32) -> Result<()> {
         self.shrink(now_s)?;
+        self.load_directories();
         self.write_tombstones(now_s)?;
         loop {
             if self.is_broken() {
@@ -119,6 +127,7 @@ impl Device {
         let is_to_write = !write_state.sealed.is_empty() || self.has_too_many(&write_state);
         drop(write_state);
         is_to_write
+            || self.are_directories_missing.load(Ordering::Acquire)
             || self.small.wants_upkeep()
             || self.has_many_changes()
             || self.window() > self.window_max()
@@ -199,8 +208,15 @@ impl Device {
     fn write_segment(&self, slot: Slot, segment: Arc<RwLock<Segment>>) -> Result<()> {
         let written = {
             let segment = segment.read();
+            let arranged = segment.arranged(self.locations.choices());
             let at = self.layout.segment_at(slot.id.slot);
-            self.data.write_at(at, segment.bytes()).map(|()| segment.bytes().len())
+            let write = |offset, piece: &[u8]| self.data.write_at(at + offset, piece);
+            let written = segment.pieces(&arranged, self.id, PIECE_BYTES, write);
+            if written.is_ok() {
+                self.locations.put(Directory::of(slot.id, arranged.lens()));
+                self.relocate(&segment, &arranged);
+            }
+            written
         };
         let mut write_state = self.write_state.lock();
         let is_same = |other: &Arc<RwLock<Segment>>| Arc::ptr_eq(other, &segment);
@@ -231,7 +247,20 @@ impl Device {
         }
         self.buffers.write().remove(&slot.id.slot);
         self.keep_buffer(&mut write_state, segment);
+        drop(write_state);
+        if self.locations.is_on() && !self.locations.should_be_on() {
+            self.choose_codes();
+        }
         outcome
+    }
+
+    /// Lets the index have the locations on flash of a segment's records: from now on they are read
+    /// there.
+    fn relocate(&self, segment: &Segment, arranged: &Arranged) {
+        for (from, to) in segment.summaries().iter().zip(&arranged.summaries) {
+            let mut partition = self.partition(from.name).lock();
+            partition.relocate(from.name.fingerprint, from.location, to.location);
+        }
     }
 
     /// Merges the next partition that is worth merging, if one is soon found; returns whether one
@@ -281,12 +310,16 @@ impl Device {
         let written = self.write_merged(partition, version, &changes);
         let mut locked = self.partitions[partition as usize].lock();
         match written {
-            Ok(Merged { page, displaced, is_lost, is_distrusted }) => {
-                let replay_from = self.replay_from.load(Ordering::Acquire);
+            Ok(Merged { page, locator, gone, displaced, is_lost, is_distrusted }) => {
                 if is_distrusted {
+                    self.locations.count(locked.locator_bytes().0, 0);
                     locked.distrust(self.sequence.load(Ordering::Acquire));
                 }
-                locked.finish_merge(version.wrapping_add(1), replay_from, self.filter_of(&page));
+                if is_lost {
+                    self.locations.forget_current();
+                }
+                let next = (&page, version.wrapping_add(1));
+                self.replace(&mut locked, next, &gone, locator);
                 // Entries that the page has lost must not be found anywhere else, now that readers
                 // of the previous page can no longer insert them.
                 if is_lost {
@@ -295,15 +328,23 @@ impl Device {
                 for entry in displaced {
                     self.hot.remove(Name { partition, fingerprint: entry.fingerprint() });
                 }
-                for entry in changes.iter().filter(|entry| entry.location().is_some()) {
+                let is_hot = |entry: &&Entry| entry.location().is_some() && !self.locations.is_on();
+                for entry in changes.iter().filter(is_hot) {
                     let is_newest = page.find(entry.fingerprint()) == Some(*entry);
                     if is_newest
-                        && locked.find(entry.fingerprint(), &self.live_segments) == DramLookup::Page
+                        && matches!(
+                            locked.find(entry.fingerprint(), &self.live_segments),
+                            DramLookup::Page(_)
+                        )
                     {
                         self.hot.insert(partition, *entry);
                     }
                 }
                 self.counters.merges.add(1);
+                drop(locked);
+                if is_lost {
+                    self.drop_codes();
+                }
                 Ok(true)
             }
             Err(error) => {
@@ -330,7 +371,10 @@ impl Device {
                 }
             },
         };
+        let before: Vec<Entry> = page.entries().collect();
         let displaced = self.apply(&mut page, changes);
+        let is_gone = |entry: &Entry| page.find(entry.fingerprint()) != Some(*entry);
+        let gone = before.into_iter().filter(is_gone).collect();
         is_distrusted |= is_lost || !self.log_displaced(partition, &displaced)?;
         let next = version
             .checked_add(1)
@@ -343,7 +387,8 @@ impl Device {
         let at = self.layout.version_at(partition);
         self.meta.write_at(at, &encode_version(self.id, partition, next))?;
         self.counters.metadata_bytes_written.add(VERSION_BYTES as u64);
-        Ok(Merged { page, displaced, is_lost, is_distrusted })
+        let locator = self.locator_of(partition, &page);
+        Ok(Merged { page, locator, gone, displaced, is_lost, is_distrusted })
     }
 
     /// The page of a partition; `None` if it is damaged.

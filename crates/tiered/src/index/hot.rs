@@ -205,7 +205,10 @@ mod tests {
     use crate::entry::RecordLocation;
 
     fn entry(fingerprint: u64, slot: u32) -> Entry {
-        Entry::record(fingerprint, RecordLocation { slot, generation: 0, offset: 0, len: 64 })
+        Entry::record(
+            fingerprint,
+            RecordLocation { slot, generation: 0, offset: 0, len: 64, is_in_buffer: false },
+        )
     }
 
     fn name(fingerprint: u64) -> Name {

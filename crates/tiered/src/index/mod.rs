@@ -1,10 +1,13 @@
-//! The index of a flash device: pages on flash, and the part of it that DRAM holds (partitions, the negative
-//! filter, hot entries).
+//! The index of a flash device: pages on flash, and the part of it that DRAM holds (partitions,
+//! filters and locations of the entries of pages, hot entries).
 //!
 //! Modules are declared bottom-up.
 
-pub(crate) mod negative_filter;
 pub(crate) mod bits;
+pub(crate) mod ribbon;
+pub(crate) mod locator;
+pub(crate) mod directory;
+pub(crate) mod locations;
 pub(crate) mod small_index;
 pub(crate) mod flash_dram;
 pub(crate) mod hot;

@@ -1,5 +1,5 @@
 //! The part of an index partition that DRAM holds: the changes that its page does not have yet, and
-//! the page's negative filter.
+//! the page's locator.
 //!
 //! ```text
 //!            set()                begin_merge()              finish_merge()
@@ -23,8 +23,8 @@
 
 use std::hint::black_box;
 
-use crate::entry::Entry;
-use crate::index::negative_filter::NegativeFilter;
+use crate::entry::{Entry, RecordLocation};
+use crate::index::locator::{Code, Locator, Widths};
 use crate::segment::segment_table::{LiveSegments, SegmentState};
 
 /// No operation has this sequence.
@@ -37,8 +37,8 @@ pub(crate) enum DramLookup {
     Absent,
     /// The record's entry.
     Entry(Entry),
-    /// The page may have it.
-    Page,
+    /// The page may have it, at the location of that code.
+    Page(Code),
 }
 
 /// Changes, and the sequence of the first of them.
@@ -76,8 +76,8 @@ impl Changes {
 pub(crate) struct Partition {
     changes: Changes,
     merging: Option<Box<Changes>>,
-    /// The page's negative filter; `None` before the page has been read.
-    filter: Option<NegativeFilter>,
+    /// The page's locator; `None` before the page has been read.
+    locator: Option<Locator>,
     /// The version of the page; 0: there is none.
     version: u32,
     /// Recoveries that start below this sequence find lost entries of the page.
@@ -87,9 +87,10 @@ pub(crate) struct Partition {
 impl Partition {
     /// A partition whose page has that version and has not been read.
     pub(crate) fn new(version: u32) -> Self {
-        let filter = (version == 0).then(NegativeFilter::default);
+        let none = || Locator::of(std::iter::empty(), Widths { check: 1, code: 0 });
+        let locator = (version == 0).then(none);
         let changes = Changes::NONE;
-        Self { changes, merging: None, filter, version, distrusted_until: 0 }
+        Self { changes, merging: None, locator, version, distrusted_until: 0 }
     }
 
     /// The version of the page.
@@ -105,9 +106,12 @@ impl Partition {
                 Some(location) if live_segments.has(location) => DramLookup::Entry(entry),
                 _ => DramLookup::Absent,
             },
-            None => match &self.filter {
-                Some(filter) if !filter.may_have(fingerprint) => DramLookup::Absent,
-                _ => DramLookup::Page,
+            None => match &self.locator {
+                Some(locator) => match locator.find(fingerprint) {
+                    Some(code) => DramLookup::Page(code),
+                    None => DramLookup::Absent,
+                },
+                None => DramLookup::Page(Code::NONE),
             },
         }
     }
@@ -122,6 +126,17 @@ impl Partition {
         self.changes.set(entry, sequence);
     }
 
+    /// Changes the location of a record that has been written to flash, if the newest change of
+    /// its fingerprint is still that record.
+    pub(crate) fn relocate(&mut self, fingerprint: u64, from: RecordLocation, to: RecordLocation) {
+        let is_it = |entry: &&mut Entry| {
+            entry.fingerprint() == fingerprint && entry.location() == Some(from)
+        };
+        if let Some(entry) = self.changes.entries.iter_mut().find(is_it) {
+            *entry = Entry::record(fingerprint, to);
+        }
+    }
+
     /// The number of pending changes.
     pub(crate) fn changes(&self) -> usize {
         self.changes.entries.len()
@@ -133,26 +148,31 @@ impl Partition {
         self.changes.oldest.min(merging)
     }
 
-    /// Installs the filter of the page that has been read.
-    pub(crate) fn install_filter(
-        &mut self,
-        version: u32,
-        replay_from: u64,
-        filter: NegativeFilter,
-    ) {
-        if version == self.version && replay_from >= self.distrusted_until {
-            self.filter = Some(filter);
+    /// Installs the locator of the page that has been read.
+    pub(crate) fn install(&mut self, replay_from: u64, locator: Locator) {
+        if replay_from >= self.distrusted_until {
+            self.locator = Some(locator);
         }
     }
 
-    /// Whether the page's negative filter is missing.
+    /// Whether the page's locator is missing.
     pub(crate) fn is_unknown(&self) -> bool {
-        self.filter.is_none()
+        self.locator.is_none()
+    }
+
+    /// Whether the page's locator has codes.
+    pub(crate) fn has_codes(&self) -> bool {
+        self.locator.as_ref().is_some_and(Locator::has_codes)
+    }
+
+    /// Drops the codes of the page's locator.
+    pub(crate) fn drop_codes(&mut self) {
+        self.locator.iter_mut().for_each(Locator::drop_codes);
     }
 
     /// The page's entries are lost, though recoveries up to this sequence may find them.
     pub(crate) fn distrust(&mut self, until: u64) {
-        self.filter = None;
+        self.locator = None;
         self.distrusted_until = until;
     }
 
@@ -191,10 +211,10 @@ impl Partition {
     }
 
     /// The page with that version contains the merged changes.
-    pub(crate) fn finish_merge(&mut self, version: u32, replay_from: u64, filter: NegativeFilter) {
+    pub(crate) fn finish_merge(&mut self, version: u32, replay_from: u64, locator: Locator) {
         self.merging = None;
         self.version = version;
-        self.filter = (replay_from >= self.distrusted_until).then_some(filter);
+        self.locator = (replay_from >= self.distrusted_until).then_some(locator);
     }
 
     /// The page could not be written.
@@ -204,9 +224,9 @@ impl Partition {
         newer.entries.into_iter().for_each(|entry| self.changes.set(entry, newer.oldest));
     }
 
-    /// Memory of its negative filter, in bytes.
-    pub(crate) fn filter_bytes(&self) -> usize {
-        self.filter.as_ref().map_or(0, NegativeFilter::memory_bytes)
+    /// Memory of its locator, in bytes, and that of the codes in it.
+    pub(crate) fn locator_bytes(&self) -> (usize, usize) {
+        self.locator.as_ref().map_or((0, 0), Locator::memory_bytes)
     }
 
     /// Memory of its changes, in bytes.

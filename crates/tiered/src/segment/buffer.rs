@@ -1,8 +1,9 @@
-//! A segment in memory: consecutive records in a buffer, followed, once it is sealed, by a summary
-//! of its records, so that a recovery need not read the records.
+//! A segment in memory: consecutive records in a buffer, in the order in which they were put. On
+//! flash they have the order of [`crate::segment::arrangement`], and are followed by a summary, so
+//! that a recovery need not read them ([`Segment::pieces`]).
 //!
 //! ```text
-//! summary, after the last record:
+//! summary, after the last record, in the order in which records were put:
 //! OFFSET  SIZE  MEANING
 //! 0       8     checksum (`coding.rs`, seeded with the device) of the rest
 //! 8       8     slot and generation
@@ -10,13 +11,14 @@
 //!               offset and length in the segment (4 each)
 //! ```
 //!
-//! Values on flash: do not change. Pure; for one thread at a time, but a sealed buffer is
+//! Values on flash: do not change. Pure; for one thread at a time, but a sealed segment is
 //! immutable.
 
 use tidekv_io::buffer::AlignedVec;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::entry::{RecordLocation, SegmentId, UNIT_BYTES};
+use crate::segment::arrangement::Choices;
 use crate::segment::layout::{BLOCK_BYTES, Name, SUMMARY_BYTES};
 use crate::segment::record::{self, Record};
 use crate::segment::segment_table::Slot;
@@ -30,6 +32,22 @@ pub(crate) struct Summary {
     pub(crate) name: Name,
     pub(crate) sequence: u64,
     pub(crate) location: RecordLocation,
+}
+
+/// The order of a segment's records on flash.
+#[derive(Debug)]
+pub(crate) struct Arranged {
+    /// For each place the number of the record, in the order in which they were put.
+    order: Vec<u32>,
+    /// The records in the order in which they were put, with their locations on flash.
+    pub(crate) summaries: Vec<Summary>,
+}
+
+impl Arranged {
+    /// The lengths of the records, in the order of their places.
+    pub(crate) fn lens(&self) -> impl ExactSizeIterator<Item = u32> + Clone {
+        self.order.iter().map(|record| self.summaries[*record as usize].location.len)
+    }
 }
 
 /// A segment that is being filled.
@@ -107,8 +125,13 @@ impl Segment {
         self.bytes.resize(offset + len, 0);
         record::encode(&mut self.bytes[offset..], id, key, record);
         let generation = id.generation as u16;
-        let location =
-            RecordLocation { slot: id.slot, generation, offset: offset as u32, len: len as u32 };
+        let location = RecordLocation {
+            slot: id.slot,
+            generation,
+            offset: offset as u32,
+            len: len as u32,
+            is_in_buffer: true,
+        };
         self.summaries.push(Summary { name, sequence, location });
         let slot = &mut self.slot;
         slot.sequence_max = slot.sequence_max.max(sequence);
@@ -122,33 +145,93 @@ impl Segment {
     /// The bytes of a record.
     pub(crate) fn read(&self, location: RecordLocation) -> Option<&[u8]> {
         let offset = location.offset as usize;
-        location
-            .is_in(self.slot.id)
+        (location.is_in(self.slot.id) && location.is_in_buffer)
             .then(|| self.bytes.get(offset..offset + location.len as usize))?
     }
 
-    /// Appends the summary; returns the segment's entry of the segment table.
-    pub(crate) fn seal(&mut self, device: u64) -> Slot {
+    /// Ends the segment; returns its entry of the segment table.
+    pub(crate) fn seal(&mut self) -> Slot {
         self.slot.bytes = self.bytes.len() as u32;
         self.slot.is_whole = true;
-        let mut summary = Vec::with_capacity(self.summaries.len() * SUMMARY_BYTES + 8);
+        let first = self.summaries.first().map_or(0, |summary| summary.location.len);
+        let is_equal = self.summaries.iter().all(|summary| summary.location.len == first);
+        self.slot.record_bytes = if is_equal { first } else { 0 };
+        self.slot
+    }
+
+    /// The records of a sealed segment in their order on flash.
+    pub(crate) fn arranged(&self, choices: Choices) -> Arranged {
+        let names: Vec<Name> = self.summaries.iter().map(|summary| summary.name).collect();
+        let order = choices.order(&names);
+        let mut summaries = self.summaries.clone();
+        let mut offset = 0;
+        for record in &order {
+            let location = &mut summaries[*record as usize].location;
+            *location = RecordLocation { offset, is_in_buffer: false, ..*location };
+            offset += location.len;
+        }
+        Arranged { order, summaries }
+    }
+
+    /// Passes the segment's bytes on flash to `write`, in pieces of about `piece_bytes` with their
+    /// offsets, whole blocks each; ends at the first error.
+    ///
+    /// # Errors
+    ///
+    /// Those of `write`.
+    pub(crate) fn pieces<E>(
+        &self,
+        arranged: &Arranged,
+        device: u64,
+        piece_bytes: usize,
+        mut write: impl FnMut(u64, &[u8]) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        let summary = self.summary(arranged, device);
+        let records = arranged.order.iter().map(|record| {
+            let location = self.summaries[*record as usize].location;
+            &self.bytes[location.offset as usize..][..location.len as usize]
+        });
+        let mut piece = AlignedVec::with_capacity(piece_bytes);
+        let mut at = 0;
+        for mut part in records.chain([&*summary]) {
+            while !part.is_empty() {
+                let (now, later) = part.split_at(part.len().min(piece_bytes - piece.len()));
+                piece.extend_from_slice(now);
+                part = later;
+                if piece.len() == piece_bytes {
+                    write(at as u64, &piece)?;
+                    at += piece_bytes;
+                    piece.clear();
+                }
+            }
+        }
+        piece.resize(piece.len().next_multiple_of(BLOCK_BYTES as usize), 0);
+        if !piece.is_empty() {
+            write(at as u64, &piece)?;
+        }
+        Ok(at + piece.len())
+    }
+
+    fn summary(&self, arranged: &Arranged, device: u64) -> Vec<u8> {
+        let len = SUMMARY_HEAD_BYTES + arranged.summaries.len() * SUMMARY_BYTES;
+        let mut summary = Vec::with_capacity(len);
+        summary.extend_from_slice(&[0; 8]);
         summary.extend_from_slice(&self.slot.id.slot.to_le_bytes());
         summary.extend_from_slice(&self.slot.id.generation.to_le_bytes());
-        for Summary { name, sequence, location } in &self.summaries {
+        for Summary { name, sequence, location } in &arranged.summaries {
             summary.extend_from_slice(&name.number().to_le_bytes());
             summary.extend_from_slice(&sequence.to_le_bytes());
             summary.extend_from_slice(&location.offset.to_le_bytes());
             summary.extend_from_slice(&location.len.to_le_bytes());
         }
-        self.bytes.extend_from_slice(&xxh3_64_with_seed(&summary, device).to_le_bytes());
-        self.bytes.extend_from_slice(&summary);
-        self.bytes.resize(self.bytes.len().next_multiple_of(BLOCK_BYTES as usize), 0);
-        self.slot
+        let checksum = xxh3_64_with_seed(&summary[8..], device);
+        summary[..8].copy_from_slice(&checksum.to_le_bytes());
+        summary
     }
 
-    /// The bytes to write.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
+    /// The records, in the order in which they were put, with their locations in the buffer.
+    pub(crate) fn summaries(&self) -> &[Summary] {
+        &self.summaries
     }
 
     /// Its memory, in bytes.
@@ -190,6 +273,7 @@ pub(crate) fn read_summary(bytes: &[u8], device: u64, id: SegmentId) -> Option<V
             generation,
             offset: word(bytes, 16),
             len: word(bytes, 20),
+            is_in_buffer: false,
         },
     };
     Some(records.chunks_exact(SUMMARY_BYTES).map(record).collect())
@@ -235,24 +319,59 @@ mod tests {
             let bytes = segment.read(*location).expect("it is in the buffer");
             assert_eq!(record::decode(bytes, ID, b"k"), Ok(record.clone()));
         }
-        let slot = segment.seal(9);
-        assert!(segment.bytes().len() <= 64 << 10);
+        let slot = segment.seal();
         assert_eq!(
-            (slot.records as usize, slot.order, slot.may_go_at_s),
-            (locations.len(), 7, 1_750)
+            (slot.records as usize, slot.order, slot.may_go_at_s, slot.record_bytes),
+            (locations.len(), 7, 1_750, locations[0].len)
         );
         assert_eq!(slot.sequence_max, 9 + locations.len() as u64);
-        let (at, len) = summary_range(&slot);
-        let bytes = &segment.bytes()[at as usize..at as usize + len];
-        let summaries = read_summary(bytes, 9, ID).expect("it is whole");
-        let expected = locations.iter().enumerate().map(|(n, location)| Summary {
-            name: name(n as u64),
-            sequence: 10 + n as u64,
-            location: *location,
-        });
-        assert!(summaries.into_iter().eq(expected));
-        assert_eq!(read_summary(bytes, 8, ID), None);
-        assert_eq!(read_summary(bytes, 9, SegmentId { generation: 6, ..ID }), None);
+        let arranged = segment.arranged(Choices(6));
+        for piece_bytes in [4 << 10, 12 << 10, 1 << 20] {
+            let written = written(&segment, &arranged, piece_bytes);
+            assert!(written.len() <= 64 << 10 && written.len().is_multiple_of(4 << 10));
+            let (at, len) = summary_range(&slot);
+            let bytes = &written[at as usize..at as usize + len];
+            let summaries = read_summary(bytes, 9, ID).expect("it is whole");
+            assert_eq!(summaries, arranged.summaries);
+            for (n, (summary, before)) in (0_u64..).zip(summaries.iter().zip(&locations)) {
+                assert_eq!((summary.name, summary.sequence), (name(n), 10 + n));
+                let RecordLocation { offset, len, is_in_buffer, .. } = summary.location;
+                assert!(!is_in_buffer && before.is_in_buffer && len == before.len);
+                let bytes = &written[offset as usize..][..len as usize];
+                assert_eq!(bytes, segment.read(*before).expect("it is in the buffer"));
+                // Offsets on flash are not those in the buffer.
+                assert_eq!(segment.read(summary.location), None);
+            }
+            assert_eq!(read_summary(bytes, 8, ID), None);
+            assert_eq!(read_summary(bytes, 9, SegmentId { generation: 6, ..ID }), None);
+        }
+    }
+
+    fn written(segment: &Segment, arranged: &Arranged, piece_bytes: usize) -> Vec<u8> {
+        let mut written = Vec::new();
+        let write = |at: u64, piece: &[u8]| {
+            assert_eq!(at as usize, written.len());
+            assert!(piece.len().is_multiple_of(4 << 10) && piece.len() <= piece_bytes);
+            written.extend_from_slice(piece);
+            Ok::<(), ()>(())
+        };
+        let bytes = segment.pieces(arranged, 9, piece_bytes, write).expect("no write fails");
+        assert_eq!(bytes, written.len());
+        written
+    }
+
+    #[test]
+    fn lengths_of_a_segment_are_equal_or_not() {
+        let mut segment = empty(Group::NEVER, 64 << 10);
+        assert_eq!(segment.seal().record_bytes, 0);
+        segment.append(name(1), b"k", &record(10, Deadline::NEVER), 8, 1_000);
+        assert_eq!(segment.seal().record_bytes, 128);
+        segment.append(name(2), b"l", &record(10, Deadline::NEVER), 9, 1_000);
+        assert_eq!(segment.seal().record_bytes, 128);
+        segment.append(name(3), b"m", &record(100, Deadline::NEVER), 10, 1_000);
+        assert_eq!(segment.seal().record_bytes, 0);
+        let lens: Vec<u32> = segment.arranged(Choices(6)).lens().collect();
+        assert_eq!((lens.len(), lens.iter().sum::<u32>()), (3, 128 + 128 + 192));
     }
 
     #[test]
@@ -261,7 +380,7 @@ mod tests {
         let mut segment = empty(group, 64 << 10);
         segment.append(name(1), b"k", &record(10, Deadline::at(2_000)), 8, 1_000);
         segment.append(name(2), b"l", &record(10, Deadline::NEVER), 9, 1_000);
-        let slot = segment.seal(9);
+        let slot = segment.seal();
         assert_eq!((slot.may_go_at_s, slot.deadline_max_s), (u32::MAX, u32::MAX));
     }
 
@@ -269,7 +388,7 @@ mod tests {
     fn group_that_never_expires_keeps_expiring_objects() {
         let mut segment = empty(Group::NEVER, 64 << 10);
         segment.append(name(1), b"k", &record(10, Deadline::at(2_000)), 8, 1_000);
-        let slot = segment.seal(9);
+        let slot = segment.seal();
         assert_eq!((slot.may_go_at_s, slot.deadline_max_s), (u32::MAX, 2_000));
     }
 

@@ -46,7 +46,13 @@ const SMALL_OVERHEAD_BYTES: u64 = 40;
 /// The log of invalidations has room for one in this many bytes of a segment, at least.
 const INVALIDATED_BYTES: u64 = 64;
 /// The fill of pages where objects have the average size: three quarters.
-const DEFAULT_ENTRIES: u64 = ENTRIES_MAX as u64 * 3 / 4;
+pub(crate) const DEFAULT_ENTRIES: u64 = ENTRIES_MAX as u64 * 3 / 4;
+
+/// Bits of the filter of a page: one absent name in 128 agrees, and reads a record.
+const CHECK_BITS: u32 = 7;
+/// One bit more whenever records are twice as long as this, in bytes, up to `CHECK_BITS_MAX`.
+const CHECKED_RECORD_BYTES: u64 = 8 << 10;
+const CHECK_BITS_MAX: u32 = 14;
 
 /// The name of a key in the index. Of two keys with one name the index has the younger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -209,9 +215,22 @@ impl Layout {
     /// partition its state and the filter of a full page, for each slot its state, and the index of
     /// small objects.
     pub(crate) fn index_bytes_max(&self) -> u64 {
-        let partition_bytes = 100 + ENTRIES_MAX as u64 * 10 / 8;
-        let records_bytes = u64::from(self.partitions) * partition_bytes;
-        records_bytes + u64::from(self.slots) * 120 + self.small_index_bytes_max()
+        let records_bytes = u64::from(self.partitions) * (120 + self.filter_bytes_max());
+        records_bytes + u64::from(self.slots) * 180 + self.small_index_bytes_max()
+    }
+
+    /// The most DRAM that the filter of a page takes, in bytes: ten bits for each entry of a full
+    /// page, or more where records are long.
+    pub(crate) fn filter_bytes_max(&self) -> u64 {
+        ENTRIES_MAX as u64 * u64::from((self.check_bits() + 2).max(10)) / 8
+    }
+
+    /// Bits of the filter of a page, for each entry.
+    pub(crate) fn check_bits(&self) -> u32 {
+        let records = u64::from(self.partitions) * DEFAULT_ENTRIES;
+        let record_bytes = u64::from(self.slots) * u64::from(self.segment_bytes) / records.max(1);
+        let doublings = (record_bytes / CHECKED_RECORD_BYTES).checked_ilog2().unwrap_or(0);
+        (CHECK_BITS + doublings).min(CHECK_BITS_MAX)
     }
 
     /// The most DRAM that the index of small objects takes, in bytes: two for each object of the

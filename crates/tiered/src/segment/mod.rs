@@ -8,6 +8,7 @@ pub(crate) mod coding;
 pub(crate) mod page;
 pub(crate) mod bucket;
 pub(crate) mod layout;
+pub(crate) mod arrangement;
 pub(crate) mod parts;
 pub(crate) mod superblock;
 pub(crate) mod mark;

@@ -14,7 +14,8 @@
 //! 48      4     number of its records
 //! 52      4     the deadline of the last one to expire; 2^32 - 1: never
 //! 56      4     1: it holds small objects in buckets; bytes are those of the buckets
-//! 60      4     number of its tombstones, if so
+//! 60      4     number of its tombstones, if so; else the length of its records, if all have the
+//!               same, or 0
 //! ```
 //!
 //! Values on flash: do not change.
@@ -43,7 +44,10 @@ pub(crate) struct Slot {
     pub(crate) deadline_max_s: u32,
     /// Whether it has small objects in buckets.
     pub(crate) is_small: bool,
+    /// Of a segment of small objects.
     pub(crate) tombstones: u32,
+    /// The length of its records, if all have the same, else 0; not of small objects.
+    pub(crate) record_bytes: u32,
 }
 
 impl Slot {
@@ -61,6 +65,7 @@ impl Slot {
             deadline_max_s: 0,
             is_small: false,
             tombstones: 0,
+            record_bytes: 0,
         }
     }
 
@@ -77,7 +82,8 @@ impl Slot {
             .u32(self.records)
             .u32(self.deadline_max_s)
             .u32(self.is_small.into())
-            .u32(self.tombstones)
+            // One of the two is always 0.
+            .u32(self.tombstones | self.record_bytes)
             .seal(device)
     }
 
@@ -85,7 +91,7 @@ impl Slot {
     pub(crate) fn decode(bytes: &[u8], device: u64, slot: u32) -> Option<Self> {
         let mut reader = Reader::open(bytes, device)?;
         let id = SegmentId { slot: reader.u32(), generation: reader.u32() };
-        (id.slot == slot).then(|| Self {
+        let found = Self {
             id,
             is_whole: reader.u32() == 1,
             group: Group::with_number(reader.u32() as u8),
@@ -96,7 +102,13 @@ impl Slot {
             records: reader.u32(),
             deadline_max_s: reader.u32(),
             is_small: reader.u32() == 1,
-            tombstones: reader.u32(),
+            tombstones: 0,
+            record_bytes: 0,
+        };
+        let last = reader.u32();
+        (id.slot == slot).then_some(match found.is_small {
+            true => Self { tombstones: last, ..found },
+            false => Self { record_bytes: last, ..found },
         })
     }
 }
@@ -139,6 +151,12 @@ impl LiveSegments {
             _ => return None,
         };
         location.is_in(id).then_some((id, life))
+    }
+
+    /// Whether the slot has that segment.
+    pub(crate) fn holds(&self, id: SegmentId) -> bool {
+        let word = self.slots[id.slot as usize].load(Ordering::Acquire);
+        word & 3 != FREE && (word >> 2) as u32 == id.generation
     }
 
     /// Whether the record is live.
@@ -198,9 +216,12 @@ mod tests {
             deadline_max_s: 13,
             is_small: true,
             tombstones: 14,
+            record_bytes: 0,
         };
         let bytes = slot.encode(3);
         assert_eq!(Slot::decode(&bytes, 3, 5), Some(slot));
+        let other = Slot { is_small: false, tombstones: 0, record_bytes: 4_160, ..slot };
+        assert_eq!(Slot::decode(&other.encode(3), 3, 5), Some(other));
         assert_eq!(Slot::decode(&bytes, 3, 6), None);
         assert_eq!(Slot::decode(&bytes, 4, 5), None);
     }
@@ -209,8 +230,13 @@ mod tests {
     fn records_are_live_as_long_as_their_segment() {
         let live_segments = LiveSegments::new(4);
         let id = SegmentId { slot: 2, generation: 70_000 };
-        let location =
-            RecordLocation { slot: 2, generation: 70_000_u32 as u16, offset: 0, len: 64 };
+        let location = RecordLocation {
+            slot: 2,
+            generation: 70_000_u32 as u16,
+            offset: 0,
+            len: 64,
+            is_in_buffer: false,
+        };
         assert!(!live_segments.has(location));
         live_segments.set_buffered(id, 8);
         assert_eq!(live_segments.of(location), Some((id, SegmentState::Buffered)));

@@ -14,11 +14,15 @@ fn live_segments() -> LiveSegments {
 }
 
 fn entry(fingerprint: u64, slot: u32) -> Entry {
-    Entry::record(fingerprint, RecordLocation { slot, generation: 1, offset: 0, len: 64 })
+    Entry::record(
+        fingerprint,
+        RecordLocation { slot, generation: 1, offset: 0, len: 64, is_in_buffer: false },
+    )
 }
 
-fn filter(fingerprints: &[u64]) -> NegativeFilter {
-    NegativeFilter::of(fingerprints.iter().copied())
+fn locator(fingerprints: &[u64]) -> Locator {
+    let entries = fingerprints.iter().map(|fingerprint| (*fingerprint, Code::NONE));
+    Locator::of(entries, Widths { check: 20, code: 0 })
 }
 
 #[test]
@@ -33,10 +37,10 @@ fn newest_change_counts() {
     assert_eq!(partition.find(5, &live_segments), DramLookup::Entry(entry(5, 1)));
     partition.set(Entry::tombstone(5), 101);
     assert_eq!(partition.find(5, &live_segments), DramLookup::Absent);
-    partition.finish_merge(1, 0, filter(&[5]));
+    partition.finish_merge(1, 0, locator(&[5]));
     assert_eq!((partition.find(5, &live_segments), partition.oldest()), (DramLookup::Absent, 101));
     partition.begin_merge(&live_segments).expect("there are changes");
-    partition.finish_merge(2, 0, filter(&[]));
+    partition.finish_merge(2, 0, locator(&[]));
     assert_eq!(
         (partition.find(5, &live_segments), partition.oldest()),
         (DramLookup::Absent, NO_SEQUENCE)
@@ -51,7 +55,7 @@ fn buffered_record_stays_pending_and_its_name_leaves_the_page() {
     partition.set(entry(6, 2), 51);
     let merging = partition.begin_merge(&live_segments).expect("there are changes");
     assert_eq!(merging, [Entry::tombstone(5), Entry::tombstone(6)]);
-    partition.finish_merge(4, 0, filter(&[]));
+    partition.finish_merge(4, 0, locator(&[]));
     assert_eq!(partition.find(5, &live_segments), DramLookup::Entry(entry(5, 0)));
     assert_eq!((partition.oldest(), partition.version()), (40, 4));
 }
@@ -97,16 +101,16 @@ fn recovered_entries_apply_in_order() {
 fn no_key_is_absent_while_its_page_is_unread_or_lost() {
     let live_segments = live_segments();
     let mut partition = Partition::new(3);
-    assert_eq!(partition.find(5, &live_segments), DramLookup::Page);
-    partition.install_filter(3, 0, filter(&[7]));
+    assert_eq!(partition.find(5, &live_segments), DramLookup::Page(Code::NONE));
+    partition.install(0, locator(&[7]));
     assert_eq!(partition.find(5, &live_segments), DramLookup::Absent);
     partition.distrust(100);
-    partition.install_filter(3, 99, filter(&[7]));
-    assert_eq!(partition.find(5, &live_segments), DramLookup::Page);
+    partition.install(99, locator(&[7]));
+    assert_eq!(partition.find(5, &live_segments), DramLookup::Page(Code::NONE));
     partition.set(entry(7, 1), 120);
     partition.begin_merge(&live_segments).expect("there are changes");
-    partition.finish_merge(4, 99, filter(&[7]));
-    assert_eq!(partition.find(5, &live_segments), DramLookup::Page);
-    partition.install_filter(4, 100, filter(&[7]));
+    partition.finish_merge(4, 99, locator(&[7]));
+    assert_eq!(partition.find(5, &live_segments), DramLookup::Page(Code::NONE));
+    partition.install(100, locator(&[7]));
     assert_eq!(partition.find(5, &live_segments), DramLookup::Absent);
 }

@@ -17,7 +17,7 @@ fn summary(slot: u32, sequence: u64) -> Summary {
     Summary {
         name: name(sequence),
         sequence,
-        location: RecordLocation { slot, generation: 1, offset: 0, len: 64 },
+        location: RecordLocation { slot, generation: 1, offset: 0, len: 64, is_in_buffer: false },
     }
 }
 

@@ -6,7 +6,10 @@ use crate::entry::RecordLocation;
 const ID: PageId = PageId { device: 7, partition: 3, version: 9 };
 
 fn entry(fingerprint: u64, slot: u32) -> Entry {
-    Entry::record(fingerprint, RecordLocation { slot, generation: 1, offset: 64, len: 128 })
+    Entry::record(
+        fingerprint,
+        RecordLocation { slot, generation: 1, offset: 64, len: 128, is_in_buffer: false },
+    )
 }
 
 fn slot(entry: Entry) -> u64 {

@@ -1,0 +1,167 @@
+//! Where a device's records are, as far as DRAM knows without the index on flash: codes of locations
+//! in the locators of partitions ([`crate::index::locator`], [`crate::index::locations`]).
+//!
+//! With enough memory every entry of every page has a code, and a lookup reads the record alone.
+//! With less there are no codes but more hot entries, and other lookups read a block of the index
+//! first: entries of sixteen bytes for the records that are looked up most are worth more than codes
+//! for some.
+//!
+//! Guarantee: a record is current ([`crate::index::locations`]) only while the page of its
+//! partition has its entry. Both change under the lock of the partition: when a page is read whole
+//! ([`Device::install`]), and when the next one replaces it ([`Device::replace`]). What is newer than
+//! the page, the partition's changes, is looked at first.
+//!
+//! After a restart, codes come back as pages are read; before, the directories of segments are: from
+//! the segment table where all records have one length, else from the summaries.
+
+use std::sync::atomic::Ordering;
+
+use crate::device::flash_device::Device;
+use crate::device::recovery::read_summary;
+use crate::entry::{Entry, SegmentId};
+use crate::index::directory::Directory;
+use crate::index::locator::{Code, Locator};
+use crate::index::partition::Partition;
+use crate::segment::layout::Name;
+use crate::segment::page::Page;
+use crate::segment::segment_table::{SegmentState, Slot};
+
+/// With codes, one in this many bytes for hot entries is left to them: for records that have none
+/// of the places that they chose.
+const HOT_DIVISOR: usize = 32;
+
+impl Device {
+    /// The entry of a name whose code the page's locator has, if its record is current.
+    pub(crate) fn entry_of(&self, name: Name, code: Code) -> Option<Entry> {
+        let location = self.locations.find(name, code)?;
+        let is_whole = matches!(self.live_segments.of(location), Some((_, SegmentState::Whole)));
+        is_whole.then(|| Entry::record(name.fingerprint, location))
+    }
+
+    /// The locator of the live entries of a partition's page.
+    pub(crate) fn locator_of(&self, partition: u32, page: &Page) -> Locator {
+        let widths = self.locations.widths();
+        let live = page.entries().filter_map(|entry| {
+            let location = entry.location().filter(|it| self.live_segments.has(*it))?;
+            let name = Name { partition, fingerprint: entry.fingerprint() };
+            let is_coded = widths.code > 0;
+            let code = if is_coded { self.locations.code(name, location) } else { Code::NONE };
+            Some((name.fingerprint, code))
+        });
+        Locator::of(live, widths)
+    }
+
+    /// Whether the page of a partition should be read whole, for its locator.
+    pub(crate) fn wants_page(&self, partition: &Partition) -> bool {
+        partition.is_unknown() || self.locations.widths().code > 0 && !partition.has_codes()
+    }
+
+    /// Installs the locator of a partition's page that has been read whole and is still current.
+    pub(crate) fn install(&self, partition: &mut Partition, page: &Page, locator: Locator) {
+        let replay_from = self.replay_from.load(Ordering::Acquire);
+        let before = partition.locator_bytes().0;
+        partition.install(replay_from, locator);
+        self.locations.count(before, partition.locator_bytes().0);
+        self.set_current(page.entries(), true);
+    }
+
+    /// Replaces a partition's page by its next version; `gone` are entries that it no longer has.
+    pub(crate) fn replace(
+        &self,
+        partition: &mut Partition,
+        (page, version): (&Page, u32),
+        gone: &[Entry],
+        locator: Locator,
+    ) {
+        let replay_from = self.replay_from.load(Ordering::Acquire);
+        let before = partition.locator_bytes().0;
+        partition.finish_merge(version, replay_from, locator);
+        self.locations.count(before, partition.locator_bytes().0);
+        self.set_current(gone.iter().copied(), false);
+        self.set_current(page.entries(), true);
+    }
+
+    fn set_current(&self, entries: impl Iterator<Item = Entry>, is_current: bool) {
+        if self.locations.is_on() {
+            let locations = entries.filter_map(Entry::location);
+            locations.for_each(|location| self.locations.set_current(location, is_current));
+        }
+    }
+
+    /// Drops all codes; they come back as pages are read.
+    pub(crate) fn drop_codes(&self) {
+        for partition in &self.partitions {
+            let mut partition = partition.lock();
+            let before = partition.locator_bytes().0;
+            partition.drop_codes();
+            self.locations.count(before, partition.locator_bytes().0);
+        }
+    }
+
+    /// Divides the memory of the index anew: its limit has changed.
+    pub(crate) fn divide_index_memory(&self) {
+        let hot_bytes = self.limits.load().hot_bytes;
+        let filters = self.partitions.len() * self.layout.filter_bytes_max() as usize;
+        self.locations.set_bytes_max(filters + hot_bytes - hot_bytes / HOT_DIVISOR);
+        self.choose_codes();
+    }
+
+    /// Turns codes on or off, as the memory suffices for them.
+    pub(crate) fn choose_codes(&self) {
+        let _one = self.locations.turning();
+        let hot_bytes = self.limits.load().hot_bytes;
+        let (was_on, is_on) = (self.locations.is_on(), self.locations.should_be_on());
+        if is_on {
+            self.hot.resize(hot_bytes / HOT_DIVISOR);
+            self.locations.turn(true);
+            self.are_directories_missing.store(!was_on, Ordering::Release);
+        } else {
+            self.locations.turn(false);
+            if was_on {
+                self.drop_codes();
+            }
+            self.hot.resize(hot_bytes);
+        }
+    }
+
+    /// Loads the directories of segments that have none: all of them after a restart. A segment
+    /// whose summary is unreadable remains without one.
+    pub(crate) fn load_directories(&self) {
+        if !self.are_directories_missing.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let slots: Vec<Slot> = self.write_state.lock().slots.whole().copied().collect();
+        for slot in slots.iter().filter(|slot| !slot.is_small && !self.locations.has(slot.id)) {
+            if let Some(directory) = self.directory_of(slot) {
+                self.locations.put(directory);
+                self.discard_if_gone(slot.id);
+            }
+        }
+        // Locators that were built meanwhile may lack codes.
+        self.drop_codes();
+    }
+
+    fn directory_of(&self, slot: &Slot) -> Option<Directory> {
+        if slot.record_bytes > 0 {
+            return Some(Directory::of_equal(slot.id, slot.records, slot.record_bytes));
+        }
+        let mut summaries = read_summary(&*self.data, &self.layout, self.id, slot)?;
+        summaries.sort_unstable_by_key(|summary| summary.location.offset);
+        let mut offset = 0;
+        for summary in &summaries {
+            if summary.location.offset != offset {
+                return None;
+            }
+            offset += summary.location.len;
+        }
+        let lens: Vec<u32> = summaries.iter().map(|summary| summary.location.len).collect();
+        Some(Directory::of(slot.id, lens.into_iter()))
+    }
+
+    /// A segment that was evicted meanwhile needs no directory.
+    fn discard_if_gone(&self, id: SegmentId) {
+        if !self.live_segments.holds(id) {
+            self.locations.discard(id);
+        }
+    }
+}

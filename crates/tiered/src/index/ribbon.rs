@@ -1,0 +1,210 @@
+//! A static function from numbers to values of a few bits, which stores none of the numbers: about
+//! 1.06 bits for each bit of a value (ribbon retrieval: Dillinger, Hübschle-Schneider, Sanders and
+//! Walzer, "Fast succinct retrieval and approximate membership using ribbon", SEA 2022, section 2).
+//!
+//! A number's hash chooses a first row and which of the 64 rows from there on count; its value is
+//! their sum modulo two. Building solves this system of equations. Rows are stored by columns, one
+//! for each bit of a value: the first ones can be read alone, and the others dropped.
+//!
+//! Guarantee: [`Ribbon::value`] of a number that it was built of is that number's value. Of another
+//! number it is any value.
+//!
+//! Pure.
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Rows that may count for a number.
+const WIDTH: usize = 64;
+/// Rows beyond one for each number: one in this many numbers, and `ROWS_MORE`.
+const ROWS_DIVISOR: usize = 20;
+const ROWS_MORE: usize = 8;
+/// Seeds that are tried with a number of rows.
+const SEEDS: u32 = 4;
+
+/// A function. One of no numbers takes no memory but itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Ribbon {
+    /// Columns, each `rows` bits long, one after another.
+    words: Box<[u64]>,
+    rows: u32,
+    columns: u32,
+    seed: u32,
+}
+
+/// The equation of a number.
+#[derive(Debug, Clone, Copy)]
+struct Equation {
+    first: usize,
+    /// The rows from the first on that count; it does.
+    coefficients: u64,
+}
+
+impl Ribbon {
+    /// The function with these values, of which the lowest `columns` bits count, at most 64. Each
+    /// number appears once.
+    pub(crate) fn of(values: &[(u64, u64)], columns: u32) -> Self {
+        if values.is_empty() {
+            return Self { columns, ..Self::default() };
+        }
+        let rows = values.len() + values.len() / ROWS_DIVISOR + ROWS_MORE;
+        let mut rows = rows.max(WIDTH);
+        loop {
+            for seed in 0..SEEDS {
+                if let Some(ribbon) = Self::solve(values, columns, rows, seed) {
+                    return ribbon;
+                }
+            }
+            rows += rows / 32 + 1;
+        }
+    }
+
+    fn solve(values: &[(u64, u64)], columns: u32, rows: usize, seed: u32) -> Option<Self> {
+        let mut system = vec![(0_u64, 0_u64); rows];
+        for (number, value) in values {
+            let Equation { mut first, mut coefficients } = equation(*number, rows, seed);
+            let mut value = *value;
+            while system[first].0 != 0 {
+                coefficients ^= system[first].0;
+                value ^= system[first].1;
+                if coefficients == 0 {
+                    return None;
+                }
+                first += coefficients.trailing_zeros() as usize;
+                coefficients >>= coefficients.trailing_zeros();
+            }
+            system[first] = (coefficients, value);
+        }
+        let mut words = vec![0_u64; (rows * columns as usize).div_ceil(64)];
+        for column in 0..columns {
+            // The solution of the rows from this one on, the nearest in the lowest bit.
+            let mut known = 0_u64;
+            for (row, (coefficients, value)) in system.iter().enumerate().rev() {
+                known <<= 1;
+                known |= u64::from((known & coefficients).count_ones() & 1) ^ (value >> column & 1);
+                let bit = column as usize * rows + row;
+                words[bit / 64] |= (known & 1) << (bit % 64);
+            }
+        }
+        Some(Self { words: words.into(), rows: rows as u32, columns, seed })
+    }
+
+    /// Whether it was built of no numbers.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// The columns that it has.
+    pub(crate) fn columns(&self) -> u32 {
+        self.columns
+    }
+
+    /// Bits of a number's value, of these columns; of no numbers, zeros.
+    pub(crate) fn value(&self, number: u64, columns: std::ops::Range<u32>) -> u64 {
+        if self.is_empty() {
+            return 0;
+        }
+        let equation = equation(number, self.rows as usize, self.seed);
+        let bits = columns.enumerate();
+        bits.fold(0, |value, (bit, column)| value | self.bit(equation, column) << bit)
+    }
+
+    /// Whether the lowest bits of a number's value, of that many columns, are these.
+    pub(crate) fn agrees(&self, number: u64, columns: u32, value: u64) -> bool {
+        let equation = || equation(number, self.rows as usize, self.seed);
+        !self.is_empty() && {
+            let equation = equation();
+            (0..columns).all(|column| self.bit(equation, column) == value >> column & 1)
+        }
+    }
+
+    fn bit(&self, equation: Equation, column: u32) -> u64 {
+        let at = column as usize * self.rows as usize + equation.first;
+        let (word, shift) = (at / 64, at % 64);
+        let low = self.words[word] >> shift;
+        let high = if shift > 0 {
+            self.words.get(word + 1).map_or(0, |next| next << (64 - shift))
+        } else {
+            0
+        };
+        u64::from(((low | high) & equation.coefficients).count_ones() & 1)
+    }
+
+    /// Drops all columns but the first ones.
+    pub(crate) fn truncate(&mut self, columns: u32) {
+        if columns < self.columns {
+            let words = (self.rows as usize * columns as usize).div_ceil(64);
+            self.words = self.words[..words].into();
+            self.columns = columns;
+        }
+    }
+
+    /// Its heap memory, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.words)
+    }
+}
+
+fn equation(number: u64, rows: usize, seed: u32) -> Equation {
+    let hash = xxh3_64_with_seed(&number.to_le_bytes(), seed.into());
+    let first = ((u128::from(hash) * (rows - WIDTH + 1) as u128) >> 64) as usize;
+    // A multiplication spreads the bits that did not choose the row.
+    Equation { first, coefficients: hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(count: u64, columns: u32) -> Vec<(u64, u64)> {
+        let value = |n: u64| xxh3_64_with_seed(&n.to_le_bytes(), 99) & (u64::MAX >> (64 - columns));
+        (0..count).map(|n| (n * 977, value(n))).collect()
+    }
+
+    #[test]
+    fn values_are_those_of_the_numbers() {
+        for count in [1, 2, 7, 63, 64, 65, 100, 750, 1_008] {
+            for columns in [1, 7, 20, 64] {
+                let values = values(count, columns);
+                let ribbon = Ribbon::of(&values, columns);
+                for (number, value) in &values {
+                    assert_eq!(ribbon.value(*number, 0..columns), *value, "{count}, {columns}");
+                    assert!(ribbon.agrees(*number, columns, *value));
+                    assert!(!ribbon.agrees(*number, columns, value ^ 1));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn six_rows_in_a_hundred_are_more_than_numbers() {
+        let (mut rows, mut count) = (0, 0);
+        for start in 0..200 {
+            let values: Vec<(u64, u64)> =
+                (0..700 + start).map(|n| (start * 10_000 + n, n)).collect();
+            rows += Ribbon::of(&values, 1).rows as usize;
+            count += values.len();
+        }
+        assert!(rows * 100 <= count * 107, "{rows} for {count}");
+    }
+
+    #[test]
+    fn first_columns_stay_when_others_are_dropped() {
+        let values = values(500, 20);
+        let mut ribbon = Ribbon::of(&values, 20);
+        let whole = ribbon.memory_bytes();
+        ribbon.truncate(7);
+        assert!(ribbon.memory_bytes() * 20 <= whole * 7 + 20 * 8, "{}", ribbon.memory_bytes());
+        assert_eq!(ribbon.columns(), 7);
+        assert!(values.iter().all(|(number, value)| ribbon.value(*number, 0..7) == value & 127));
+    }
+
+    #[test]
+    fn other_numbers_have_any_value() {
+        let ribbon = Ribbon::of(&values(750, 7), 7);
+        let others = (0..100_000_u64).map(|n| n * 977 + 1 + n % 976);
+        let agreeing = others.filter(|other| ribbon.agrees(*other, 7, 55)).count();
+        assert!((600..1_000).contains(&agreeing), "{agreeing}");
+        let none = Ribbon::of(&[], 7);
+        assert!(!none.agrees(5, 7, 0) && none.memory_bytes() == 0);
+    }
+}

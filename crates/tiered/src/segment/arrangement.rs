@@ -1,0 +1,118 @@
+//! The order of the records in a segment: a record is in one of a few places that its name
+//! determines, so that an index need only say which of them.
+//!
+//! A segment of `n` records has `n` places. Each record has [`Choices`] of them, and the order is a
+//! maximum matching of records with places, found by augmenting paths: cuckoo hashing with buckets
+//! of one (Fotakis, Pagh, Sanders and Spirakis, STACS 2003), all places taken. With six choices a
+//! place is nobody's choice with a probability of e^-6; as many records, 0.25 %, are in places that
+//! they did not choose.
+//!
+//! The order matters to no recovery, which reads offsets from the summary. Pure.
+
+use std::collections::VecDeque;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::segment::layout::Name;
+
+/// Places that are looked at for a record before it takes any that is left.
+const LOOKED_AT: usize = 4_096;
+
+/// The number of places among which a record chooses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Choices(pub(crate) u32);
+
+impl Choices {
+    /// The place that a record with this name has for a choice, among those of a segment with so
+    /// many records.
+    pub(crate) fn place(name: Name, choice: u32, records: u32) -> u32 {
+        let hash = xxh3_64_with_seed(&name.number().to_le_bytes(), choice.into());
+        ((u128::from(hash) * u128::from(records)) >> 64) as u32
+    }
+
+    /// The choice by which a record with this name is in that place, if it is one of its.
+    pub(crate) fn choice_of(self, name: Name, place: u32, records: u32) -> Option<u32> {
+        (0..self.0).find(|choice| Self::place(name, *choice, records) == place)
+    }
+
+    /// The order of records with these names: for each place the number of the record.
+    pub(crate) fn order(self, names: &[Name]) -> Vec<u32> {
+        const NONE: u32 = u32::MAX;
+        let records = names.len() as u32;
+        let mut owners = vec![NONE; names.len()];
+        let mut places = vec![NONE; names.len()];
+        // The record for which a place was last looked at, and the record that chose it then.
+        let mut looked_at = vec![(NONE, NONE); names.len()];
+        let mut queue = VecDeque::new();
+        for record in 0..records {
+            queue.clear();
+            queue.push_back(record);
+            let mut count = 0;
+            let free = 'search: loop {
+                let Some(other) = queue.pop_front().filter(|_| count < LOOKED_AT) else {
+                    break None;
+                };
+                for choice in 0..self.0 {
+                    let place = Self::place(names[other as usize], choice, records) as usize;
+                    if looked_at[place].0 == record {
+                        continue;
+                    }
+                    looked_at[place] = (record, other);
+                    count += 1;
+                    match owners[place] {
+                        NONE => break 'search Some(place as u32),
+                        owner => queue.push_back(owner),
+                    }
+                }
+            };
+            // Each record on the path moves to the place that it was looked at for.
+            let mut next = free;
+            while let Some(place) = next {
+                let mover = looked_at[place as usize].1;
+                owners[place as usize] = mover;
+                let left = std::mem::replace(&mut places[mover as usize], place);
+                next = (left != NONE).then_some(left);
+            }
+        }
+        let mut left = (0..records).filter(|record| places[*record as usize] == NONE);
+        let owner = |owner: u32| if owner == NONE { left.next().unwrap_or(NONE) } else { owner };
+        owners.into_iter().map(owner).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(count: u64) -> Vec<Name> {
+        (0..count).map(|n| Name { partition: (n % 7) as u32, fingerprint: n * 7_919 }).collect()
+    }
+
+    #[test]
+    fn every_record_has_a_place_and_nearly_all_one_that_they_chose() {
+        for count in [0, 1, 2, 30, 480, 4_000] {
+            let names = names(count);
+            let order = Choices(6).order(&names);
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert!(sorted.iter().copied().eq(0..count as u32), "{count}");
+            let is_chosen = |(place, record): &(usize, &u32)| {
+                let name = names[**record as usize];
+                let choice = Choices(6).choice_of(name, *place as u32, count as u32);
+                choice.is_some_and(|choice| {
+                    Choices::place(name, choice, count as u32) == *place as u32
+                })
+            };
+            let chosen = order.iter().enumerate().filter(is_chosen).count() as u64;
+            assert!(count - chosen <= count / 150 + 1, "{chosen} of {count}");
+        }
+    }
+
+    #[test]
+    fn records_of_one_name_take_different_places() {
+        let names = vec![Name { partition: 3, fingerprint: 5 }; 20];
+        let mut order = Choices(6).order(&names);
+        order.sort_unstable();
+        assert!(order.into_iter().eq(0..20));
+    }
+}
