@@ -1,7 +1,8 @@
 //! Where a device's records are, as far as DRAM knows without the index on flash: codes of locations
 //! in the locators of partitions ([`crate::index::locator`], [`crate::index::locations`]).
 //!
-//! With enough memory every entry of every page has a code, and a lookup reads the record alone.
+//! With enough memory for nearly all of them entries of pages have codes, and a lookup reads the
+//! record alone.
 //! With less there are no codes but more hot entries, and other lookups read a block of the index
 //! first: entries of sixteen bytes for the records that are looked up most are worth more than codes
 //! for some.

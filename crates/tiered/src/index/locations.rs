@@ -29,7 +29,10 @@ use crate::segment::layout::{DEFAULT_ENTRIES, Layout, Name};
 const CHOICES_MIN: u32 = 6;
 const CHOICES_MAX: u32 = 8;
 /// Memory of a locator, in percent of its bits.
-const LOCATOR_PERCENT: usize = 108;
+const LOCATOR_PERCENT: usize = 106;
+/// Codes are on if there is memory for these of them, in percent: more are looked up with them than
+/// with hot entries. Pages of objects that are larger than expected have fewer entries.
+const COVERED_PERCENT: usize = 85;
 
 /// The directories of a device's segments, and the memory of locators with codes.
 #[derive(Debug)]
@@ -100,13 +103,14 @@ impl Locations {
         self.directory_bytes_seen.store(taken, Ordering::Relaxed);
     }
 
-    /// Whether the memory is sufficient for the code of every record.
+    /// Whether the memory is sufficient for the codes of nearly all records on a full device.
     pub(crate) fn should_be_on(&self) -> bool {
         let Widths { check, code } = self.widths;
         let bits = self.partitions * DEFAULT_ENTRIES as usize * (check + code) as usize;
         let locators = bits / 8 / 100 * LOCATOR_PERCENT;
         let directories = self.directory_bytes_seen.load(Ordering::Relaxed);
-        locators + directories <= self.bytes_max.load(Ordering::Relaxed)
+        let needed = (locators + directories) / 100 * COVERED_PERCENT;
+        needed <= self.bytes_max.load(Ordering::Relaxed)
     }
 
     /// Held by the one who turns codes on or off.
