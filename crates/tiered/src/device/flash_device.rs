@@ -39,11 +39,12 @@ use tidekv_io::{Error, ErrorKind, File, Lock, Operation, Result};
 
 use crate::device::small_state::{SmallObjects, SmallState};
 use crate::device::stats::DeviceCounters;
+use crate::device::write_budget::RewriteCredit;
 use crate::entry::{Entry, RecordLocation, SegmentId};
 use crate::index::flash_dram::Limits;
 use crate::index::hot::Hot;
 use crate::index::locations::Locations;
-use crate::index::partition::{DramLookup, Partition};
+use crate::index::partition::Partition;
 use crate::options::Expiry;
 use crate::segment::buffer::Segment;
 use crate::segment::invalidations::{Invalidation, Invalidations};
@@ -55,6 +56,9 @@ use crate::segment::slots::Slots;
 use crate::segment::superblock::Superblock;
 use crate::segment::ttl::Group;
 
+/// An object whose copy is among the oldest quarter of its device is written anew when DRAM evicts
+/// it, if it has been accessed: the copy would soon be evicted.
+const OLD: f64 = 0.25;
 /// Groups share a segment up to this distance when buffers are scarce.
 const SHARED_DISTANCE: u8 = 3;
 /// A segment that is this full is sealed to make room for another group.
@@ -118,6 +122,7 @@ pub(crate) struct Device {
     pub(crate) futile_changes: AtomicI64,
     pub(crate) broken: AtomicBool,
     pub(crate) small: SmallObjects,
+    pub(crate) rewrites: RewriteCredit,
     pub(crate) counters: Arc<DeviceCounters>,
 }
 
@@ -143,8 +148,7 @@ impl Device {
         // A device that has just failed may hold anything, until it is detached.
         self.is_broken()
             || self.small.index.find(name.tag()).next().is_some()
-            || self.partition(name).lock().find(name.fingerprint, &self.live_segments)
-                != DramLookup::Absent
+            || self.partition(name).lock().may_have(name.fingerprint, &self.live_segments)
     }
 
     /// Whether the record at `location` is still live.
@@ -158,9 +162,13 @@ impl Device {
         self.small.has(self.layout.name_of(hash).tag(), location)
     }
 
-    /// How far a record is from eviction: 0 is next, 1 is the farthest.
-    pub(crate) fn distance(&self, location: RecordLocation) -> f64 {
-        self.write_state.lock().slots.distance(self.live_segments.order(location.slot))
+    /// Whether the record at `location` of an object that was accessed may be written anew, `len`
+    /// bytes long: it would soon be evicted, and new objects have taken as much room.
+    pub(crate) fn may_rewrite(&self, location: RecordLocation, len: usize) -> bool {
+        let order = self.live_segments.order(location.slot);
+        self.rewrites.has(len)
+            && self.write_state.lock().slots.distance(order) < OLD
+            && self.rewrites.spend(len)
     }
 
     /// Puts a record, in place of any with the same name; returns whether it was accepted. It is
@@ -182,7 +190,7 @@ impl Device {
         self.make_room_in_log()?;
         let name = self.layout.name_of(hash);
         let mut partition = self.partition(name).lock();
-        let is_absent = partition.find(name.fingerprint, &self.live_segments) == DramLookup::Absent;
+        let is_absent = !partition.may_have(name.fingerprint, &self.live_segments);
         let mut write_state = self.write_state.lock();
         let group = match self.limits.load().expiry {
             Expiry::Groups => Group::of(object.deadline, now_s),
@@ -239,7 +247,7 @@ impl Device {
         }
         let name = self.layout.name_of(hash);
         let mut partition = self.partition(name).lock();
-        let is_record = partition.find(name.fingerprint, &self.live_segments) != DramLookup::Absent;
+        let is_record = partition.may_have(name.fingerprint, &self.live_segments);
         let is_small = self.small.index.find(name.tag()).next().is_some();
         if !is_record && !is_small {
             return Ok(false);

@@ -36,6 +36,7 @@ use crate::device::flash_device::{Device, Log, WriteState};
 use crate::device::small_state::SmallObjects;
 use crate::device::stats::DeviceCounters;
 use crate::device::upkeep::encode_version;
+use crate::device::write_budget::RewriteCredit;
 use crate::entry::SegmentId;
 use crate::index::flash_dram::Limits;
 use crate::index::hot::Hot;
@@ -309,6 +310,7 @@ fn build(
         futile_changes: AtomicI64::new(0),
         broken: AtomicBool::new(false),
         small,
+        rewrites: RewriteCredit::new(u64::from(layout.slots) * u64::from(layout.segment_bytes)),
         counters,
     };
     device.divide_index_memory();

@@ -1,9 +1,17 @@
-//! The write budget of flash, in bytes per second on average, for flash wears out.
+//! What may be written to flash, for flash wears out.
 //!
-//! Unused budget accumulates, up to one minute's worth. When it runs low only objects that have
-//! been fetched since they were stored are admitted; when it is exhausted, none is.
+//! [`WriteBudget`]: bytes per second on average. Unused budget accumulates, up to one minute's
+//! worth. When it runs low only objects that have been fetched since they were stored are admitted;
+//! when it is exhausted, none is.
+//!
+//! [`RewriteCredit`]: objects that are already on flash are written anew before they are evicted, if
+//! they were accessed; in total no more bytes than new objects have taken. Only new objects evict
+//! others, so no object needs to be written anew more than once for each time that they fill the
+//! device. A cache that is only read would otherwise rewrite its oldest quarter for ever.
 //!
 //! For all threads; the caller passes the time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -11,6 +19,8 @@ use parking_lot::Mutex;
 const BURST_S: u64 = 60;
 /// Below one part in this many of the maximum, objects that were never fetched are not admitted.
 const SCARCE_DIVISOR: u64 = 4;
+/// Credit for one part in this many of the device accumulates at most.
+const CREDIT_DIVISOR: u64 = 4;
 const NS_PER_S: u128 = 1_000_000_000;
 
 /// A budget.
@@ -52,6 +62,39 @@ impl WriteBudget {
     }
 }
 
+/// Bytes that may be written anew.
+#[derive(Debug)]
+pub(crate) struct RewriteCredit {
+    bytes: AtomicU64,
+    bytes_max: u64,
+}
+
+impl RewriteCredit {
+    /// No credit, for a device with room for `device_bytes`.
+    pub(crate) fn new(device_bytes: u64) -> Self {
+        Self { bytes: AtomicU64::new(0), bytes_max: device_bytes / CREDIT_DIVISOR }
+    }
+
+    /// A new object of so many bytes has been written.
+    pub(crate) fn earn(&self, bytes: usize) {
+        self.change(|credit| Some((credit + bytes as u64).min(self.bytes_max)));
+    }
+
+    /// Whether so many bytes may be written anew.
+    pub(crate) fn has(&self, bytes: usize) -> bool {
+        self.bytes.load(Ordering::Relaxed) >= bytes as u64
+    }
+
+    /// Spends so many bytes if there are as many; returns whether there were.
+    pub(crate) fn spend(&self, bytes: usize) -> bool {
+        self.change(|credit| credit.checked_sub(bytes as u64))
+    }
+
+    fn change(&self, change: impl FnMut(u64) -> Option<u64>) -> bool {
+        self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change).is_ok()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,6 +110,17 @@ mod tests {
             written += 100 * u64::from(budget.spend(100, true, step * SECOND_NS / 100));
         }
         assert!((1_000 * 640..=1_000 * 661).contains(&written), "{written}");
+    }
+
+    #[test]
+    fn as_much_is_written_anew_as_is_new() {
+        let credit = RewriteCredit::new(4_000);
+        assert!(!credit.has(1) && !credit.spend(1));
+        credit.earn(300);
+        assert!(credit.has(300) && credit.spend(200) && !credit.spend(200));
+        // A quarter of the device at most.
+        (0..10).for_each(|_| credit.earn(500));
+        assert!(credit.spend(1_000) && !credit.spend(1));
     }
 
     #[test]

@@ -43,9 +43,6 @@ use crate::segment::state_file::StateFile;
 use crate::segment::superblock::{Opening, Superblock};
 use crate::stats::Counter;
 
-/// An object whose copy is among the oldest quarter of its device is written anew when DRAM evicts
-/// it: it has been accessed, and the copy would soon be evicted.
-const OLD: f64 = 0.25;
 /// A slot that has been warming for this long is warm.
 const WARMING_MAX: Duration = Duration::from_secs(3600);
 
@@ -212,18 +209,17 @@ impl Flash {
         let small = SmallObject { found: found.clone(), epoch: routing.epoch };
         let is_small = small.is_small(key.len());
         let has = |location| device.has(location) && (!is_small || device.indexes(hash, location));
-        if let Some(copy) = copy
-            && copy.device_slot as usize == device_slot
-            && copy.device == device.id as u32
-            && has(copy.location)
-            && !(found.was_fetched && device.distance(copy.location) < OLD)
-        {
-            return;
-        }
         let len = match is_small {
             true => small.record_bytes(key.len()),
             false => record::record_bytes(key.len(), found.object.value.len()),
         };
+        let copy = copy.filter(|copy| {
+            let is_here = copy.device_slot as usize == device_slot;
+            is_here && copy.device == device.id as u32 && has(copy.location)
+        });
+        if copy.is_some_and(|it| !found.was_fetched || !device.may_rewrite(it.location, len)) {
+            return;
+        }
         if len > device.record_bytes_max() {
             // A part of an object would be written in vain.
             let (fits_now, fits_ever) =
@@ -256,6 +252,9 @@ impl Flash {
             true => device.put(hash, key, &whole, now_s),
             false => self.inner.put_parts(&device, hash, key, whole, now_s),
         };
+        if copy.is_none() && matches!(put, Ok(true)) {
+            device.rewrites.earn(len);
+        }
         if put.is_err() {
             self.inner.detach(device_slot);
         }

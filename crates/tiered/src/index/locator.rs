@@ -60,9 +60,12 @@ impl Locator {
     /// The code of a fingerprint; `None`: it is absent.
     pub(crate) fn find(&self, fingerprint: u64) -> Option<Code> {
         let check = check_of(fingerprint, self.check);
-        self.ribbon
-            .agrees(fingerprint, self.check, check)
-            .then(|| Code(self.ribbon.value(fingerprint, self.check..self.ribbon.columns()) as u32))
+        self.ribbon.rest(fingerprint, self.check, check).map(|code| Code(code as u32))
+    }
+
+    /// Whether a fingerprint may be present.
+    pub(crate) fn may_have(&self, fingerprint: u64) -> bool {
+        self.ribbon.agrees(fingerprint, self.check, check_of(fingerprint, self.check))
     }
 
     /// Whether it has codes, or no entry that would need one.
@@ -102,9 +105,11 @@ mod tests {
             let mut locator = Locator::of(entries(count), WIDTHS);
             let is_found = |(fingerprint, code)| locator.find(fingerprint) == Some(code);
             assert!(entries(count).all(is_found) && locator.has_codes());
+            assert!(entries(count).all(|(fingerprint, _)| locator.may_have(fingerprint)));
             let others = || (0..100_000_u64).map(|n| n * 977 + 1 + n % 976);
             let wrong = others().filter(|other| locator.find(*other).is_some()).count();
-            assert!((650..950).contains(&wrong), "{wrong} of {count}");
+            assert_eq!(wrong, others().filter(|other| locator.may_have(*other)).count());
+            assert!((600..950).contains(&wrong), "{wrong} of {count}");
             let (bytes, of_codes) = locator.memory_bytes();
             locator.drop_codes();
             assert!(!locator.has_codes());

@@ -116,6 +116,15 @@ impl Partition {
         }
     }
 
+    /// Whether there may be a record with that fingerprint: it is not absent.
+    pub(crate) fn may_have(&self, fingerprint: u64, live_segments: &LiveSegments) -> bool {
+        let merging = || self.merging.as_ref().and_then(|merging| merging.find(fingerprint));
+        match self.changes.find(fingerprint).or_else(merging) {
+            Some(entry) => entry.location().is_some_and(|location| live_segments.has(location)),
+            None => self.locator.as_ref().is_none_or(|locator| locator.may_have(fingerprint)),
+        }
+    }
+
     /// Whether there is a page on flash.
     pub(crate) fn has_page(&self) -> bool {
         self.version > 0

@@ -6,8 +6,7 @@
 //! their sum modulo two. Building solves this system of equations. Rows are stored by columns, one
 //! for each bit of a value: the first ones can be read alone, and the others dropped.
 //!
-//! Guarantee: [`Ribbon::value`] of a number that it was built of is that number's value. Of another
-//! number it is any value.
+//! Guarantee: a number that it was built of has its value. Another number has any.
 //!
 //! Pure.
 
@@ -98,23 +97,25 @@ impl Ribbon {
         self.columns
     }
 
-    /// Bits of a number's value, of these columns; of no numbers, zeros.
-    pub(crate) fn value(&self, number: u64, columns: std::ops::Range<u32>) -> u64 {
-        if self.is_empty() {
-            return 0;
-        }
-        let equation = equation(number, self.rows as usize, self.seed);
-        let bits = columns.enumerate();
-        bits.fold(0, |value, (bit, column)| value | self.bit(equation, column) << bit)
+    /// The rest of a number's value if its lowest bits, of `columns` columns, are `lowest`.
+    pub(crate) fn rest(&self, number: u64, columns: u32, lowest: u64) -> Option<u64> {
+        let equation = self.agreeing(number, columns, lowest)?;
+        let bits = (columns..self.columns).enumerate();
+        Some(bits.fold(0, |value, (bit, column)| value | self.bit(equation, column) << bit))
     }
 
     /// Whether the lowest bits of a number's value, of that many columns, are these.
-    pub(crate) fn agrees(&self, number: u64, columns: u32, value: u64) -> bool {
-        let equation = || equation(number, self.rows as usize, self.seed);
-        !self.is_empty() && {
-            let equation = equation();
-            (0..columns).all(|column| self.bit(equation, column) == value >> column & 1)
+    pub(crate) fn agrees(&self, number: u64, columns: u32, lowest: u64) -> bool {
+        self.agreeing(number, columns, lowest).is_some()
+    }
+
+    fn agreeing(&self, number: u64, columns: u32, lowest: u64) -> Option<Equation> {
+        if self.is_empty() {
+            return None;
         }
+        let equation = equation(number, self.rows as usize, self.seed);
+        let agrees = |column| self.bit(equation, column) == lowest >> column & 1;
+        (0..columns).all(agrees).then_some(equation)
     }
 
     fn bit(&self, equation: Equation, column: u32) -> u64 {
@@ -167,7 +168,8 @@ mod tests {
                 let values = values(count, columns);
                 let ribbon = Ribbon::of(&values, columns);
                 for (number, value) in &values {
-                    assert_eq!(ribbon.value(*number, 0..columns), *value, "{count}, {columns}");
+                    assert_eq!(ribbon.rest(*number, 0, 0), Some(*value), "{count}, {columns}");
+                    assert_eq!(ribbon.rest(*number, 1, value & 1), Some(value >> 1));
                     assert!(ribbon.agrees(*number, columns, *value));
                     assert!(!ribbon.agrees(*number, columns, value ^ 1));
                 }
@@ -195,7 +197,9 @@ mod tests {
         ribbon.truncate(7);
         assert!(ribbon.memory_bytes() * 20 <= whole * 7 + 20 * 8, "{}", ribbon.memory_bytes());
         assert_eq!(ribbon.columns(), 7);
-        assert!(values.iter().all(|(number, value)| ribbon.value(*number, 0..7) == value & 127));
+        assert!(
+            values.iter().all(|(number, value)| ribbon.rest(*number, 0, 0) == Some(value & 127))
+        );
     }
 
     #[test]

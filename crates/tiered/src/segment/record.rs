@@ -26,7 +26,7 @@
 //! segment. Pure.
 
 use bytes::Bytes;
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::entry::{RECORD_HEADER_BYTES, SegmentId, UNIT_BYTES};
 use crate::object::{CachedObject, Deadline, Object};
@@ -92,8 +92,9 @@ pub(crate) fn encode(out: &mut [u8], segment: SegmentId, key: &[u8], record: &Re
     let (to_value, padding) = rest.split_at_mut(object.value.len());
     to_value.copy_from_slice(&object.value);
     padding.fill(0);
-    let checksum = checksum(&header[8..], key, &object.value);
-    header[..8].copy_from_slice(&checksum.to_le_bytes());
+    let end = RECORD_HEADER_BYTES + key.len() + object.value.len();
+    let checksum = xxh3_64(&out[8..end]);
+    out[..8].copy_from_slice(&checksum.to_le_bytes());
 }
 
 /// The record in `bytes`, if it is the one of `key` in `segment`.
@@ -115,7 +116,7 @@ pub(crate) fn decode(
     };
     let value = value_at.checked_add(value_len).and_then(|end| bytes.get(value_at..end));
     let Some(value) = value else { return Err(Mismatch::Damaged) };
-    if long(0) != checksum(&bytes[8..RECORD_HEADER_BYTES], found_key, value)
+    if long(0) != xxh3_64(&bytes[8..value_at + value_len])
         || segment != (SegmentId { slot: word(8), generation: word(12) })
     {
         return Err(Mismatch::Damaged);
@@ -137,14 +138,6 @@ pub(crate) fn decode(
         home: long(48),
         epoch: word(44),
     })
-}
-
-fn checksum(header: &[u8], key: &[u8], value: &[u8]) -> u64 {
-    let mut hasher = Xxh3::new();
-    hasher.update(header);
-    hasher.update(key);
-    hasher.update(value);
-    hasher.digest()
 }
 
 #[cfg(test)]
