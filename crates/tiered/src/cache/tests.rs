@@ -6,6 +6,10 @@ use bytes::Bytes;
 use tidekv_io::{Fault, FaultRule, ManualClock, MemoryStorage, Operation, SeededRandom, Storage};
 
 use super::*;
+use crate::device::flash_device::Device;
+use crate::entry::{Entry, RecordLocation};
+use crate::index::locator::Code;
+use crate::index::partition::DramLookup;
 use crate::object::Deadline;
 use crate::options::FlashOptions;
 use crate::segment::layout::Layout;
@@ -367,4 +371,79 @@ fn log_keeps_invalidations_of_records_still_in_a_page() {
     let oldest = device.partition(device.layout.name_of(hash)).lock().oldest();
     let logged = device.log.lock().sequence_max;
     assert!(oldest <= logged, "the log counts from {oldest} on, and has {logged} last");
+}
+
+/// A cache with one device, whose index has one partition, and these records on flash and in a page.
+fn settled(storage: &MemoryStorage, records: u64) -> (Cache, Arc<Device>) {
+    let cache = open(storage);
+    let flash = cache.inner.pools[0].flash.as_ref().expect("there is one");
+    let device = flash.device(0).expect("it is there");
+    (0..records).for_each(|n| put(&device, n, 1 + n));
+    device.settle_all(&mut 0, cache.now_s()).expect("it works");
+    assert!(device.locations.is_on() && device.partitions.len() == 1);
+    (cache, device)
+}
+
+fn put(device: &Device, n: u64, version: u64) {
+    let found = CachedObject {
+        object: object(&[b'r'; 1_000], Deadline::NEVER, version),
+        was_fetched: true,
+        accessed_s: 0,
+    };
+    let record = Record { found, kind: Kind::Whole, home: 0, epoch: 1 };
+    let (hash, key) = (xxh3_64(&n.to_le_bytes()), n.to_le_bytes());
+    assert!(device.put(hash, &key, &record, 0).expect("it is written"));
+}
+
+/// The locations to which any code leads for a key.
+fn led_to(device: &Device, n: u64) -> Vec<RecordLocation> {
+    let name = device.layout.name_of(xxh3_64(&n.to_le_bytes()));
+    let codes = 0..=device.layout.slots * device.locations.choices().0;
+    codes.filter_map(|code| device.locations.find(name, Code(code))).collect()
+}
+
+fn location(device: &Device, n: u64) -> Option<RecordLocation> {
+    let name = device.layout.name_of(xxh3_64(&n.to_le_bytes()));
+    let found = device.partitions[0].lock().find(name.fingerprint, &device.live_segments);
+    let DramLookup::Page(code) = found else { return None };
+    device.entry_of(name, code).and_then(Entry::location)
+}
+
+/// A key that is not in a page may agree with any code of a locator, also with that of its own former
+/// record.
+#[test]
+fn no_code_leads_to_a_removed_or_replaced_record() {
+    let storage = MemoryStorage::new();
+    let (cache, device) = settled(&storage, 40);
+    let before: Vec<RecordLocation> = (0..40).filter_map(|n| location(&device, n)).collect();
+    assert_eq!(before.len(), 40, "all have codes");
+    assert!((0..40).all(|n| led_to(&device, n).contains(&before[n as usize])));
+    (0..10_u64).for_each(|n| {
+        _ = device.invalidate(xxh3_64(&n.to_le_bytes()), &n.to_le_bytes()).expect("it works");
+    });
+    (10..20).for_each(|n| put(&device, n, 100));
+    device.settle_all(&mut 0, cache.now_s()).expect("it works");
+    for n in 0..20 {
+        assert!(!led_to(&device, n).contains(&before[n as usize]), "{n}");
+        assert_eq!(location(&device, n).is_some(), n >= 10, "{n}");
+    }
+    assert!((20..40).all(|n| location(&device, n) == Some(before[n as usize])));
+}
+
+/// What a lost page had is neither removed nor current.
+#[test]
+fn no_code_leads_to_a_record_of_a_lost_page() {
+    let storage = MemoryStorage::new();
+    let (cache, device) = settled(&storage, 20);
+    let before: Vec<RecordLocation> = (0..20).filter_map(|n| location(&device, n)).collect();
+    put(&device, 30, 100);
+    let flip = FaultRule::once(Operation::Read, Fault::FlipBit { byte: 5_000, bit: 0 });
+    storage.add_fault(flip.on_path(DEVICE));
+    device.settle_all(&mut 0, cache.now_s()).expect("it works");
+    assert_eq!((storage.struck().len(), device.counters.lost_pages.get()), (1, 1));
+    for n in 0..20 {
+        assert!(!led_to(&device, n).contains(&before[n as usize]), "{n}");
+        assert_eq!(cache.get(&n.to_le_bytes()), None);
+    }
+    assert!(cache.get(&30_u64.to_le_bytes()).is_some());
 }

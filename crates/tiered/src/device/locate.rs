@@ -21,7 +21,7 @@ use crate::device::flash_device::Device;
 use crate::device::recovery::read_summary;
 use crate::entry::{Entry, SegmentId};
 use crate::index::directory::Directory;
-use crate::index::locator::{Code, Locator};
+use crate::index::locator::{Code, Locator, Widths};
 use crate::index::partition::Partition;
 use crate::segment::layout::Name;
 use crate::segment::page::Page;
@@ -41,7 +41,7 @@ impl Device {
 
     /// The locator of the live entries of a partition's page.
     pub(crate) fn locator_of(&self, partition: u32, page: &Page) -> Locator {
-        let widths = self.locations.widths();
+        let widths = self.widths();
         let live = page.entries().filter_map(|entry| {
             let location = entry.location().filter(|it| self.live_segments.has(*it))?;
             let name = Name { partition, fingerprint: entry.fingerprint() };
@@ -54,7 +54,14 @@ impl Device {
 
     /// Whether the page of a partition should be read whole, for its locator.
     pub(crate) fn wants_page(&self, partition: &Partition) -> bool {
-        partition.is_unknown() || self.locations.widths().code > 0 && !partition.has_codes()
+        partition.is_unknown() || self.widths().code > 0 && !partition.has_codes()
+    }
+
+    /// Bits of a locator's entries: codes need the directories of all segments.
+    fn widths(&self) -> Widths {
+        let widths = self.locations.widths();
+        let are_missing = self.are_directories_missing.load(Ordering::Acquire);
+        Widths { code: if are_missing { 0 } else { widths.code }, ..widths }
     }
 
     /// Installs the locator of a partition's page that has been read whole and is still current.
@@ -128,7 +135,7 @@ impl Device {
     /// Loads the directories of segments that have none: all of them after a restart. A segment
     /// whose summary is unreadable remains without one.
     pub(crate) fn load_directories(&self) {
-        if !self.are_directories_missing.swap(false, Ordering::AcqRel) {
+        if !self.are_directories_missing.load(Ordering::Acquire) {
             return;
         }
         let slots: Vec<Slot> = self.write_state.lock().slots.whole().copied().collect();
@@ -138,8 +145,7 @@ impl Device {
                 self.discard_if_gone(slot.id);
             }
         }
-        // Locators that were built meanwhile may lack codes.
-        self.drop_codes();
+        self.are_directories_missing.store(false, Ordering::Release);
     }
 
     fn directory_of(&self, slot: &Slot) -> Option<Directory> {

@@ -141,6 +141,7 @@ impl Flash {
             }),
         };
         flash.inner.leave_out(missing, failure)?;
+        flash.schedule_all();
         Ok((flash, start))
     }
 
@@ -213,10 +214,8 @@ impl Flash {
             true => small.record_bytes(key.len()),
             false => record::record_bytes(key.len(), found.object.value.len()),
         };
-        let copy = copy.filter(|copy| {
-            let is_here = copy.device_slot as usize == device_slot;
-            is_here && copy.device == device.id as u32 && has(copy.location)
-        });
+        let is_here = |copy: &CopyLocation| copy.is_on(device_slot, &device) && has(copy.location);
+        let copy = copy.filter(is_here);
         if copy.is_some_and(|it| !found.was_fetched || !device.may_rewrite(it.location, len)) {
             return;
         }
@@ -426,9 +425,11 @@ impl Flash {
             device.set_limits(limits);
         }
         drop(now);
-        for (number, device) in self.inner.devices() {
-            self.inner.schedule(number, &device);
-        }
+        self.schedule_all();
+    }
+
+    fn schedule_all(&self) {
+        self.inner.devices().for_each(|(number, device)| self.inner.schedule(number, &device));
     }
 
     /// The statistics of all devices.

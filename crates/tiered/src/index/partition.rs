@@ -100,8 +100,7 @@ impl Partition {
 
     /// The state of a fingerprint.
     pub(crate) fn find(&self, fingerprint: u64, live_segments: &LiveSegments) -> DramLookup {
-        let merging = || self.merging.as_ref().and_then(|merging| merging.find(fingerprint));
-        match self.changes.find(fingerprint).or_else(merging) {
+        match self.newest_change(fingerprint) {
             Some(entry) => match entry.location() {
                 Some(location) if live_segments.has(location) => DramLookup::Entry(entry),
                 _ => DramLookup::Absent,
@@ -118,11 +117,15 @@ impl Partition {
 
     /// Whether there may be a record with that fingerprint: it is not absent.
     pub(crate) fn may_have(&self, fingerprint: u64, live_segments: &LiveSegments) -> bool {
-        let merging = || self.merging.as_ref().and_then(|merging| merging.find(fingerprint));
-        match self.changes.find(fingerprint).or_else(merging) {
+        match self.newest_change(fingerprint) {
             Some(entry) => entry.location().is_some_and(|location| live_segments.has(location)),
             None => self.locator.as_ref().is_none_or(|locator| locator.may_have(fingerprint)),
         }
+    }
+
+    fn newest_change(&self, fingerprint: u64) -> Option<Entry> {
+        let merging = || self.merging.as_ref().and_then(|merging| merging.find(fingerprint));
+        self.changes.find(fingerprint).or_else(merging)
     }
 
     /// Whether there is a page on flash.

@@ -1,0 +1,97 @@
+//! Lookups with the locations of all records in DRAM, and with too little DRAM for them: counted on
+//! simulated storage without other traffic.
+
+#[path = "keeps/scene.rs"]
+mod scene;
+
+use scene::{Scene, options};
+use tidekv_io::Tear;
+use tidekv_tiered::{FlashOptions, Options};
+
+/// Reads of the index, and of records, for hits of these objects.
+fn reads(scene: &Scene, numbers: std::ops::Range<u64>) -> (u64, u64) {
+    let before = scene.counts();
+    let count = (numbers.end - numbers.start) as usize;
+    assert_eq!(scene.hits(numbers), count);
+    let after = scene.counts();
+    (after.index_reads - before.index_reads, after.object_reads - before.object_reads)
+}
+
+fn bytes_of(n: u64, is_mixed: bool) -> usize {
+    if is_mixed { 1_000 + (n * n % 6_000) as usize } else { 4_000 }
+}
+
+#[test]
+fn hit_costs_one_read_where_dram_has_the_locations() {
+    for is_mixed in [false, true] {
+        let mut scene = Scene::new(options());
+        (0..6_000).for_each(|n| scene.store(n, bytes_of(n, is_mixed), None));
+        let (index, objects) = reads(&scene, 0..6_000);
+        assert!(objects > 4_000 && index * 100 <= objects, "{index} and {objects} reads");
+        // After a restart, pages are read once each: there are few.
+        scene.cache.close();
+        scene.restart(Tear::DropUnsynced, 2);
+        let (index, objects) = reads(&scene, 0..6_000);
+        assert!(index * 30 <= objects, "{index} and {objects} reads");
+        let (index, objects) = reads(&scene, 0..6_000);
+        assert!(objects > 4_000 && index * 100 <= objects, "{index} and {objects} reads");
+    }
+}
+
+#[test]
+fn locations_follow_records_that_are_replaced() {
+    let scene = Scene::new(options());
+    for round in 0..5 {
+        (0..3_000).for_each(|n| scene.store(n, bytes_of(n + round, true), None));
+        let (index, objects) = reads(&scene, 0..3_000);
+        assert!(index * 100 <= objects, "{index} and {objects} reads");
+    }
+}
+
+/// Two thousand slots and objects of a kilobyte are expected: locations take long codes, and many.
+#[test]
+fn locations_go_when_dram_shrinks_and_come_back() {
+    let flash = vec![FlashOptions { path: "/flash".into(), bytes: 256 << 20 }];
+    let (large, small) = (12 << 20, 3 << 20);
+    let options = Options {
+        dram_bytes: large,
+        flash,
+        avg_object_bytes: 1 << 10,
+        segment_bytes: Some(128 << 10),
+        ..options()
+    };
+    let scene = Scene::new(options);
+    (0..30_000).for_each(|n| scene.store(n, 2_000, None));
+    let (index, objects) = reads(&scene, 0..30_000);
+    assert!(index * 100 <= objects, "{index} and {objects} reads");
+    let before = scene.cache.device_stats()[0].dram_bytes;
+    scene.cache.set_dram_bytes(small).expect("it is enough");
+    scene.cache.drain_writes();
+    // Hot entries, for some of them.
+    reads(&scene, 0..30_000);
+    let (index, objects) = reads(&scene, 0..30_000);
+    assert!(index * 10 > objects, "{index} and {objects} reads");
+    let tenant = scene.cache.tenant_stats().remove(0);
+    let taken = scene.cache.device_stats()[0].dram_bytes;
+    assert!(taken <= tenant.flash_dram.bytes(small) && taken < before, "{taken}, {before}");
+    scene.cache.set_dram_bytes(large).expect("it had it");
+    scene.cache.drain_writes();
+    reads(&scene, 0..30_000);
+    let (index, objects) = reads(&scene, 0..30_000);
+    assert!(index * 100 <= objects, "{index} and {objects} reads");
+}
+
+/// Objects of the oldest quarter were written anew whenever DRAM evicted them, for ever.
+#[test]
+fn reads_alone_write_nothing() {
+    let scene = Scene::new(options());
+    (0..7_000).for_each(|n| scene.store(n, 4_000, None));
+    // What new objects have taken may be written anew.
+    (0..10).for_each(|_| _ = scene.hits(0..7_000));
+    scene.cache.drain_writes();
+    let before = scene.counts();
+    (0..3).for_each(|_| assert_eq!(scene.hits(0..7_000), 7_000));
+    scene.cache.drain_writes();
+    let after = scene.counts();
+    assert_eq!(after.objects_written, before.objects_written);
+}
