@@ -2942,4 +2942,114 @@ pub const MUTATIONS: &[Mutation] = &[
             "engine::store_clock::tests::a_record_is_synced_if_the_clocks_differ_in_it_or_in_the_one_that_it_replaces",
         )
     },
+    Mutation {
+        target: "lib",
+        ..tiered(
+            "locations of replaced records stay current",
+            "crates/tiered/src/device/locate.rs",
+            "        self.set_current(gone.iter().copied(), false);\n",
+            "        _ = gone;\n",
+            "cache::tests::no_code_leads_to_a_removed_or_replaced_record",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..tiered(
+            "locations of a lost page stay current",
+            "crates/tiered/src/device/upkeep.rs",
+            "                    self.locations.forget_current();\n",
+            "",
+            "cache::tests::no_code_leads_to_a_record_of_a_lost_page",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..tiered(
+            "codes find locations that are not current",
+            "crates/tiered/src/index/locations.rs",
+            "directory.is_current(place).then(|| directory.location(place))?",
+            "directory.location(place)",
+            "index::locations::tests::record_that_is_not_current_is_not_found_by_any_code",
+        )
+    },
+    Mutation {
+        target: "locations",
+        ..tiered(
+            "records keep their locations in the buffer",
+            "crates/tiered/src/device/upkeep.rs",
+            "                self.relocate(&segment, &arranged);\n",
+            "",
+            "hit_costs_one_read_where_dram_has_the_locations",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..tiered(
+            "a location on flash is read in the buffer",
+            "crates/tiered/src/segment/buffer.rs",
+            "(location.is_in(self.slot.id) && location.is_in_buffer)",
+            "location.is_in(self.slot.id)",
+            "segment::buffer::tests::appended_records_are_read_and_summarised",
+        )
+    },
+    Mutation {
+        target: "locations",
+        ..tiered(
+            "locations do not come back after a restart",
+            "crates/tiered/src/device/locate.rs",
+            "slots.iter().filter(|slot| !slot.is_small",
+            "slots.iter().take(0).filter(|slot| !slot.is_small",
+            "hit_costs_one_read_where_dram_has_the_locations",
+        )
+    },
+    Mutation {
+        target: "locations",
+        ..tiered(
+            "locations do not come back with more DRAM",
+            "crates/tiered/src/device/locate.rs",
+            "        partition.is_unknown() || self.widths().code > 0 && !partition.has_codes()",
+            "        partition.is_unknown()",
+            "locations_go_when_dram_shrinks_and_come_back",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..tiered(
+            "locations take memory without a limit",
+            "crates/tiered/src/index/locations.rs",
+            "let has_codes = self.is_on() && self.has_room();",
+            "let has_codes = self.is_on();",
+            "index::locations::tests::codes_take_no_more_than_their_memory",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..tiered(
+            "lengths of records are not counted with locations",
+            "crates/tiered/src/index/locations.rs",
+            "        let needed = (locators + directories) / 100 * COVERED_PERCENT;",
+            "        _ = directories;\n        let needed = locators / 100 * COVERED_PERCENT;",
+            "index::locations::tests::codes_are_on_where_there_is_memory_for_nearly_all_of_them",
+        )
+    },
+    Mutation {
+        target: "locations",
+        ..tiered(
+            "objects at old locations are rewritten without new ones",
+            "crates/tiered/src/device/flash_device.rs",
+            "            && self.rewrites.spend(len)\n",
+            "",
+            "reads_alone_write_nothing",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..tiered(
+            "a location is that of another choice",
+            "crates/tiered/src/segment/arrangement.rs",
+            "(0..self.0).find(|choice| Self::place(name, *choice, records) == place)",
+            "(0..self.0).find(|choice| Self::place(name, *choice, records) != place)",
+            "index::locations::tests::codes_lead_to_their_locations",
+        )
+    },
 ];
