@@ -73,8 +73,9 @@ pub struct Options {
     /// objects of that size fit, and DRAM for the index of as many small objects, or of half as many
     /// if the average is not small.
     pub avg_object_bytes: u64,
-    /// The most DRAM that cached index entries and buffered index changes may take, in bytes; a
-    /// sixteenth when `None`.
+    /// The most DRAM that locations of records on flash, or cached index entries, and buffered index
+    /// changes may take, in bytes; a sixteenth when `None`. Locations take about 1.6 bytes for each
+    /// record; a third is for changes.
     pub index_bytes: Option<u64>,
     /// The write limit of flash, in bytes per second, on average; no limit when `None`.
     pub flash_writes_bytes_per_s: Option<u64>,

@@ -108,8 +108,8 @@ pub struct Cache {
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_size)]
     avg_object_size: u64,
 
-    /// Part of --dram for hot entries and pending changes of the flash index [default: a
-    /// sixteenth of --dram].
+    /// Part of --dram for locations of objects on flash, or hot entries of the flash index, and
+    /// for its pending changes [default: a sixteenth of --dram].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     flash_index: Option<u64>,
 

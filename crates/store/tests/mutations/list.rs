@@ -2997,8 +2997,8 @@ pub const MUTATIONS: &[Mutation] = &[
         ..tiered(
             "locations do not come back after a restart",
             "crates/tiered/src/device/locate.rs",
-            "slots.iter().filter(|slot| !slot.is_small",
-            "slots.iter().take(0).filter(|slot| !slot.is_small",
+            "slot.filter(|it| !it.is_small",
+            "slot.filter(|it| it.is_small",
             "hit_costs_one_read_where_dram_has_the_locations",
         )
     },
@@ -3036,9 +3036,9 @@ pub const MUTATIONS: &[Mutation] = &[
         target: "locations",
         ..tiered(
             "objects at old locations are rewritten without new ones",
-            "crates/tiered/src/device/flash_device.rs",
-            "            && self.rewrites.spend(len)\n",
-            "",
+            "crates/tiered/src/device/write_budget.rs",
+            "is_new { self.earn(bytes) } else { self.spend(bytes) }",
+            "is_new { self.earn(bytes) } else { self.earn(bytes) }",
             "reads_alone_write_nothing",
         )
     },
@@ -3050,6 +3050,16 @@ pub const MUTATIONS: &[Mutation] = &[
             "(0..self.0).find(|choice| Self::place(name, *choice, records) == place)",
             "(0..self.0).find(|choice| Self::place(name, *choice, records) != place)",
             "index::locations::tests::codes_lead_to_their_locations",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..tiered(
+            "locations stay when their memory shrinks",
+            "crates/tiered/src/device/locate.rs",
+            "            self.drop_codes(|| self.locations.is_over());\n",
+            "",
+            "cache::tests::codes_go_that_take_more_than_their_memory",
         )
     },
 ];

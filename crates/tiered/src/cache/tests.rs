@@ -447,3 +447,15 @@ fn no_code_leads_to_a_record_of_a_lost_page() {
     }
     assert!(cache.get(&30_u64.to_le_bytes()).is_some());
 }
+
+/// With less DRAM, where codes are still worth it, those that no longer fit go.
+#[test]
+fn codes_go_that_take_more_than_their_memory() {
+    let storage = MemoryStorage::new();
+    let (_cache, device) = settled(&storage, 40);
+    device.divide_index_memory();
+    assert!(device.partitions[0].lock().has_codes());
+    device.locations.count(0, 1 << 20);
+    device.divide_index_memory();
+    assert!(device.locations.is_on() && !device.partitions[0].lock().has_codes());
+}

@@ -1,6 +1,6 @@
 //! A flash device: records in segments, located by an index of which DRAM holds the recent changes,
-//! and filters and locations of the rest, or hot entries (BigKV, sections on collision-oblivious indexing and
-//! TTL-aware space management).
+//! and of the rest filters and locations, or hot entries (BigKV, sections on collision-oblivious
+//! indexing and TTL-aware space management).
 //!
 //! Guarantees:
 //! 1. A lookup ([`crate::device::lookup`]) finds the record last put under a key and not
@@ -29,7 +29,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use hashbrown::HashMap;
@@ -102,8 +102,8 @@ pub(crate) struct Device {
     pub(crate) partitions: Box<[Mutex<Partition>]>,
     pub(crate) hot: Hot,
     pub(crate) locations: Locations,
-    /// Whether segments may lack their directories.
-    pub(crate) are_directories_missing: AtomicBool,
+    /// Segments from this slot on may lack their directories.
+    pub(crate) directories_to_load: AtomicU32,
     pub(crate) live_segments: LiveSegments,
     pub(crate) write_state: Mutex<WriteState>,
     pub(crate) buffers: RwLock<HashMap<u32, Arc<RwLock<Segment>>>>,
@@ -163,12 +163,11 @@ impl Device {
     }
 
     /// Whether the record at `location` of an object that was accessed may be written anew, `len`
-    /// bytes long: it would soon be evicted, and new objects have taken as much room.
+    /// bytes long: it would soon be evicted, and new objects have taken as much room. The caller
+    /// spends the credit once it has been written.
     pub(crate) fn may_rewrite(&self, location: RecordLocation, len: usize) -> bool {
         let order = self.live_segments.order(location.slot);
-        self.rewrites.has(len)
-            && self.write_state.lock().slots.distance(order) < OLD
-            && self.rewrites.spend(len)
+        self.rewrites.has(len) && self.write_state.lock().slots.distance(order) < OLD
     }
 
     /// Puts a record, in place of any with the same name; returns whether it was accepted. It is
@@ -504,6 +503,7 @@ impl Device {
         log.ring.cut(end);
         log.stretches.clear();
         drop(log);
+        self.locations.discard_all();
         let in_memory = self.small.forget(small);
         write_state.buffers -= in_memory.len();
         for slot in in_memory {
@@ -574,7 +574,10 @@ impl Device {
         Memory {
             segments,
             records,
-            index_bytes: partitions + slots + self.small.index_bytes(),
+            index_bytes: partitions
+                + slots
+                + self.locations.fixed_bytes()
+                + self.small.index_bytes(),
             hot_bytes: self.hot.memory_bytes() + codes + self.locations.directory_bytes() + changes,
             buffer_bytes,
         }

@@ -12,17 +12,20 @@
 //! ([`Device::install`]), and when the next one replaces it ([`Device::replace`]). What is newer than
 //! the page, the partition's changes, is looked at first.
 //!
-//! After a restart, codes come back as pages are read; before, the directories of segments are: from
-//! the segment table where all records have one length, else from the summaries.
+//! After a restart, codes come back as pages are read, once upkeep has loaded the directories of
+//! segments: from the segment table where all records have one length, else from the summaries, some
+//! at a time.
 
 use std::sync::atomic::Ordering;
 
+use tidekv_io::Result;
+
 use crate::device::flash_device::Device;
-use crate::device::recovery::read_summary;
-use crate::entry::{Entry, SegmentId};
+use crate::entry::Entry;
 use crate::index::directory::Directory;
 use crate::index::locator::{Code, Locator, Widths};
 use crate::index::partition::Partition;
+use crate::segment::buffer;
 use crate::segment::layout::Name;
 use crate::segment::page::Page;
 use crate::segment::segment_table::{SegmentState, Slot};
@@ -30,6 +33,8 @@ use crate::segment::segment_table::{SegmentState, Slot};
 /// With codes, one in this many bytes for hot entries is left to them: for records that have none
 /// of the places that they chose.
 const HOT_DIVISOR: usize = 32;
+/// Directories that are loaded before other work has its turn.
+const LOADED_SLOTS: u32 = 64;
 
 impl Device {
     /// The entry of a name whose code the page's locator has, if its record is current.
@@ -60,16 +65,15 @@ impl Device {
     /// Bits of a locator's entries: codes need the directories of all segments.
     fn widths(&self) -> Widths {
         let widths = self.locations.widths();
-        let are_missing = self.are_directories_missing.load(Ordering::Acquire);
-        Widths { code: if are_missing { 0 } else { widths.code }, ..widths }
+        Widths { code: if self.lacks_directories() { 0 } else { widths.code }, ..widths }
     }
 
     /// Installs the locator of a partition's page that has been read whole and is still current.
     pub(crate) fn install(&self, partition: &mut Partition, page: &Page, locator: Locator) {
         let replay_from = self.replay_from.load(Ordering::Acquire);
-        let before = partition.locator_bytes().0;
+        let before = partition.coded_bytes();
         partition.install(replay_from, locator);
-        self.locations.count(before, partition.locator_bytes().0);
+        self.locations.count(before, partition.coded_bytes());
         self.set_current(page.entries(), true);
     }
 
@@ -82,9 +86,9 @@ impl Device {
         locator: Locator,
     ) {
         let replay_from = self.replay_from.load(Ordering::Acquire);
-        let before = partition.locator_bytes().0;
+        let before = partition.coded_bytes();
         partition.finish_merge(version, replay_from, locator);
-        self.locations.count(before, partition.locator_bytes().0);
+        self.locations.count(before, partition.coded_bytes());
         self.set_current(gone.iter().copied(), false);
         self.set_current(page.entries(), true);
     }
@@ -96,13 +100,13 @@ impl Device {
         }
     }
 
-    /// Drops all codes; they come back as pages are read.
-    pub(crate) fn drop_codes(&self) {
-        for partition in &self.partitions {
+    /// Drops the codes of partitions while `is_to_go`; they come back as pages are read.
+    pub(crate) fn drop_codes(&self, is_to_go: impl Fn() -> bool) {
+        for partition in self.partitions.iter().take_while(|_| is_to_go()) {
             let mut partition = partition.lock();
-            let before = partition.locator_bytes().0;
+            let before = partition.coded_bytes();
             partition.drop_codes();
-            self.locations.count(before, partition.locator_bytes().0);
+            self.locations.count(before, partition.coded_bytes());
         }
     }
 
@@ -122,53 +126,78 @@ impl Device {
         if is_on {
             self.hot.resize(hot_bytes / HOT_DIVISOR);
             self.locations.turn(true);
-            self.are_directories_missing.store(!was_on, Ordering::Release);
+            if !was_on {
+                self.directories_to_load.store(0, Ordering::Release);
+            }
+            self.drop_codes(|| self.locations.is_over());
         } else {
             self.locations.turn(false);
             if was_on {
-                self.drop_codes();
+                self.drop_codes(|| true);
             }
             self.hot.resize(hot_bytes);
         }
     }
 
-    /// Loads the directories of segments that have none: all of them after a restart. A segment
-    /// whose summary is unreadable remains without one.
-    pub(crate) fn load_directories(&self) {
-        if !self.are_directories_missing.load(Ordering::Acquire) {
-            return;
-        }
-        let slots: Vec<Slot> = self.write_state.lock().slots.whole().copied().collect();
-        for slot in slots.iter().filter(|slot| !slot.is_small && !self.locations.has(slot.id)) {
-            if let Some(directory) = self.directory_of(slot) {
-                self.locations.put(directory);
-                self.discard_if_gone(slot.id);
-            }
-        }
-        self.are_directories_missing.store(false, Ordering::Release);
+    /// Whether segments may lack directories.
+    pub(crate) fn lacks_directories(&self) -> bool {
+        let next = self.directories_to_load.load(Ordering::Acquire);
+        next < self.layout.slots && self.locations.is_on() && !self.is_broken()
     }
 
-    fn directory_of(&self, slot: &Slot) -> Option<Directory> {
-        if slot.record_bytes > 0 {
-            return Some(Directory::of_equal(slot.id, slot.records, slot.record_bytes));
+    /// Loads some of the directories that segments lack after a restart. A segment with a damaged
+    /// summary remains without one.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    pub(crate) fn load_directories(&self) -> Result<()> {
+        if !self.lacks_directories() {
+            return Ok(());
         }
-        let mut summaries = read_summary(&*self.data, &self.layout, self.id, slot)?;
+        let first = self.directories_to_load.load(Ordering::Acquire);
+        let next = first.saturating_add(LOADED_SLOTS);
+        let loaded = (first..next).try_for_each(|slot| {
+            let slot = self.write_state.lock().slots.whole_in(slot);
+            let Some(slot) = slot.filter(|it| !it.is_small && !self.locations.has(it.id)) else {
+                return Ok(());
+            };
+            if let Some(directory) = self.directory_of(&slot)? {
+                self.locations.put(directory);
+                if !self.live_segments.holds(slot.id) {
+                    // It was evicted meanwhile.
+                    self.locations.discard(slot.id);
+                }
+            }
+            Ok(())
+        });
+        // Unless they have been turned off and on again.
+        let [first, next] = [first, next].map(|slot| slot.min(self.layout.slots));
+        let (done, fail) = (Ordering::AcqRel, Ordering::Acquire);
+        _ = self.directories_to_load.compare_exchange(first, next, done, fail);
+        if self.locations.is_on() && !self.locations.should_be_on() {
+            self.choose_codes();
+        }
+        loaded
+    }
+
+    fn directory_of(&self, slot: &Slot) -> Result<Option<Directory>> {
+        if slot.record_bytes > 0 {
+            let directory = Directory::of_equal(slot.id, slot.records, slot.record_bytes);
+            return Ok(Some(directory));
+        }
+        let (offset, len) = buffer::summary_range(slot);
+        let bytes = self.data.read_at(self.layout.segment_at(slot.id.slot) + offset, len)?;
+        let Some(mut summaries) = buffer::read_summary(&bytes, self.id, slot.id) else {
+            return Ok(None);
+        };
         summaries.sort_unstable_by_key(|summary| summary.location.offset);
         let mut offset = 0;
-        for summary in &summaries {
-            if summary.location.offset != offset {
-                return None;
-            }
-            offset += summary.location.len;
-        }
+        let is_next = summaries.iter().all(|summary| {
+            let at = std::mem::replace(&mut offset, summary.location.offset + summary.location.len);
+            at == summary.location.offset
+        });
         let lens: Vec<u32> = summaries.iter().map(|summary| summary.location.len).collect();
-        Some(Directory::of(slot.id, lens.into_iter()))
-    }
-
-    /// A segment that was evicted meanwhile needs no directory.
-    fn discard_if_gone(&self, id: SegmentId) {
-        if !self.live_segments.holds(id) {
-            self.locations.discard(id);
-        }
+        Ok(is_next.then(|| Directory::of(slot.id, lens.into_iter())))
     }
 }

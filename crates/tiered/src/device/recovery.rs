@@ -24,7 +24,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};
 
 use arc_swap::ArcSwap;
 use hashbrown::HashMap;
@@ -297,7 +297,7 @@ fn build(
         partitions: partitions.into_iter().map(Mutex::new).collect(),
         hot: Hot::new(limits.hot_bytes),
         locations: Locations::new(&layout),
-        are_directories_missing: AtomicBool::new(false),
+        directories_to_load: AtomicU32::new(0),
         live_segments,
         write_state: Mutex::new(write_state),
         buffers: RwLock::new(HashMap::new()),
@@ -340,7 +340,7 @@ fn read(files: &Files, superblock: &Superblock) -> Result<Option<Metadata>> {
     let small = replay_small(small_log, small, superblock.small_newest, &index, read);
     let is_replayed = |slot: &&Slot| slot.is_whole && !slot.is_small && slot.sequence_max > from;
     let segments = slots.iter().filter(is_replayed).copied().collect();
-    let read = |slot: &Slot| read_summary(&*files.data, layout, superblock.device, slot);
+    let read = |slot: &Slot| read_summary(files, layout, superblock.device, slot);
     let damaged = replay(log, segments, from, read, |found| restore(&mut partitions, found));
     for slot in damaged.into_iter().chain(small.damaged.iter().copied()) {
         let slot = &mut slots[slot as usize];
@@ -415,18 +415,12 @@ fn read_slots(files: &Files, superblock: &Superblock) -> Result<Vec<Slot>> {
     Ok(slots)
 }
 
-/// The summary of a segment of records, if it is intact.
-pub(crate) fn read_summary(
-    data: &dyn File,
-    layout: &Layout,
-    device: u64,
-    slot: &Slot,
-) -> Option<Vec<Summary>> {
+fn read_summary(files: &Files, layout: &Layout, device: u64, slot: &Slot) -> Option<Vec<Summary>> {
     let (offset, len) = buffer::summary_range(slot);
     if offset + len as u64 > layout.segment_bytes.into() {
         return None;
     }
-    let bytes = data.read_at(layout.segment_at(slot.id.slot) + offset, len).ok()?;
+    let bytes = files.data.read_at(layout.segment_at(slot.id.slot) + offset, len).ok()?;
     let summaries = buffer::read_summary(&bytes, device, slot.id)?;
     let is_inside = |summary: &Summary| {
         let end = u64::from(summary.location.offset) + u64::from(summary.location.len);
@@ -473,6 +467,8 @@ impl Device {
         if self.is_broken() {
             return Ok(());
         }
+        // Directories would be of no use any more.
+        self.directories_to_load.store(self.layout.slots, Ordering::Release);
         self.settle_all(&mut 0, now_s)?;
         self.data.sync()?;
         self.meta.sync()?;

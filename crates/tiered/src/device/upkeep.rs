@@ -35,8 +35,6 @@ use crate::segment::layout::{Name, VERSION_BYTES};
 use crate::segment::page::{ENTRIES_MAX, PAGE_BYTES, Page, PageId};
 use crate::segment::segment_table::Slot;
 
-/// Segments are written in pieces of this many bytes.
-const PIECE_BYTES: usize = 256 << 10;
 /// At most this many partitions are checked for one worth merging.
 const LOOKED_AT: usize = 256;
 /// Checkpoints per round over all partitions.
@@ -82,13 +80,13 @@ impl Device {
     /// When the device fails; all other work has been done.
     pub(crate) fn upkeep(&self, cursor: &mut usize, now_s: u32) -> Result<()> {
         self.shrink(now_s)?;
-        self.load_directories();
         self.write_tombstones(now_s)?;
         loop {
             if self.is_broken() {
                 return Ok(());
             }
             // Alternate: neither waits for the other to finish, which may never happen.
+            self.load_directories()?;
             let has_written = self.write_next()?;
             let log_percent = self.log.lock().ring.percent_full();
             if log_percent >= LOG_PERCENT && (!has_written || log_percent >= LOG_PERCENT_URGENT) {
@@ -106,7 +104,7 @@ impl Device {
                     let changes = self.settled_changes();
                     self.futile_changes.store(changes, Ordering::Relaxed);
                 }
-            } else if !self.purge_small() && !has_written {
+            } else if !self.purge_small() && !has_written && !self.lacks_directories() {
                 return Ok(());
             }
         }
@@ -127,7 +125,7 @@ impl Device {
         let is_to_write = !write_state.sealed.is_empty() || self.has_too_many(&write_state);
         drop(write_state);
         is_to_write
-            || self.are_directories_missing.load(Ordering::Acquire)
+            || self.lacks_directories()
             || self.small.wants_upkeep()
             || self.has_many_changes()
             || self.window() > self.window_max()
@@ -211,7 +209,8 @@ impl Device {
             let arranged = segment.arranged(self.locations.choices());
             let at = self.layout.segment_at(slot.id.slot);
             let write = |offset, piece: &[u8]| self.data.write_at(at + offset, piece);
-            let written = segment.pieces(&arranged, self.id, PIECE_BYTES, write);
+            let piece_bytes = Segment::piece_bytes(self.layout.segment_bytes as usize);
+            let written = segment.pieces(&arranged, self.id, piece_bytes, write);
             if written.is_ok() {
                 self.locations.put(Directory::of(slot.id, arranged.lens()));
                 self.relocate(&segment, &arranged);
@@ -222,6 +221,7 @@ impl Device {
         let is_same = |other: &Arc<RwLock<Segment>>| Arc::ptr_eq(other, &segment);
         if !self.buffers.read().get(&slot.id.slot).is_some_and(is_same) {
             // The device was cleared meanwhile.
+            self.locations.discard(slot.id);
             return Ok(());
         }
         write_state.buffers -= 1;
@@ -242,6 +242,7 @@ impl Device {
             Err(_) => {
                 self.counters.errors.add(1);
                 self.counters.segments_lost.add(1);
+                self.locations.discard(slot.id);
                 self.live_segments.set_free(write_state.slots.give_back(slot.id.slot));
             }
         }
@@ -255,7 +256,8 @@ impl Device {
     }
 
     /// Lets the index have the locations on flash of a segment's records: from now on they are read
-    /// there.
+    /// there. Locks partitions while the segment is locked, shared: nobody waits to change it, for
+    /// it is sealed.
     fn relocate(&self, segment: &Segment, arranged: &Arranged) {
         for (from, to) in segment.summaries().iter().zip(&arranged.summaries) {
             let mut partition = self.partition(from.name).lock();
@@ -312,7 +314,7 @@ impl Device {
         match written {
             Ok(Merged { page, locator, gone, displaced, is_lost, is_distrusted }) => {
                 if is_distrusted {
-                    self.locations.count(locked.locator_bytes().0, 0);
+                    self.locations.count(locked.coded_bytes(), 0);
                     locked.distrust(self.sequence.load(Ordering::Acquire));
                 }
                 if is_lost {
@@ -343,7 +345,7 @@ impl Device {
                 self.counters.merges.add(1);
                 drop(locked);
                 if is_lost {
-                    self.drop_codes();
+                    self.drop_codes(|| true);
                 }
                 Ok(true)
             }

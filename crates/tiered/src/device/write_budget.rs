@@ -75,9 +75,13 @@ impl RewriteCredit {
         Self { bytes: AtomicU64::new(0), bytes_max: device_bytes / CREDIT_DIVISOR }
     }
 
-    /// A new object of so many bytes has been written.
-    pub(crate) fn earn(&self, bytes: usize) {
-        self.change(|credit| Some((credit + bytes as u64).min(self.bytes_max)));
+    /// Counts so many bytes that have been written, of a new object or of one written anew.
+    pub(crate) fn count(&self, bytes: usize, is_new: bool) {
+        if is_new { self.earn(bytes) } else { self.spend(bytes) }
+    }
+
+    fn earn(&self, bytes: usize) {
+        self.change(|credit| (credit + bytes as u64).min(self.bytes_max));
     }
 
     /// Whether so many bytes may be written anew.
@@ -85,13 +89,13 @@ impl RewriteCredit {
         self.bytes.load(Ordering::Relaxed) >= bytes as u64
     }
 
-    /// Spends so many bytes if there are as many; returns whether there were.
-    pub(crate) fn spend(&self, bytes: usize) -> bool {
-        self.change(|credit| credit.checked_sub(bytes as u64))
+    fn spend(&self, bytes: usize) {
+        self.change(|credit| credit.saturating_sub(bytes as u64));
     }
 
-    fn change(&self, change: impl FnMut(u64) -> Option<u64>) -> bool {
-        self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change).is_ok()
+    fn change(&self, change: impl Fn(u64) -> u64) {
+        let change = |credit| Some(change(credit));
+        _ = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
     }
 }
 
@@ -115,12 +119,16 @@ mod tests {
     #[test]
     fn as_much_is_written_anew_as_is_new() {
         let credit = RewriteCredit::new(4_000);
-        assert!(!credit.has(1) && !credit.spend(1));
+        assert!(!credit.has(1));
         credit.earn(300);
-        assert!(credit.has(300) && credit.spend(200) && !credit.spend(200));
+        assert!(credit.has(300) && !credit.has(301));
+        credit.spend(200);
+        assert!(credit.has(100) && !credit.has(101));
         // A quarter of the device at most.
         (0..10).for_each(|_| credit.earn(500));
-        assert!(credit.spend(1_000) && !credit.spend(1));
+        assert!(credit.has(1_000) && !credit.has(1_001));
+        credit.spend(2_000);
+        assert!(!credit.has(1));
     }
 
     #[test]

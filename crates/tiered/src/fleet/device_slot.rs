@@ -40,8 +40,8 @@ pub struct DeviceStats {
     /// The DRAM that its index takes, write buffers included, in bytes.
     pub dram_bytes: u64,
     /// Of these, the fixed cost of the objects on it, whether they are accessed or not: the
-    /// negative filters, the index of small objects, and the state of each partition and segment. Hot entries and changes have
-    /// a budget of their own.
+    /// filters, the index of small objects, and the state of each partition and segment. Locations,
+    /// hot entries and changes have a budget of their own.
     pub index_bytes: u64,
     /// Objects on it, approximately: some have been replaced since.
     pub objects: u64,

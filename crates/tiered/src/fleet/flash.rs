@@ -251,8 +251,8 @@ impl Flash {
             true => device.put(hash, key, &whole, now_s),
             false => self.inner.put_parts(&device, hash, key, whole, now_s),
         };
-        if copy.is_none() && matches!(put, Ok(true)) {
-            device.rewrites.earn(len);
+        if let Ok(true) = put {
+            device.rewrites.count(len, copy.is_none());
         }
         if put.is_err() {
             self.inner.detach(device_slot);

@@ -4,8 +4,8 @@
 //! | part | size |
 //! |---|---|
 //! | write buffers | an eighth, in whole segments, 3 to 24 of each device; more if the largest object takes more and half of the DRAM has room for it |
-//! | hot entries and pending changes of the index | a sixteenth, or as configured |
-//! | filters, partitions and slots, and the index of small objects | by the size of the devices |
+//! | locations of records or hot entries, and pending changes of the index | a sixteenth, or as configured |
+//! | filters, partitions and slots, the index of small objects, and a piece of a segment that is written | by the size of the devices |
 //!
 //! Pure.
 
@@ -26,7 +26,8 @@ const BUFFERS_MAX: u64 = 24;
 const OBJECT_BUFFERS_DRAM_DIVISOR: u64 = 2;
 /// Buffers beside those of the largest object: one being filled, and one being written.
 const BUFFERS_BESIDE_OBJECT: u64 = 2;
-/// One in this many bytes of the DRAM is for hot entries and changes of the flash index.
+/// One in this many bytes of the DRAM is for locations or hot entries, and changes of the flash
+/// index.
 const INDEX_DRAM_DIVISOR: u64 = 16;
 /// More index changes would only take longer to replay after a kill: with this many, pages of a
 /// hundred million objects are written for about fifty changes at a time.
@@ -48,7 +49,7 @@ pub(crate) struct Limits {
     pub(crate) open: usize,
     /// Index changes that wait to be merged.
     pub(crate) changes: usize,
-    /// Bytes of hot entries.
+    /// Bytes of locations and hot entries.
     pub(crate) hot_bytes: usize,
     pub(crate) expiry: Expiry,
 }
@@ -67,7 +68,7 @@ pub struct FlashDram {
     segment_bytes: u64,
     /// Of all devices, independent of the DRAM size.
     fixed_bytes: u64,
-    /// The configured size of hot entries and changes.
+    /// The configured size of locations, hot entries and changes.
     index_bytes: Option<u64>,
     /// Buffers that take the largest object, and two more.
     object_buffers: u64,
@@ -93,7 +94,8 @@ impl FlashDram {
             let (average, bits) = (options.avg_object_bytes, options.fingerprint_bits);
             let layout = Layout::of(flash.bytes, average, options.segment_bytes, bits)?;
             of.segment_bytes = of.segment_bytes.max(u64::from(layout.segment_bytes));
-            of.fixed_bytes += layout.index_bytes_max();
+            let piece_bytes = Segment::piece_bytes(layout.segment_bytes as usize);
+            of.fixed_bytes += layout.index_bytes_max() + piece_bytes as u64;
         }
         if of.devices > 0 {
             let part_bytes = Segment::record_bytes_max(of.segment_bytes as usize) as u64;
@@ -213,9 +215,10 @@ mod tests {
     #[test]
     fn smaller_dram_shrinks_every_part() {
         let flash = of(256, 1, None);
-        // An eighth and a sixteenth, plus the fixed part of 1 GiB of objects of 4 KiB.
+        // An eighth and a sixteenth, plus the fixed part of 1 GiB of objects of 4 KiB, and a piece of
+        // a segment.
         let fixed = flash.bytes(256 * MIB) - 48 * MIB;
-        assert!((MIB / 4..MIB).contains(&fixed), "{fixed}");
+        assert!((MIB / 4..MIB).contains(&(fixed - MIB / 4)), "{fixed}");
         assert_eq!(flash.bytes(64 * MIB), 8 * MIB + 4 * MIB + fixed);
         assert_eq!(flash.bytes(16 * MIB), 6 * MIB + MIB + fixed);
         let limits = [256, 64, 16].map(|mib| flash.limits(mib * MIB));

@@ -6,7 +6,7 @@
 //!
 //! **What we changed.** BigKV keeps hot buckets. A bucket with one hot entry has three cold ones,
 //! so single entries are kept here: four times as many hot ones in the same memory; the negative
-//! information of a bucket is in [`crate::index::negative_filter`].
+//! information of a bucket is in [`crate::index::locator`].
 //!
 //! An entry is in one of two lines, so that nearly all of the memory is used before one is evicted
 //! for another. Then one is evicted that was not accessed since its lines were last full, as in a

@@ -41,16 +41,20 @@ pub(crate) struct Locations {
     choices: Choices,
     widths: Widths,
     partitions: usize,
+    /// The most memory that a locator without codes takes, in bytes.
+    filter_bytes_max: usize,
     /// Whether locators have codes.
     is_on: AtomicBool,
     turning: Mutex<()>,
     /// Memory for locators and directories, in bytes.
     bytes_max: AtomicUsize,
-    /// Memory of locators.
-    locator_bytes: AtomicUsize,
+    /// Memory of locators with codes, and their number.
+    coded_bytes: AtomicUsize,
+    coded: AtomicUsize,
     /// Memory of directories.
     directory_bytes: AtomicUsize,
-    /// The most that they have taken since the memory was last set.
+    /// The most that they have taken, since the memory was last set while codes were on: without
+    /// codes there are none, and they would take as much again.
     directory_bytes_seen: AtomicUsize,
 }
 
@@ -65,10 +69,12 @@ impl Locations {
             choices: Choices((choices as u32).clamp(CHOICES_MIN, CHOICES_MAX)),
             widths: Widths { check: layout.check_bits(), code },
             partitions: layout.partitions as usize,
+            filter_bytes_max: layout.filter_bytes_max() as usize,
             is_on: AtomicBool::new(false),
             turning: Mutex::new(()),
             bytes_max: AtomicUsize::new(0),
-            locator_bytes: AtomicUsize::new(0),
+            coded_bytes: AtomicUsize::new(0),
+            coded: AtomicUsize::new(0),
             directory_bytes: AtomicUsize::new(0),
             directory_bytes_seen: AtomicUsize::new(0),
         }
@@ -89,18 +95,30 @@ impl Locations {
         self.is_on.load(Ordering::Acquire)
     }
 
-    /// Whether there is memory for the codes of another partition.
+    /// Whether there is memory for the codes of another partition, with a filter for all others.
     fn has_room(&self) -> bool {
-        let taken = self.locator_bytes.load(Ordering::Relaxed)
-            + self.directory_bytes.load(Ordering::Relaxed);
-        taken < self.bytes_max.load(Ordering::Relaxed)
+        self.taken_bytes() < self.bytes_max.load(Ordering::Relaxed)
+    }
+
+    /// Whether locators and directories take more than their memory.
+    pub(crate) fn is_over(&self) -> bool {
+        self.taken_bytes() > self.bytes_max.load(Ordering::Relaxed)
+    }
+
+    fn taken_bytes(&self) -> usize {
+        let others = self.partitions.saturating_sub(self.coded.load(Ordering::Relaxed));
+        self.coded_bytes.load(Ordering::Relaxed)
+            + others * self.filter_bytes_max
+            + self.directory_bytes.load(Ordering::Relaxed)
     }
 
     /// Sets the memory for locators and directories, in bytes.
     pub(crate) fn set_bytes_max(&self, bytes: usize) {
         self.bytes_max.store(bytes, Ordering::Relaxed);
-        let taken = self.directory_bytes.load(Ordering::Relaxed);
-        self.directory_bytes_seen.store(taken, Ordering::Relaxed);
+        if self.is_on() {
+            let taken = self.directory_bytes.load(Ordering::Relaxed);
+            self.directory_bytes_seen.store(taken, Ordering::Relaxed);
+        }
     }
 
     /// Whether the memory is sufficient for the codes of nearly all records on a full device.
@@ -120,28 +138,34 @@ impl Locations {
 
     /// Turns codes on or off; without them there are no directories.
     pub(crate) fn turn(&self, is_on: bool) {
-        self.is_on.store(is_on, Ordering::Release);
-        if !is_on {
-            (0..self.directories.len()).for_each(|slot| self.replace(slot, None));
+        // Directories from before may have records as current that no page has any more.
+        if is_on != self.is_on.swap(is_on, Ordering::AcqRel) {
+            self.discard_all();
         }
     }
 
-    /// Counts the memory of a locator that has been replaced.
+    /// Counts the memory of a locator with codes that has been replaced; 0: without codes.
     pub(crate) fn count(&self, before_bytes: usize, after_bytes: usize) {
-        self.locator_bytes.fetch_add(after_bytes.wrapping_sub(before_bytes), Ordering::Relaxed);
+        let change = after_bytes.wrapping_sub(before_bytes);
+        self.coded_bytes.fetch_add(change, Ordering::Relaxed);
+        let change = usize::from(after_bytes > 0).wrapping_sub(usize::from(before_bytes > 0));
+        self.coded.fetch_add(change, Ordering::Relaxed);
     }
 
     /// Sets the directory of a segment that is on flash. None of its records is current.
     pub(crate) fn put(&self, directory: Directory) {
-        if self.is_on() {
-            self.replace(directory.id().slot as usize, Some(directory));
-        }
+        self.replace(directory.id().slot as usize, Some(directory));
     }
 
     /// Whether there is a directory for that segment.
     pub(crate) fn has(&self, id: SegmentId) -> bool {
         let directory = self.directories[id.slot as usize].read();
         directory.as_ref().is_some_and(|directory| directory.id() == id)
+    }
+
+    /// Drops the directories of all segments.
+    pub(crate) fn discard_all(&self) {
+        (0..self.directories.len()).for_each(|slot| self.replace(slot, None));
     }
 
     /// Drops the directory of that segment.
@@ -154,11 +178,12 @@ impl Locations {
     fn replace(&self, slot: usize, directory: Option<Directory>) {
         let bytes = |of: &Option<Directory>| of.as_ref().map_or(0, Directory::memory_bytes);
         let mut place = self.directories[slot].write();
-        let change = bytes(&directory).wrapping_sub(bytes(&place));
+        let directory = directory.filter(|_| self.is_on());
+        let (before, after) = (bytes(&place), bytes(&directory));
         *place = directory;
-        drop(place);
-        let before = self.directory_bytes.fetch_add(change, Ordering::Relaxed);
-        self.directory_bytes_seen.fetch_max(before.wrapping_add(change), Ordering::Relaxed);
+        let change = after.wrapping_sub(before);
+        let all = self.directory_bytes.fetch_add(change, Ordering::Relaxed).wrapping_add(change);
+        self.directory_bytes_seen.fetch_max(all, Ordering::Relaxed);
     }
 
     fn directory<R>(&self, slot: u32, with: impl FnOnce(&Directory) -> Option<R>) -> Option<R> {
@@ -203,6 +228,11 @@ impl Locations {
     /// Memory of directories, in bytes.
     pub(crate) fn directory_bytes(&self) -> usize {
         self.directory_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Memory that is there for all slots, in bytes.
+    pub(crate) fn fixed_bytes(&self) -> usize {
+        size_of_val(&*self.directories)
     }
 }
 

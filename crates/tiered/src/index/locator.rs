@@ -78,6 +78,12 @@ impl Locator {
         self.ribbon.truncate(self.check);
     }
 
+    /// Its heap memory, in bytes, if it has codes; else 0.
+    pub(crate) fn coded_bytes(&self) -> usize {
+        let is_coded = self.ribbon.columns() > self.check;
+        if is_coded { self.ribbon.memory_bytes() } else { 0 }
+    }
+
     /// Its heap memory, in bytes, and that of the codes in it.
     pub(crate) fn memory_bytes(&self) -> (usize, usize) {
         let (bytes, columns) = (self.ribbon.memory_bytes(), self.ribbon.columns().max(1) as usize);

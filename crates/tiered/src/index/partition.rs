@@ -236,6 +236,11 @@ impl Partition {
         newer.entries.into_iter().for_each(|entry| self.changes.set(entry, newer.oldest));
     }
 
+    /// Memory of its locator, in bytes, if it has codes; else 0.
+    pub(crate) fn coded_bytes(&self) -> usize {
+        self.locator.as_ref().map_or(0, Locator::coded_bytes)
+    }
+
     /// Memory of its locator, in bytes, and that of the codes in it.
     pub(crate) fn locator_bytes(&self) -> (usize, usize) {
         self.locator.as_ref().map_or((0, 0), Locator::memory_bytes)

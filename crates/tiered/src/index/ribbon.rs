@@ -59,14 +59,17 @@ impl Ribbon {
 
     fn solve(values: &[(u64, u64)], columns: u32, rows: usize, seed: u32) -> Option<Self> {
         let mut system = vec![(0_u64, 0_u64); rows];
-        for (number, value) in values {
+        'values: for (number, value) in values {
             let Equation { mut first, mut coefficients } = equation(*number, rows, seed);
             let mut value = *value;
             while system[first].0 != 0 {
                 coefficients ^= system[first].0;
                 value ^= system[first].1;
                 if coefficients == 0 {
-                    return None;
+                    match value {
+                        0 => continue 'values,
+                        _ => return None,
+                    }
                 }
                 first += coefficients.trailing_zeros() as usize;
                 coefficients >>= coefficients.trailing_zeros();

@@ -25,6 +25,9 @@ use crate::segment::segment_table::Slot;
 use crate::segment::ttl::{Group, may_go_at_s};
 
 const SUMMARY_HEAD_BYTES: usize = 16;
+/// A segment is written in pieces of one part in this many, or of `PIECE_BYTES_MAX`.
+const PIECE_DIVISOR: usize = 8;
+const PIECE_BYTES_MAX: usize = 256 << 10;
 
 /// The summary of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +95,12 @@ impl Segment {
         // The summary is padded to a whole block.
         let bytes = capacity - SUMMARY_HEAD_BYTES - SUMMARY_BYTES - BLOCK_BYTES as usize;
         bytes / UNIT_BYTES * UNIT_BYTES
+    }
+
+    /// The pieces in which a segment of `capacity` bytes is written, in bytes.
+    pub(crate) fn piece_bytes(capacity: usize) -> usize {
+        let block_bytes = BLOCK_BYTES as usize;
+        (capacity / PIECE_DIVISOR).next_multiple_of(block_bytes).clamp(block_bytes, PIECE_BYTES_MAX)
     }
 
     /// Whether a record of that length fits.

@@ -211,12 +211,12 @@ impl Layout {
         ((fixed_bytes as f64 / (1.0 - share).max(0.01)) as u64).next_multiple_of(1 << 20)
     }
 
-    /// The most DRAM that the index takes, in bytes, without changes and hot entries: for each
+    /// The most DRAM that the index takes, in bytes, without changes, locations and hot entries: for each
     /// partition its state and the filter of a full page, for each slot its state, and the index of
     /// small objects.
     pub(crate) fn index_bytes_max(&self) -> u64 {
         let records_bytes = u64::from(self.partitions) * (120 + self.filter_bytes_max());
-        records_bytes + u64::from(self.slots) * 180 + self.small_index_bytes_max()
+        records_bytes + u64::from(self.slots) * 240 + self.small_index_bytes_max()
     }
 
     /// The most DRAM that the filter of a page takes, in bytes: ten bits for each entry of a full

@@ -197,6 +197,11 @@ impl Slots {
         }
     }
 
+    /// The whole segment in a slot.
+    pub(crate) fn whole_in(&self, slot: u32) -> Option<Slot> {
+        self.slots.get(slot as usize).copied().filter(|slot| slot.is_whole)
+    }
+
     /// Whole segments, the oldest first.
     pub(crate) fn whole(&self) -> impl Iterator<Item = &Slot> {
         self.by_order.values().map(|slot| &self.slots[*slot as usize])

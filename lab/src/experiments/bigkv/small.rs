@@ -10,7 +10,7 @@
 //!
 //! | column | smaller objects in buckets | records |
 //! |---|---|---|
-//! | `index_bytes_per_object` | some bits of the tag, the number of the segment | the negative filter, fixed parts |
+//! | `index_bytes_per_object` | some bits of the tag, the number of the segment | the filter, fixed parts |
 //! | `flash_bytes_per_object` | some 15 bytes of a record, 5 in a summary, and what buckets have left | 64 bytes of a record, which ends at a multiple of 64, and an index entry of 16 on a page that has two places |
 //! | `space_overhead` | the same in bytes of key and value | |
 //! | `flash_reads_per_hit` | one bucket | a record, and index pages for entries that are not in memory |

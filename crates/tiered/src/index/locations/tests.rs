@@ -101,17 +101,21 @@ fn codes_are_on_where_there_is_memory_for_nearly_all_of_them() {
     locations.put(Directory::of(SegmentId { slot: 0, generation: 1 }, lens));
     assert!(!locations.should_be_on());
     locations.turn(false);
-    assert!(!locations.should_be_on());
-    assert!(is_on(entries * 18 / 8));
+    // They would take as much again.
+    assert!(!locations.should_be_on() && !is_on(entries * 18 / 8) && is_on(entries * 30 / 8));
 }
 
 #[test]
 fn codes_take_no_more_than_their_memory() {
     let locations = on();
-    locations.set_bytes_max(1_000);
+    let filters = layout().partitions as usize * layout().filter_bytes_max() as usize;
+    locations.set_bytes_max(filters + 1_000);
     assert_eq!(locations.widths().code, 12);
-    locations.count(0, 1_000);
-    assert_eq!(locations.widths().code, 0);
-    locations.count(500, 0);
-    assert_eq!(locations.widths().code, 12);
+    // Partitions without codes have filters.
+    locations.count(0, layout().filter_bytes_max() as usize + 1_000);
+    assert_eq!((locations.widths().code, locations.is_over()), (0, false));
+    locations.count(0, layout().filter_bytes_max() as usize + 1);
+    assert!(locations.is_over());
+    locations.count(layout().filter_bytes_max() as usize + 1_000, 0);
+    assert_eq!((locations.widths().code, locations.is_over()), (12, false));
 }
