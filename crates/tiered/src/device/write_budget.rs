@@ -75,7 +75,7 @@ impl RewriteCredit {
         Self { bytes: AtomicU64::new(0), bytes_max: device_bytes / CREDIT_DIVISOR }
     }
 
-    /// Counts so many bytes that have been written, of a new object or of one written anew.
+    /// Counts the bytes of a record that has been written, of a new object or of one written anew.
     pub(crate) fn count(&self, bytes: usize, is_new: bool) {
         if is_new { self.earn(bytes) } else { self.spend(bytes) }
     }
@@ -84,7 +84,7 @@ impl RewriteCredit {
         self.change(|credit| (credit + bytes as u64).min(self.bytes_max));
     }
 
-    /// Whether so many bytes may be written anew.
+    /// Whether the credit covers this number of bytes.
     pub(crate) fn has(&self, bytes: usize) -> bool {
         self.bytes.load(Ordering::Relaxed) >= bytes as u64
     }

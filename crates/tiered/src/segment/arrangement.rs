@@ -3,9 +3,9 @@
 //!
 //! A segment of `n` records has `n` places. Each record has [`Choices`] of them, and the order is a
 //! maximum matching of records with places, found by augmenting paths: cuckoo hashing with buckets
-//! of one (Fotakis, Pagh, Sanders and Spirakis, STACS 2003), all places taken. With six choices a
-//! place is nobody's choice with a probability of e^-6; as many records, 0.25 %, are in places that
-//! they did not choose.
+//! of one (Fotakis, Pagh, Sanders and Spirakis, STACS 2003), all places taken. With six choices no
+//! record chooses a given place with a probability of e^-6; as many records, 0.25 %, are in places
+//! that they did not choose.
 //!
 //! The order matters to no recovery, which reads offsets from the summary. Pure.
 
