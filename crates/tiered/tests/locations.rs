@@ -1,14 +1,14 @@
-//! Lookups with the locations of all records in DRAM, and with too little DRAM for them: counted on
-//! simulated storage without other traffic.
+//! Reads per lookup with the locations of all records in DRAM, and with too little DRAM for them:
+//! counted on simulated storage without other traffic.
 
 #[path = "keeps/scene.rs"]
 mod scene;
 
-use scene::{Scene, options};
+use scene::{Scene, key, options};
 use tidekv_io::Tear;
 use tidekv_tiered::{FlashOptions, Options};
 
-/// Reads of the index, and of records, for hits of these objects.
+/// The number of index reads and of record reads for a hit of each of these objects.
 fn reads(scene: &Scene, numbers: std::ops::Range<u64>) -> (u64, u64) {
     let before = scene.counts();
     let count = (numbers.end - numbers.start) as usize;
@@ -45,10 +45,15 @@ fn locations_follow_records_that_are_replaced() {
         (0..3_000).for_each(|n| scene.store(n, bytes_of(n + round, true), None));
         let (index, objects) = reads(&scene, 0..3_000);
         assert!(index * 100 <= objects, "{index} and {objects} reads");
+        // Values differ between rounds in their length only.
+        for n in 0..3_000 {
+            let found = scene.cache.get(&key(n)).expect("it is there");
+            assert_eq!(found.object.value.len(), bytes_of(n + round, true), "{n}, round {round}");
+        }
     }
 }
 
-/// Two thousand slots and objects of a kilobyte are expected: locations take long codes, and many.
+/// With two thousand slots and an expected size of 1 KiB, codes are long and many.
 #[test]
 fn locations_go_when_dram_shrinks_and_come_back() {
     let flash = vec![FlashOptions { path: "/flash".into(), bytes: 256 << 20 }];
@@ -67,7 +72,7 @@ fn locations_go_when_dram_shrinks_and_come_back() {
     let before = scene.cache.device_stats()[0].dram_bytes;
     scene.cache.set_dram_bytes(small).expect("it is enough");
     scene.cache.drain_writes();
-    // Hot entries, for some of them.
+    // Now only some have hot entries.
     reads(&scene, 0..30_000);
     let (index, objects) = reads(&scene, 0..30_000);
     assert!(index * 10 > objects, "{index} and {objects} reads");
@@ -81,13 +86,13 @@ fn locations_go_when_dram_shrinks_and_come_back() {
     assert!(index * 100 <= objects, "{index} and {objects} reads");
 }
 
-/// Objects of the oldest quarter were written anew whenever DRAM evicted them, for ever.
+/// Objects of the oldest quarter were rewritten whenever DRAM evicted them, forever.
 #[test]
 fn reads_alone_write_nothing() {
     let scene = Scene::new(options());
-    // So many that the oldest quarter of the segments is next to go.
+    // Enough that segments of the oldest quarter are close to eviction.
     (0..12_500).for_each(|n| scene.store(n, 4_000, None));
-    // What new objects have taken may be written anew.
+    // Uses up the credit for rewrites.
     (0..10).for_each(|_| _ = scene.hits(0..12_500));
     scene.cache.drain_writes();
     let before = scene.counts();

@@ -116,8 +116,8 @@ fn released_devices_are_read_and_written() {
     read(dump.hold_against("device"));
 }
 
-/// Before, segments had their records in the order in which they were put, and the segment table
-/// did not say whether all have one length.
+/// Earlier builds wrote records in the order of their puts, and no record length into the segment
+/// table.
 #[test]
 fn devices_with_records_in_the_order_of_puts_are_read() {
     read(tidekv_testkit::golden::released("device-in-order-of-puts"));
@@ -373,7 +373,7 @@ fn log_keeps_invalidations_of_records_still_in_a_page() {
     assert!(oldest <= logged, "the log counts from {oldest} on, and has {logged} last");
 }
 
-/// A cache with one device, whose index has one partition, and these records on flash and in a page.
+/// A cache on one device with one partition, whose page has `records` records.
 fn settled(storage: &MemoryStorage, records: u64) -> (Cache, Arc<Device>) {
     let cache = open(storage);
     let flash = cache.inner.pools[0].flash.as_ref().expect("there is one");
@@ -395,7 +395,7 @@ fn put(device: &Device, n: u64, version: u64) {
     assert!(device.put(hash, &key, &record, 0).expect("it is written"));
 }
 
-/// The locations to which any code leads for a key.
+/// The locations that a key has with any code.
 fn led_to(device: &Device, n: u64) -> Vec<RecordLocation> {
     let name = device.layout.name_of(xxh3_64(&n.to_le_bytes()));
     let codes = 0..=device.layout.slots * device.locations.choices().0;
@@ -409,8 +409,8 @@ fn location(device: &Device, n: u64) -> Option<RecordLocation> {
     device.entry_of(name, code).and_then(Entry::location)
 }
 
-/// A key that is not in a page may agree with any code of a locator, also with that of its own former
-/// record.
+/// A locator returns an arbitrary code for a few absent keys, possibly that of an old record of the
+/// same key.
 #[test]
 fn no_code_leads_to_a_removed_or_replaced_record() {
     let storage = MemoryStorage::new();
@@ -430,7 +430,7 @@ fn no_code_leads_to_a_removed_or_replaced_record() {
     assert!((20..40).all(|n| location(&device, n) == Some(before[n as usize])));
 }
 
-/// What a lost page had is neither removed nor current.
+/// After a page is lost, its records must not be found, though no removal was recorded.
 #[test]
 fn no_code_leads_to_a_record_of_a_lost_page() {
     let storage = MemoryStorage::new();
@@ -448,7 +448,7 @@ fn no_code_leads_to_a_record_of_a_lost_page() {
     assert!(cache.get(&30_u64.to_le_bytes()).is_some());
 }
 
-/// With less DRAM, where codes are still worth it, those that no longer fit go.
+/// Codes that exceed a lower limit were kept as long as codes stayed on.
 #[test]
 fn codes_go_that_take_more_than_their_memory() {
     let storage = MemoryStorage::new();

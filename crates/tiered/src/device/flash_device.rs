@@ -56,8 +56,8 @@ use crate::segment::slots::Slots;
 use crate::segment::superblock::Superblock;
 use crate::segment::ttl::Group;
 
-/// An object whose copy is among the oldest quarter of its device is written anew when DRAM evicts
-/// it, if it has been accessed: the copy would soon be evicted.
+/// An accessed object whose copy is in the oldest quarter of its device is rewritten when DRAM
+/// evicts it: the copy would soon be evicted.
 const OLD: f64 = 0.25;
 /// Groups share a segment up to this distance when buffers are scarce.
 const SHARED_DISTANCE: u8 = 3;
@@ -102,7 +102,7 @@ pub(crate) struct Device {
     pub(crate) partitions: Box<[Mutex<Partition>]>,
     pub(crate) hot: Hot,
     pub(crate) locations: Locations,
-    /// Segments from this slot on may lack their directories.
+    /// The first slot whose directory has not been loaded.
     pub(crate) directories_to_load: AtomicU32,
     pub(crate) live_segments: LiveSegments,
     pub(crate) write_state: Mutex<WriteState>,
@@ -162,9 +162,8 @@ impl Device {
         self.small.has(self.layout.name_of(hash).tag(), location)
     }
 
-    /// Whether the record at `location` of an object that was accessed may be written anew, `len`
-    /// bytes long: it would soon be evicted, and new objects have taken as much room. The caller
-    /// spends the credit once it has been written.
+    /// Whether an accessed object should be rewritten, `len` bytes long: its record at `location`
+    /// would soon be evicted, and there is credit. The caller spends the credit after the write.
     pub(crate) fn may_rewrite(&self, location: RecordLocation, len: usize) -> bool {
         let order = self.live_segments.order(location.slot);
         self.rewrites.has(len) && self.write_state.lock().slots.distance(order) < OLD
@@ -544,7 +543,7 @@ pub(crate) struct Memory {
     pub(crate) segments: usize,
     pub(crate) records: usize,
     pub(crate) index_bytes: usize,
-    /// Hot entries, codes with directories, and changes, which share a budget.
+    /// Hot entries, location codes, directories and changes, which share a budget.
     pub(crate) hot_bytes: usize,
     pub(crate) buffer_bytes: usize,
 }

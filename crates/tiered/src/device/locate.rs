@@ -1,20 +1,18 @@
-//! Where a device's records are, as far as DRAM knows without the index on flash: codes of locations
-//! in the locators of partitions ([`crate::index::locator`], [`crate::index::locations`]).
+//! Finds records without reading the index on flash: location codes in the locators of partitions
+//! ([`crate::index::locator`], [`crate::index::locations`]).
 //!
-//! With enough memory for nearly all of them entries of pages have codes, and a lookup reads the
-//! record alone.
-//! With less there are no codes but more hot entries, and other lookups read a block of the index
-//! first: entries of sixteen bytes for the records that are looked up most are worth more than codes
-//! for some.
+//! If the memory budget covers nearly all page entries, locators have codes and a lookup reads only
+//! the record. Otherwise there are no codes, and the memory goes to hot entries: sixteen bytes each,
+//! but for the records that are looked up most. Other lookups read a block of the index first.
 //!
-//! Guarantee: a record is current ([`crate::index::locations`]) only while the page of its
-//! partition has its entry. Both change under the lock of the partition: when a page is read whole
-//! ([`Device::install`]), and when the next one replaces it ([`Device::replace`]). What is newer than
-//! the page, the partition's changes, is looked at first.
+//! Guarantee: a record is marked current ([`crate::index::locations`]) only while the page of its
+//! partition has its entry. Page and marks change together under the partition's lock: when a page
+//! has been read ([`Device::install`]) and when a new version replaces it ([`Device::replace`]).
+//! Lookups check the partition's pending changes, which are newer than the page, first.
 //!
-//! After a restart, codes come back as pages are read, once upkeep has loaded the directories of
-//! segments: from the segment table where all records have one length, else from the summaries, some
-//! at a time.
+//! After a restart upkeep loads the directories of segments, a few at a time: from the segment table
+//! if all records have the same length, otherwise from the summaries. Codes come back as pages are
+//! read.
 
 use std::sync::atomic::Ordering;
 
@@ -30,45 +28,45 @@ use crate::segment::layout::Name;
 use crate::segment::page::Page;
 use crate::segment::segment_table::{SegmentState, Slot};
 
-/// With codes, one in this many bytes for hot entries is left to them: for records that have none
-/// of the places that they chose.
+/// While codes are on, hot entries get one in this many bytes of their memory: for the few records
+/// that could not be placed by choice.
 const HOT_DIVISOR: usize = 32;
-/// Directories that are loaded before other work has its turn.
+/// Directories loaded in one step of upkeep.
 const LOADED_SLOTS: u32 = 64;
 
 impl Device {
-    /// The entry of a name whose code the page's locator has, if its record is current.
+    /// Resolves the code that the page's locator has for a name, if the record is current.
     pub(crate) fn entry_of(&self, name: Name, code: Code) -> Option<Entry> {
         let location = self.locations.find(name, code)?;
         let is_whole = matches!(self.live_segments.of(location), Some((_, SegmentState::Whole)));
         is_whole.then(|| Entry::record(name.fingerprint, location))
     }
 
-    /// The locator of the live entries of a partition's page.
+    /// Builds the locator of a partition's page from its live entries.
     pub(crate) fn locator_of(&self, partition: u32, page: &Page) -> Locator {
         let widths = self.widths();
         let live = page.entries().filter_map(|entry| {
             let location = entry.location().filter(|it| self.live_segments.has(*it))?;
             let name = Name { partition, fingerprint: entry.fingerprint() };
-            let is_coded = widths.code > 0;
-            let code = if is_coded { self.locations.code(name, location) } else { Code::NONE };
+            let has_codes = widths.code > 0;
+            let code = if has_codes { self.locations.code(name, location) } else { Code::NONE };
             Some((name.fingerprint, code))
         });
         Locator::of(live, widths)
     }
 
-    /// Whether the page of a partition should be read whole, for its locator.
+    /// Whether a lookup should read the whole page, to rebuild the partition's locator.
     pub(crate) fn wants_page(&self, partition: &Partition) -> bool {
         partition.is_unknown() || self.widths().code > 0 && !partition.has_codes()
     }
 
-    /// Bits of a locator's entries: codes need the directories of all segments.
+    /// Bits per entry of new locators. No codes before all directories are loaded.
     fn widths(&self) -> Widths {
         let widths = self.locations.widths();
         Widths { code: if self.lacks_directories() { 0 } else { widths.code }, ..widths }
     }
 
-    /// Installs the locator of a partition's page that has been read whole and is still current.
+    /// Installs the locator of a page that was just read and is still the partition's page.
     pub(crate) fn install(&self, partition: &mut Partition, page: &Page, locator: Locator) {
         let replay_from = self.replay_from.load(Ordering::Acquire);
         let before = partition.coded_bytes();
@@ -77,7 +75,7 @@ impl Device {
         self.set_current(page.entries(), true);
     }
 
-    /// Replaces a partition's page by its next version; `gone` are entries that it no longer has.
+    /// Installs the next version of a partition's page; `gone` are the entries that it dropped.
     pub(crate) fn replace(
         &self,
         partition: &mut Partition,
@@ -100,9 +98,10 @@ impl Device {
         }
     }
 
-    /// Drops the codes of partitions while `is_to_go`; they come back as pages are read.
-    pub(crate) fn drop_codes(&self, is_to_go: impl Fn() -> bool) {
-        for partition in self.partitions.iter().take_while(|_| is_to_go()) {
+    /// Drops the codes of one partition after another while `should_drop` returns true. Codes come
+    /// back as pages are read.
+    pub(crate) fn drop_codes(&self, should_drop: impl Fn() -> bool) {
+        for partition in self.partitions.iter().take_while(|_| should_drop()) {
             let mut partition = partition.lock();
             let before = partition.coded_bytes();
             partition.drop_codes();
@@ -110,7 +109,7 @@ impl Device {
         }
     }
 
-    /// Divides the memory of the index anew: its limit has changed.
+    /// Applies a new memory limit of the index.
     pub(crate) fn divide_index_memory(&self) {
         let hot_bytes = self.limits.load().hot_bytes;
         let filters = self.partitions.len() * self.layout.filter_bytes_max() as usize;
@@ -118,17 +117,18 @@ impl Device {
         self.choose_codes();
     }
 
-    /// Turns codes on or off, as the memory suffices for them.
+    /// Turns codes on if the memory covers them, otherwise off.
     pub(crate) fn choose_codes(&self) {
         let _one = self.locations.turning();
         let hot_bytes = self.limits.load().hot_bytes;
         let (was_on, is_on) = (self.locations.is_on(), self.locations.should_be_on());
         if is_on {
             self.hot.resize(hot_bytes / HOT_DIVISOR);
-            self.locations.turn(true);
             if !was_on {
+                // First: no locator may be built before directories are loaded.
                 self.directories_to_load.store(0, Ordering::Release);
             }
+            self.locations.turn(true);
             self.drop_codes(|| self.locations.is_over());
         } else {
             self.locations.turn(false);
@@ -139,14 +139,14 @@ impl Device {
         }
     }
 
-    /// Whether segments may lack directories.
+    /// Whether directories remain to be loaded.
     pub(crate) fn lacks_directories(&self) -> bool {
         let next = self.directories_to_load.load(Ordering::Acquire);
         next < self.layout.slots && self.locations.is_on() && !self.is_broken()
     }
 
-    /// Loads some of the directories that segments lack after a restart. A segment with a damaged
-    /// summary remains without one.
+    /// Loads the next few directories that are missing after a restart. A segment with a damaged
+    /// summary gets none.
     ///
     /// # Errors
     ///
@@ -171,7 +171,7 @@ impl Device {
             }
             Ok(())
         });
-        // Unless they have been turned off and on again.
+        // Fails if codes were turned off and on meanwhile: loading starts over.
         let [first, next] = [first, next].map(|slot| slot.min(self.layout.slots));
         let (done, fail) = (Ordering::AcqRel, Ordering::Acquire);
         _ = self.directories_to_load.compare_exchange(first, next, done, fail);
@@ -187,17 +187,18 @@ impl Device {
             return Ok(Some(directory));
         }
         let (offset, len) = buffer::summary_range(slot);
-        let bytes = self.data.read_at(self.layout.segment_at(slot.id.slot) + offset, len)?;
+        let at = self.layout.segment_at(slot.id.slot) + offset;
+        let bytes = self.data.read_at(at, len).inspect_err(|_| self.counters.errors.add(1))?;
         let Some(mut summaries) = buffer::read_summary(&bytes, self.id, slot.id) else {
             return Ok(None);
         };
         summaries.sort_unstable_by_key(|summary| summary.location.offset);
         let mut offset = 0;
-        let is_next = summaries.iter().all(|summary| {
+        let is_contiguous = summaries.iter().all(|summary| {
             let at = std::mem::replace(&mut offset, summary.location.offset + summary.location.len);
             at == summary.location.offset
         });
         let lens: Vec<u32> = summaries.iter().map(|summary| summary.location.len).collect();
-        Ok(is_next.then(|| Directory::of(slot.id, lens.into_iter())))
+        Ok(is_contiguous.then(|| Directory::of(slot.id, lens.into_iter())))
     }
 }

@@ -54,7 +54,7 @@ const LOG_PERCENT_URGENT: u64 = 75;
 struct Merged {
     page: Page,
     locator: Locator,
-    /// Live entries that only the previous page had.
+    /// Entries of the previous page that this one does not have.
     gone: Vec<Entry>,
     /// Entries that it had no room for.
     displaced: Vec<Entry>,
@@ -255,9 +255,9 @@ impl Device {
         outcome
     }
 
-    /// Lets the index have the locations on flash of a segment's records: from now on they are read
-    /// there. Locks partitions while the segment is locked, shared: nobody waits to change it, for
-    /// it is sealed.
+    /// Replaces the locations of a segment's records in pending changes: the records are read from
+    /// flash from now on. Locks partitions while the segment is locked (shared): a sealed segment has
+    /// no writers, so this cannot deadlock.
     fn relocate(&self, segment: &Segment, arranged: &Arranged) {
         for (from, to) in segment.summaries().iter().zip(&arranged.summaries) {
             let mut partition = self.partition(from.name).lock();

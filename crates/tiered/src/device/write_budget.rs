@@ -1,13 +1,13 @@
-//! What may be written to flash, for flash wears out.
+//! Limits on writes to flash, because flash wears out.
 //!
 //! [`WriteBudget`]: bytes per second on average. Unused budget accumulates, up to one minute's
 //! worth. When it runs low only objects that have been fetched since they were stored are admitted;
 //! when it is exhausted, none is.
 //!
-//! [`RewriteCredit`]: objects that are already on flash are written anew before they are evicted, if
-//! they were accessed; in total no more bytes than new objects have taken. Only new objects evict
-//! others, so no object needs to be written anew more than once for each time that they fill the
-//! device. A cache that is only read would otherwise rewrite its oldest quarter for ever.
+//! [`RewriteCredit`]: accessed objects are rewritten before their segment is evicted, but no more
+//! bytes than new objects have taken. Only new objects cause evictions, so one rewrite of an object
+//! each time that new objects fill the device is enough. Without the limit a read-only workload
+//! would rewrite the oldest quarter of the device forever.
 //!
 //! For all threads; the caller passes the time.
 
@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 const BURST_S: u64 = 60;
 /// Below one part in this many of the maximum, objects that were never fetched are not admitted.
 const SCARCE_DIVISOR: u64 = 4;
-/// Credit for one part in this many of the device accumulates at most.
+/// Unused credit accumulates up to one part in this many of the device.
 const CREDIT_DIVISOR: u64 = 4;
 const NS_PER_S: u128 = 1_000_000_000;
 
@@ -62,7 +62,7 @@ impl WriteBudget {
     }
 }
 
-/// Bytes that may be written anew.
+/// The credit for rewrites, in bytes.
 #[derive(Debug)]
 pub(crate) struct RewriteCredit {
     bytes: AtomicU64,
@@ -75,7 +75,7 @@ impl RewriteCredit {
         Self { bytes: AtomicU64::new(0), bytes_max: device_bytes / CREDIT_DIVISOR }
     }
 
-    /// Counts the bytes of a record that has been written, of a new object or of one written anew.
+    /// Accounts for a record that was written: a new object earns credit, a rewrite spends it.
     pub(crate) fn count(&self, bytes: usize, is_new: bool) {
         if is_new { self.earn(bytes) } else { self.spend(bytes) }
     }
@@ -84,7 +84,7 @@ impl RewriteCredit {
         self.change(|credit| (credit + bytes as u64).min(self.bytes_max));
     }
 
-    /// Whether the credit covers this number of bytes.
+    /// Whether the credit covers a rewrite of this size.
     pub(crate) fn has(&self, bytes: usize) -> bool {
         self.bytes.load(Ordering::Relaxed) >= bytes as u64
     }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn as_much_is_written_anew_as_is_new() {
+    fn rewrites_take_no_more_than_new_objects() {
         let credit = RewriteCredit::new(4_000);
         assert!(!credit.has(1));
         credit.earn(300);

@@ -17,7 +17,7 @@ impl CopyLocation {
         Self { device_slot: device_slot as u32, device: device.id as u32, location }
     }
 
-    /// Whether it is on that device.
+    /// Whether the copy is on that device.
     pub(crate) fn is_on(&self, device_slot: usize, device: &Device) -> bool {
         self.device_slot as usize == device_slot && self.device == device.id as u32
     }

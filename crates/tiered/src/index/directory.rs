@@ -1,11 +1,11 @@
-//! What DRAM holds of a whole segment: where the record in each place is, and which records are
-//! current.
+//! The directory of a segment on flash, in DRAM: the offset and length of the record in each place,
+//! and which records are current.
 //!
-//! Records of one length need no more than that length. Otherwise lengths take as many bits as the
-//! longest needs, and every sixteenth offset is stored.
+//! If all records have the same length, only that length is stored. Otherwise lengths are packed
+//! into as many bits as the longest needs, and every sixteenth offset is stored.
 //!
-//! A record is *current* while the index has its location: an index that knows a record's place only
-//! by some bits of its name must not take a removed record for a current one.
+//! A record is *current* while the index has its location ([`crate::index::locations`] says why this
+//! is needed).
 //!
 //! Pure; for all threads.
 
@@ -34,8 +34,8 @@ enum Lens {
 }
 
 impl Directory {
-    /// The directory of a segment with records of these lengths, in bytes, in the order of their
-    /// places. None is current.
+    /// The directory of a segment whose records have these lengths in bytes, by place. No record is
+    /// current.
     pub(crate) fn of(id: SegmentId, lens: impl ExactSizeIterator<Item = u32> + Clone) -> Self {
         let records = lens.len();
         let units = lens.map(|len| len / UNIT_BYTES as u32);
@@ -61,7 +61,7 @@ impl Directory {
         Self::with(id, records, lens)
     }
 
-    /// The directory of a segment with so many records of one length, in bytes. None is current.
+    /// The directory of a segment with `records` records of `record_bytes` each. No record is current.
     pub(crate) fn of_equal(id: SegmentId, records: u32, record_bytes: u32) -> Self {
         Self::with(id, records as usize, Lens::Equal(record_bytes / UNIT_BYTES as u32))
     }
@@ -75,7 +75,7 @@ impl Directory {
         self.id
     }
 
-    /// The number of records, which is that of places.
+    /// The number of records, which is also the number of places.
     pub(crate) fn records(&self) -> u32 {
         self.records
     }
@@ -103,7 +103,7 @@ impl Directory {
         })
     }
 
-    /// The place of the record at a location, if there is one in this segment.
+    /// The place of the record at a location; `None` if no record of this segment is there.
     pub(crate) fn place(&self, location: RecordLocation) -> Option<u32> {
         if !location.is_in(self.id) || location.is_in_buffer {
             return None;
@@ -130,7 +130,7 @@ impl Directory {
         word.is_some_and(|word| word >> (place % 64) & 1 == 1)
     }
 
-    /// Sets whether the record at a location is current; returns whether there is one.
+    /// Marks the record at a location as current or not; returns whether there is one.
     pub(crate) fn set_current(&self, location: RecordLocation, is_current: bool) -> bool {
         let Some(place) = self.place(location) else { return false };
         let (word, bit) = (&self.current[place as usize / 64], 1 << (place % 64));
@@ -141,12 +141,12 @@ impl Directory {
         true
     }
 
-    /// No record is current any more.
+    /// Marks all records as not current.
     pub(crate) fn forget_current(&self) {
         self.current.iter().for_each(|word| word.store(0, Ordering::Release));
     }
 
-    /// Its memory, in bytes.
+    /// Its heap size, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let lens = match &self.lens {
             Lens::Equal(_) => 0,

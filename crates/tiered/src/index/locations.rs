@@ -1,17 +1,17 @@
-//! Locations of records by codes of few bits: the slot of a segment, and by which of its choices the
-//! record has its place there ([`crate::segment::arrangement`]). With 600 slots and six choices a
-//! code takes twelve bits.
+//! Encodes record locations in a few bits: the slot of the segment, and which of its choices the
+//! record got there ([`crate::segment::arrangement`]). With 600 slots and six choices a code takes
+//! twelve bits.
 //!
-//! Which records of a segment are *current*, that is, in the page of their partition, is known here
-//! too ([`Directory`]). A name that is not in a page may still agree with a code by chance, and that
-//! code may lead to a record of that very name that was replaced or removed: but such a record is
-//! not current, and is not found.
+//! The directory of a segment ([`Directory`]) also marks its *current* records: those whose entries
+//! are in the pages of their partitions. A locator returns an arbitrary code for a few names that
+//! are not in the page. Such a code can point to an old record of the same key, which was replaced
+//! or removed; because that record is not current, it is not found.
 //!
-//! Guarantee: [`Locations::find`] returns locations of current records only, and for a code from
-//! [`Locations::code`] of the same name nothing but the location that the code was made of, while
-//! its segment is in the slot.
+//! Guarantee: [`Locations::find`] returns only current records. For a name and the code that
+//! [`Locations::code`] made for it, it returns that location or nothing, as long as the segment is
+//! in its slot.
 //!
-//! Relies on its caller to serialise changes to current records with lookups, by partition.
+//! Relies on the caller to serialise marks and lookups of a partition.
 //!
 //! For all threads; a lock for each slot, the last in the order.
 
@@ -25,41 +25,41 @@ use crate::index::locator::{Code, Widths};
 use crate::segment::arrangement::Choices;
 use crate::segment::layout::{DEFAULT_ENTRIES, Layout, Name};
 
-/// A record chooses among at least this many places.
+/// Candidate places of a record.
 const CHOICES_MIN: u32 = 6;
 const CHOICES_MAX: u32 = 8;
-/// Memory of a locator, in percent of its bits.
+/// Size of a locator in percent of the bits that it encodes.
 const LOCATOR_PERCENT: usize = 106;
-/// Codes are on if there is memory for these of them, in percent: more are looked up with them than
-/// with hot entries. Pages of objects that are larger than expected have fewer entries.
+/// Codes are on if the memory covers this share of them, in percent, on a device full of objects of
+/// the expected size.
 const COVERED_PERCENT: usize = 85;
 
-/// The directories of a device's segments, and the memory of locators with codes.
+/// The directories of a device's segments, and the memory accounting of codes.
 #[derive(Debug)]
 pub(crate) struct Locations {
     directories: Box<[RwLock<Option<Directory>>]>,
     choices: Choices,
     widths: Widths,
     partitions: usize,
-    /// The most memory that a locator without codes takes, in bytes.
+    /// The largest size of a locator without codes, in bytes.
     filter_bytes_max: usize,
     /// Whether locators have codes.
     is_on: AtomicBool,
     turning: Mutex<()>,
-    /// Memory for locators and directories, in bytes.
+    /// Memory limit of locators and directories, in bytes.
     bytes_max: AtomicUsize,
-    /// Memory of locators with codes, and their number.
+    /// Size of all locators with codes in bytes, and their number.
     coded_bytes: AtomicUsize,
     coded: AtomicUsize,
-    /// Memory of directories.
+    /// Size of all directories, in bytes.
     directory_bytes: AtomicUsize,
-    /// The most that they have taken, since the memory was last set while codes were on: without
-    /// codes there are none, and they would take as much again.
+    /// Its maximum since the limit was last set. Kept while codes are off: directories would take as
+    /// much again.
     directory_bytes_seen: AtomicUsize,
 }
 
 impl Locations {
-    /// No locations: they are off.
+    /// No directories; codes are off.
     pub(crate) fn new(layout: &Layout) -> Self {
         let codes = |choices: u32| u64::from(layout.slots) * u64::from(choices);
         let code = u64::BITS - codes(CHOICES_MIN).leading_zeros();
@@ -84,23 +84,24 @@ impl Locations {
         self.choices
     }
 
-    /// Bits of a locator's entries: with codes only while there is memory for them.
+    /// Bits per entry of new locators; without codes if they are off or the memory is used up.
     pub(crate) fn widths(&self) -> Widths {
         let has_codes = self.is_on() && self.has_room();
         Widths { code: if has_codes { self.widths.code } else { 0 }, ..self.widths }
     }
 
-    /// Whether locators have codes.
+    /// Whether codes are on.
     pub(crate) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Acquire)
     }
 
-    /// Whether there is memory for the codes of another partition, with a filter for all others.
+    /// Whether the memory has room for the codes of another partition. Partitions without codes count
+    /// with the largest filter.
     fn has_room(&self) -> bool {
         self.taken_bytes() < self.bytes_max.load(Ordering::Relaxed)
     }
 
-    /// Whether locators and directories take more than their memory.
+    /// Whether locators and directories exceed the memory limit.
     pub(crate) fn is_over(&self) -> bool {
         self.taken_bytes() > self.bytes_max.load(Ordering::Relaxed)
     }
@@ -112,7 +113,7 @@ impl Locations {
             + self.directory_bytes.load(Ordering::Relaxed)
     }
 
-    /// Sets the memory for locators and directories, in bytes.
+    /// Sets the memory limit of locators and directories, in bytes.
     pub(crate) fn set_bytes_max(&self, bytes: usize) {
         self.bytes_max.store(bytes, Ordering::Relaxed);
         if self.is_on() {
@@ -121,7 +122,7 @@ impl Locations {
         }
     }
 
-    /// Whether the memory is sufficient for the codes of nearly all records on a full device.
+    /// Whether the memory limit covers enough codes ([`COVERED_PERCENT`]).
     pub(crate) fn should_be_on(&self) -> bool {
         let Widths { check, code } = self.widths;
         let bits = self.partitions * DEFAULT_ENTRIES as usize * (check + code) as usize;
@@ -131,20 +132,20 @@ impl Locations {
         needed <= self.bytes_max.load(Ordering::Relaxed)
     }
 
-    /// Held by the one who turns codes on or off.
+    /// Serialises turning codes on and off.
     pub(crate) fn turning(&self) -> MutexGuard<'_, ()> {
         self.turning.lock()
     }
 
-    /// Turns codes on or off; without them there are no directories.
+    /// Turns codes on or off. There are no directories while they are off.
     pub(crate) fn turn(&self, is_on: bool) {
-        // Directories from before may have records as current that no page has any more.
+        // Marks are not maintained while codes are off.
         if is_on != self.is_on.swap(is_on, Ordering::AcqRel) {
             self.discard_all();
         }
     }
 
-    /// Counts the memory of a locator with codes that has been replaced; 0: without codes.
+    /// Accounts for the replacement of a locator: sizes with codes in bytes, 0 without codes.
     pub(crate) fn count(&self, before_bytes: usize, after_bytes: usize) {
         let change = after_bytes.wrapping_sub(before_bytes);
         self.coded_bytes.fetch_add(change, Ordering::Relaxed);
@@ -152,7 +153,7 @@ impl Locations {
         self.coded.fetch_add(change, Ordering::Relaxed);
     }
 
-    /// Sets the directory of a segment that is on flash. None of its records is current.
+    /// Sets the directory of a segment that has been written. No record is current yet.
     pub(crate) fn put(&self, directory: Directory) {
         self.replace(directory.id().slot as usize, Some(directory));
     }
@@ -190,7 +191,8 @@ impl Locations {
         self.directories.get(slot as usize)?.read().as_ref().and_then(with)
     }
 
-    /// The code of a record at that location, if it has one.
+    /// The code for the location of a record; [`Code::NONE`] if the record is not in a place of its
+    /// choice or there is no directory.
     pub(crate) fn code(&self, name: Name, location: RecordLocation) -> Code {
         let choice = self.directory(location.slot, |directory| {
             let place = directory.place(location)?;
@@ -199,7 +201,7 @@ impl Locations {
         choice.map_or(Code::NONE, |choice| Code(location.slot * self.choices.0 + choice + 1))
     }
 
-    /// The location of the current record in the place of that code and name.
+    /// The location that a name and its code stand for, if the record there is current.
     pub(crate) fn find(&self, name: Name, code: Code) -> Option<RecordLocation> {
         let code = code.0.checked_sub(1)?;
         self.directory(code / self.choices.0, |directory| {
@@ -208,14 +210,14 @@ impl Locations {
         })
     }
 
-    /// Sets whether the record at a location is current.
+    /// Marks a record as current or not.
     pub(crate) fn set_current(&self, location: RecordLocation, is_current: bool) {
         self.directory(location.slot, |directory| {
             Some(directory.set_current(location, is_current))
         });
     }
 
-    /// No record is current any more.
+    /// Marks all records as not current.
     pub(crate) fn forget_current(&self) {
         for slot in 0..self.directories.len() as u32 {
             self.directory(slot, |directory| {
@@ -225,12 +227,12 @@ impl Locations {
         }
     }
 
-    /// Memory of directories, in bytes.
+    /// Size of all directories, in bytes.
     pub(crate) fn directory_bytes(&self) -> usize {
         self.directory_bytes.load(Ordering::Relaxed)
     }
 
-    /// Memory that is there for all slots, in bytes.
+    /// Fixed size for the slots, in bytes.
     pub(crate) fn fixed_bytes(&self) -> usize {
         size_of_val(&*self.directories)
     }

@@ -1,16 +1,16 @@
-//! What DRAM holds of a partition's page: a filter of its entries, and, where there is memory, for
-//! each a code that tells its location ([`crate::index::locations`]). It is built whenever the page
-//! is written or read whole.
+//! The part of a partition's page in DRAM: a filter of its entries and, if there is memory, a
+//! location code for each ([`crate::index::locations`]). It is rebuilt whenever the page is written
+//! or read whole.
 //!
-//! Both are in one [`Ribbon`] of the entries' fingerprints: the first columns are bits of a hash of
-//! the fingerprint, with which absent ones rarely agree, the others are the code. So a fingerprint
-//! in the page always finds its own code, and codes can be dropped while the filter stays.
+//! Both are columns of one [`Ribbon`] over the fingerprints. The first columns are a checksum of the
+//! fingerprint and act as the filter; the others are the code. A fingerprint in the page always
+//! finds its own code. Codes can be dropped without the filter.
 //!
-//! Guarantee: [`Locator::find`] of a fingerprint that it was built of is its code. Of another it is
-//! `None`, except in one of two to the power of [`Widths::check`] cases.
+//! Guarantee: [`Locator::find`] returns the code of a fingerprint in the page. For any other it
+//! returns `None`, or an arbitrary code with a probability of two to the power of
+//! -[`Widths::check`].
 //!
-//! BigKV has no such filter, and reads the page for every absent key and for every one that is not
-//! hot.
+//! BigKV has no such filter: it reads the page for every key that is absent or not hot.
 //!
 //! Pure.
 
@@ -18,10 +18,10 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::index::ribbon::Ribbon;
 
-/// Another hash than the one by which a ribbon chooses its rows.
+/// Makes the checksum independent of the hash that chooses the rows of a ribbon.
 const CHECK_SEED: u64 = 0x5450_4c6f_6361_7465;
 
-/// The code of a location; 0: it is only on the page.
+/// The code of a location; 0: unknown, read the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Code(pub(crate) u32);
 
@@ -29,35 +29,34 @@ impl Code {
     pub(crate) const NONE: Self = Self(0);
 }
 
-/// Bits for each entry.
+/// Bits per entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Widths {
     /// Of the filter.
     pub(crate) check: u32,
-    /// Of a code; 0: there are no codes.
+    /// Of the code; 0: no codes.
     pub(crate) code: u32,
 }
 
-/// A filter, and perhaps codes. One of no entries takes no memory but itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A filter, and optionally codes. Empty, it has no heap memory.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Locator {
     ribbon: Ribbon,
     check: u32,
 }
 
 impl Locator {
-    /// The locator of these fingerprints, each once, and their codes.
+    /// Builds the locator of distinct fingerprints and their codes, all 0 if widths have none.
     pub(crate) fn of(entries: impl Iterator<Item = (u64, Code)>, widths: Widths) -> Self {
         let Widths { check, code } = widths;
-        let value = |(fingerprint, found): (u64, Code)| {
-            let found = if code == 0 { 0 } else { u64::from(found.0) };
-            (fingerprint, check_of(fingerprint, check) | found << check)
-        };
-        let values: Vec<(u64, u64)> = entries.map(value).collect();
+        let value =
+            |fingerprint, Code(code)| check_of(fingerprint, check) | u64::from(code) << check;
+        let values: Vec<(u64, u64)> =
+            entries.map(|(fingerprint, code)| (fingerprint, value(fingerprint, code))).collect();
         Self { ribbon: Ribbon::of(&values, check + code), check }
     }
 
-    /// The code of a fingerprint; `None`: it is absent.
+    /// The code of a fingerprint; `None` if it is absent.
     pub(crate) fn find(&self, fingerprint: u64) -> Option<Code> {
         let check = check_of(fingerprint, self.check);
         self.ribbon.rest(fingerprint, self.check, check).map(|code| Code(code as u32))
@@ -68,7 +67,7 @@ impl Locator {
         self.ribbon.agrees(fingerprint, self.check, check_of(fingerprint, self.check))
     }
 
-    /// Whether it has codes, or no entry that would need one.
+    /// Whether it has codes, or no entries.
     pub(crate) fn has_codes(&self) -> bool {
         self.ribbon.is_empty() || self.ribbon.columns() > self.check
     }
@@ -78,13 +77,13 @@ impl Locator {
         self.ribbon.truncate(self.check);
     }
 
-    /// Its heap memory, in bytes, if it has codes; else 0.
+    /// Its heap size in bytes if it has codes, otherwise 0.
     pub(crate) fn coded_bytes(&self) -> usize {
         let is_coded = self.ribbon.columns() > self.check;
         if is_coded { self.ribbon.memory_bytes() } else { 0 }
     }
 
-    /// Its heap memory, in bytes, and that of the codes in it.
+    /// Its heap size, and the part of it that the codes take, in bytes.
     pub(crate) fn memory_bytes(&self) -> (usize, usize) {
         let (bytes, columns) = (self.ribbon.memory_bytes(), self.ribbon.columns().max(1) as usize);
         (bytes, bytes * (columns - (self.check as usize).min(columns)) / columns)

@@ -24,7 +24,7 @@
 use std::hint::black_box;
 
 use crate::entry::{Entry, RecordLocation};
-use crate::index::locator::{Code, Locator, Widths};
+use crate::index::locator::{Code, Locator};
 use crate::segment::segment_table::{LiveSegments, SegmentState};
 
 /// No operation has this sequence.
@@ -37,7 +37,7 @@ pub(crate) enum DramLookup {
     Absent,
     /// The record's entry.
     Entry(Entry),
-    /// The page may have it, at the location of that code.
+    /// The page may have it; the code of its location if that is known.
     Page(Code),
 }
 
@@ -87,8 +87,7 @@ pub(crate) struct Partition {
 impl Partition {
     /// A partition whose page has that version and has not been read.
     pub(crate) fn new(version: u32) -> Self {
-        let none = || Locator::of(std::iter::empty(), Widths { check: 1, code: 0 });
-        let locator = (version == 0).then(none);
+        let locator = (version == 0).then(Locator::default);
         let changes = Changes::NONE;
         Self { changes, merging: None, locator, version, distrusted_until: 0 }
     }
@@ -115,7 +114,7 @@ impl Partition {
         }
     }
 
-    /// Whether there may be a record with that fingerprint: it is not absent.
+    /// Whether [`Partition::find`] would return anything but absent; cheaper.
     pub(crate) fn may_have(&self, fingerprint: u64, live_segments: &LiveSegments) -> bool {
         match self.newest_change(fingerprint) {
             Some(entry) => entry.location().is_some_and(|location| live_segments.has(location)),
@@ -138,8 +137,8 @@ impl Partition {
         self.changes.set(entry, sequence);
     }
 
-    /// Changes the location of a record that has been written to flash, if the newest change of
-    /// its fingerprint is still that record.
+    /// Updates the location of a record that has been written to flash, if the pending change of its
+    /// fingerprint is still that record.
     pub(crate) fn relocate(&mut self, fingerprint: u64, from: RecordLocation, to: RecordLocation) {
         let is_it = |entry: &&mut Entry| {
             entry.fingerprint() == fingerprint && entry.location() == Some(from)
@@ -236,12 +235,12 @@ impl Partition {
         newer.entries.into_iter().for_each(|entry| self.changes.set(entry, newer.oldest));
     }
 
-    /// Memory of its locator, in bytes, if it has codes; else 0.
+    /// The size of its locator in bytes if it has codes, otherwise 0.
     pub(crate) fn coded_bytes(&self) -> usize {
         self.locator.as_ref().map_or(0, Locator::coded_bytes)
     }
 
-    /// Memory of its locator, in bytes, and that of the codes in it.
+    /// The size of its locator, and the part of it that the codes take, in bytes.
     pub(crate) fn locator_bytes(&self) -> (usize, usize) {
         self.locator.as_ref().map_or((0, 0), Locator::memory_bytes)
     }

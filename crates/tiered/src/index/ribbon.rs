@@ -1,26 +1,26 @@
-//! A static function from numbers to values of a few bits, which stores none of the numbers: about
-//! 1.06 bits for each bit of a value (ribbon retrieval: Dillinger, Hübschle-Schneider, Sanders and
-//! Walzer, "Fast succinct retrieval and approximate membership using ribbon", SEA 2022, section 2).
+//! Ribbon retrieval: an immutable map from keys to values of a few bits that does not store the keys
+//! and takes about 1.06 bits per bit of a value (Dillinger, Hübschle-Schneider, Sanders and Walzer,
+//! "Fast succinct retrieval and approximate membership using ribbon", SEA 2022, section 2).
 //!
-//! A number's hash chooses a first row and which of the 64 rows from there on count; its value is
-//! their sum modulo two. Building solves this system of equations. Rows are stored by columns, one
-//! for each bit of a value: the first ones can be read alone, and the others dropped.
+//! The hash of a key selects a subset of 64 adjacent rows; their XOR is the value. Building solves
+//! that system of linear equations. The matrix is stored by column, one per bit of a value, so the
+//! first columns can be read on their own and the others dropped.
 //!
-//! Guarantee: a number that it was built of has its value. Another number has any.
+//! Guarantee: a key of the map has its value. Any other key has an arbitrary one.
 //!
 //! Pure.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Rows that may count for a number.
+/// Width of the band: rows that an equation can use.
 const WIDTH: usize = 64;
-/// Rows beyond one for each number: one in this many numbers, and `ROWS_MORE`.
+/// Extra rows: one per this many keys, and `ROWS_MORE`.
 const ROWS_DIVISOR: usize = 20;
 const ROWS_MORE: usize = 8;
-/// Seeds that are tried with a number of rows.
+/// Seeds tried before rows are added.
 const SEEDS: u32 = 4;
 
-/// A function. One of no numbers takes no memory but itself.
+/// A map. Empty, it has no heap memory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Ribbon {
     /// Columns, each `rows` bits long, one after another.
@@ -30,17 +30,16 @@ pub(crate) struct Ribbon {
     seed: u32,
 }
 
-/// The equation of a number.
+/// The equation of a key.
 #[derive(Debug, Clone, Copy)]
 struct Equation {
     first: usize,
-    /// The rows from the first on that count; it does.
+    /// A bit for each row of the subset, from the first row on, whose bit is set.
     coefficients: u64,
 }
 
 impl Ribbon {
-    /// The function with these values, of which the lowest `columns` bits count, at most 64. Each
-    /// number appears once.
+    /// Builds the map of distinct keys to values of `columns` bits, at most 64.
     pub(crate) fn of(values: &[(u64, u64)], columns: u32) -> Self {
         if values.is_empty() {
             return Self { columns, ..Self::default() };
@@ -59,8 +58,8 @@ impl Ribbon {
 
     fn solve(values: &[(u64, u64)], columns: u32, rows: usize, seed: u32) -> Option<Self> {
         let mut system = vec![(0_u64, 0_u64); rows];
-        'values: for (number, value) in values {
-            let Equation { mut first, mut coefficients } = equation(*number, rows, seed);
+        'values: for (key, value) in values {
+            let Equation { mut first, mut coefficients } = equation(*key, rows, seed);
             let mut value = *value;
             while system[first].0 != 0 {
                 coefficients ^= system[first].0;
@@ -78,7 +77,7 @@ impl Ribbon {
         }
         let mut words = vec![0_u64; (rows * columns as usize).div_ceil(64)];
         for column in 0..columns {
-            // The solution of the rows from this one on, the nearest in the lowest bit.
+            // Back substitution: the solved rows from this one on, the nearest in the lowest bit.
             let mut known = 0_u64;
             for (row, (coefficients, value)) in system.iter().enumerate().rev() {
                 known <<= 1;
@@ -90,33 +89,33 @@ impl Ribbon {
         Some(Self { words: words.into(), rows: rows as u32, columns, seed })
     }
 
-    /// Whether it was built of no numbers.
+    /// Whether it has no keys.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows == 0
     }
 
-    /// The columns that it has.
+    /// The number of columns.
     pub(crate) fn columns(&self) -> u32 {
         self.columns
     }
 
-    /// The rest of a number's value if its lowest bits, of `columns` columns, are `lowest`.
-    pub(crate) fn rest(&self, number: u64, columns: u32, lowest: u64) -> Option<u64> {
-        let equation = self.agreeing(number, columns, lowest)?;
+    /// The upper bits of a key's value if its lower `columns` bits equal `lowest`.
+    pub(crate) fn rest(&self, key: u64, columns: u32, lowest: u64) -> Option<u64> {
+        let equation = self.agreeing(key, columns, lowest)?;
         let bits = (columns..self.columns).enumerate();
         Some(bits.fold(0, |value, (bit, column)| value | self.bit(equation, column) << bit))
     }
 
-    /// Whether the lowest bits of a number's value, of that many columns, are these.
-    pub(crate) fn agrees(&self, number: u64, columns: u32, lowest: u64) -> bool {
-        self.agreeing(number, columns, lowest).is_some()
+    /// Whether the lower `columns` bits of a key's value equal `lowest`.
+    pub(crate) fn agrees(&self, key: u64, columns: u32, lowest: u64) -> bool {
+        self.agreeing(key, columns, lowest).is_some()
     }
 
-    fn agreeing(&self, number: u64, columns: u32, lowest: u64) -> Option<Equation> {
+    fn agreeing(&self, key: u64, columns: u32, lowest: u64) -> Option<Equation> {
         if self.is_empty() {
             return None;
         }
-        let equation = equation(number, self.rows as usize, self.seed);
+        let equation = equation(key, self.rows as usize, self.seed);
         let agrees = |column| self.bit(equation, column) == lowest >> column & 1;
         (0..columns).all(agrees).then_some(equation)
     }
@@ -133,7 +132,7 @@ impl Ribbon {
         u64::from(((low | high) & equation.coefficients).count_ones() & 1)
     }
 
-    /// Drops all columns but the first ones.
+    /// Keeps only the first columns.
     pub(crate) fn truncate(&mut self, columns: u32) {
         if columns < self.columns {
             let words = (self.rows as usize * columns as usize).div_ceil(64);
@@ -142,16 +141,16 @@ impl Ribbon {
         }
     }
 
-    /// Its heap memory, in bytes.
+    /// Its heap size, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of_val(&*self.words)
     }
 }
 
-fn equation(number: u64, rows: usize, seed: u32) -> Equation {
-    let hash = xxh3_64_with_seed(&number.to_le_bytes(), seed.into());
+fn equation(key: u64, rows: usize, seed: u32) -> Equation {
+    let hash = xxh3_64_with_seed(&key.to_le_bytes(), seed.into());
     let first = ((u128::from(hash) * (rows - WIDTH + 1) as u128) >> 64) as usize;
-    // A multiplication spreads the bits that did not choose the row.
+    // The multiplication makes the coefficients independent of the row.
     Equation { first, coefficients: hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1 }
 }
 
@@ -165,23 +164,23 @@ mod tests {
     }
 
     #[test]
-    fn values_are_those_of_the_numbers() {
+    fn keys_have_their_values() {
         for count in [1, 2, 7, 63, 64, 65, 100, 750, 1_008] {
             for columns in [1, 7, 20, 64] {
                 let values = values(count, columns);
                 let ribbon = Ribbon::of(&values, columns);
-                for (number, value) in &values {
-                    assert_eq!(ribbon.rest(*number, 0, 0), Some(*value), "{count}, {columns}");
-                    assert_eq!(ribbon.rest(*number, 1, value & 1), Some(value >> 1));
-                    assert!(ribbon.agrees(*number, columns, *value));
-                    assert!(!ribbon.agrees(*number, columns, value ^ 1));
+                for (key, value) in &values {
+                    assert_eq!(ribbon.rest(*key, 0, 0), Some(*value), "{count}, {columns}");
+                    assert_eq!(ribbon.rest(*key, 1, value & 1), Some(value >> 1));
+                    assert!(ribbon.agrees(*key, columns, *value));
+                    assert!(!ribbon.agrees(*key, columns, value ^ 1));
                 }
             }
         }
     }
 
     #[test]
-    fn six_rows_in_a_hundred_are_more_than_numbers() {
+    fn overhead_is_six_percent_for_a_page() {
         let (mut rows, mut count) = (0, 0);
         for start in 0..200 {
             let values: Vec<(u64, u64)> =
@@ -200,13 +199,11 @@ mod tests {
         ribbon.truncate(7);
         assert!(ribbon.memory_bytes() * 20 <= whole * 7 + 20 * 8, "{}", ribbon.memory_bytes());
         assert_eq!(ribbon.columns(), 7);
-        assert!(
-            values.iter().all(|(number, value)| ribbon.rest(*number, 0, 0) == Some(value & 127))
-        );
+        assert!(values.iter().all(|(key, value)| ribbon.rest(*key, 0, 0) == Some(value & 127)));
     }
 
     #[test]
-    fn other_numbers_have_any_value() {
+    fn other_keys_have_arbitrary_values() {
         let ribbon = Ribbon::of(&values(750, 7), 7);
         let others = (0..100_000_u64).map(|n| n * 977 + 1 + n % 976);
         let agreeing = others.filter(|other| ribbon.agrees(*other, 7, 55)).count();

@@ -1,13 +1,12 @@
-//! The order of the records in a segment: a record is in one of a few places that its name
-//! determines, so that an index need only say which of them.
+//! The order of records in a segment. The hash of a record's name gives a few candidate places, and
+//! the record is in one of them, so an index only has to store which.
 //!
-//! A segment of `n` records has `n` places. Each record has [`Choices`] of them, and the order is a
-//! maximum matching of records with places, found by augmenting paths: cuckoo hashing with buckets
-//! of one (Fotakis, Pagh, Sanders and Spirakis, STACS 2003), all places taken. With six choices no
-//! record chooses a given place with a probability of e^-6; as many records, 0.25 %, are in places
-//! that they did not choose.
+//! A segment of `n` records has `n` places. The order is a maximum matching of records and candidate
+//! places, found with augmenting paths: d-ary cuckoo hashing (Fotakis, Pagh, Sanders and Spirakis,
+//! STACS 2003) at full load. With six candidates a place is a candidate of no record with a
+//! probability of e^-6, so 0.25 % of the records end up elsewhere.
 //!
-//! The order matters to no recovery, which reads offsets from the summary. Pure.
+//! Recovery does not depend on the order: it reads offsets from the summary. Pure.
 
 use std::collections::VecDeque;
 
@@ -15,33 +14,32 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::segment::layout::Name;
 
-/// Places that are looked at for a record before it takes any that is left.
+/// Places examined for a record before it is given one that is left over.
 const LOOKED_AT: usize = 4_096;
 
-/// The number of places among which a record chooses.
+/// The number of candidate places of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Choices(pub(crate) u32);
 
 impl Choices {
-    /// The place that a record with this name has for a choice, among those of a segment with so
-    /// many records.
+    /// Candidate number `choice` of a record with this name, in a segment of `records` records.
     pub(crate) fn place(name: Name, choice: u32, records: u32) -> u32 {
         let hash = xxh3_64_with_seed(&name.number().to_le_bytes(), choice.into());
         ((u128::from(hash) * u128::from(records)) >> 64) as u32
     }
 
-    /// The choice by which a record with this name is in that place, if it is one of its.
+    /// The number of the candidate that is `place`, if it is one for a record with this name.
     pub(crate) fn choice_of(self, name: Name, place: u32, records: u32) -> Option<u32> {
         (0..self.0).find(|choice| Self::place(name, *choice, records) == place)
     }
 
-    /// The order of records with these names: for each place the number of the record.
+    /// The order of records with these names: the number of the record in each place.
     pub(crate) fn order(self, names: &[Name]) -> Vec<u32> {
         const NONE: u32 = u32::MAX;
         let records = names.len() as u32;
         let mut owners = vec![NONE; names.len()];
         let mut places = vec![NONE; names.len()];
-        // The record for which a place was last looked at, and the record that chose it then.
+        // For each place, the last search that reached it, and the record it was reached from.
         let mut looked_at = vec![(NONE, NONE); names.len()];
         let mut queue = VecDeque::new();
         for record in 0..records {
@@ -65,7 +63,7 @@ impl Choices {
                     }
                 }
             };
-            // Each record on the path moves to the place that it was looked at for.
+            // Moves each record on the path to the place that was reached from it.
             let mut next = free;
             while let Some(place) = next {
                 let mover = looked_at[place as usize].1;

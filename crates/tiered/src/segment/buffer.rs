@@ -25,7 +25,7 @@ use crate::segment::segment_table::Slot;
 use crate::segment::ttl::{Group, may_go_at_s};
 
 const SUMMARY_HEAD_BYTES: usize = 16;
-/// A segment is written in pieces of one part in this many, or of `PIECE_BYTES_MAX`.
+/// A segment is written in this many pieces, or more of `PIECE_BYTES_MAX` each.
 const PIECE_DIVISOR: usize = 8;
 const PIECE_BYTES_MAX: usize = 256 << 10;
 
@@ -40,9 +40,9 @@ pub(crate) struct Summary {
 /// The order of a segment's records on flash.
 #[derive(Debug)]
 pub(crate) struct Arranged {
-    /// For each place the number of the record, in the order in which they were put.
+    /// The number of the record in each place; records are numbered as they were put.
     order: Vec<u32>,
-    /// The records in the order in which they were put, with their locations on flash.
+    /// The records as they were put, with their locations on flash.
     pub(crate) summaries: Vec<Summary>,
 }
 
@@ -97,7 +97,7 @@ impl Segment {
         bytes / UNIT_BYTES * UNIT_BYTES
     }
 
-    /// The pieces in which a segment of `capacity` bytes is written, in bytes.
+    /// The size of the pieces in which a segment of `capacity` bytes is written, in bytes.
     pub(crate) fn piece_bytes(capacity: usize) -> usize {
         let block_bytes = BLOCK_BYTES as usize;
         (capacity / PIECE_DIVISOR).next_multiple_of(block_bytes).clamp(block_bytes, PIECE_BYTES_MAX)
@@ -168,7 +168,7 @@ impl Segment {
         self.slot
     }
 
-    /// The records of a sealed segment in their order on flash.
+    /// Arranges the records of a sealed segment in their order on flash.
     pub(crate) fn arranged(&self, choices: Choices) -> Arranged {
         let names: Vec<Name> = self.summaries.iter().map(|summary| summary.name).collect();
         let order = choices.order(&names);
@@ -182,8 +182,8 @@ impl Segment {
         Arranged { order, summaries }
     }
 
-    /// Passes the segment's bytes on flash to `write`, in pieces of about `piece_bytes` with their
-    /// offsets, whole blocks each; ends at the first error.
+    /// Passes the bytes of the segment on flash to `write`, with their offsets, in pieces of
+    /// `piece_bytes`, a multiple of a block; the last one may be shorter. Returns their total.
     ///
     /// # Errors
     ///
@@ -238,7 +238,7 @@ impl Segment {
         summary
     }
 
-    /// The records, in the order in which they were put, with their locations in the buffer.
+    /// The records as they were put, with their locations in the buffer.
     pub(crate) fn summaries(&self) -> &[Summary] {
         &self.summaries
     }

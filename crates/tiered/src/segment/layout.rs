@@ -48,9 +48,10 @@ const INVALIDATED_BYTES: u64 = 64;
 /// The fill of pages where objects have the average size: three quarters.
 pub(crate) const DEFAULT_ENTRIES: u64 = ENTRIES_MAX as u64 * 3 / 4;
 
-/// Bits of the filter of a page: one absent name in 128 agrees, and reads a record.
+/// Bits per entry of the filter of a page: one absent name in 128 passes, and costs a read.
 const CHECK_BITS: u32 = 7;
-/// One bit more whenever records are twice as long as this, in bytes, up to `CHECK_BITS_MAX`.
+/// One more bit for each doubling of the record size beyond this, in bytes, up to
+/// `CHECK_BITS_MAX`: a false positive reads a record.
 const CHECKED_RECORD_BYTES: u64 = 8 << 10;
 const CHECK_BITS_MAX: u32 = 14;
 
@@ -211,9 +212,9 @@ impl Layout {
         ((fixed_bytes as f64 / (1.0 - share).max(0.01)) as u64).next_multiple_of(1 << 20)
     }
 
-    /// The most DRAM that the index takes, in bytes, without changes, locations and hot entries: for each
-    /// partition its state and the filter of a full page, for each slot its state, and the index of
-    /// small objects.
+    /// The most DRAM that the index takes, in bytes, without changes, locations and hot entries: the
+    /// state of each partition and the filter of a full page, the state of each slot, and the index
+    /// of small objects.
     pub(crate) fn index_bytes_max(&self) -> u64 {
         let records_bytes = u64::from(self.partitions) * (120 + self.filter_bytes_max());
         records_bytes + u64::from(self.slots) * 240 + self.small_index_bytes_max()

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::entry::{RecordLocation, SegmentId};
+use crate::index::locator::Widths;
 
 const BUFFERED: SegmentId = SegmentId { slot: 0, generation: 1 };
 const WHOLE: SegmentId = SegmentId { slot: 1, generation: 1 };
