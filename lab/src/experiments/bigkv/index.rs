@@ -18,8 +18,8 @@
 //!
 //! The paper's lookups, p99, p99.9 and p99.99, in microseconds: 88, 118, 208 with the index in
 //! memory; uDepot 183, 247, 1115; SlickCache 201, 1655, 1993; BigKV 96, 167, 208. These are 49, 73
-//! and 86 % shorter than uDepot's, whose mean is its 68 %: the target uses the mean of the three
-//! (`tail_us`).
+//! and 86 % shorter than uDepot's, whose mean is its 68 %. Of the mean of the three
+//! (`tail_us`) the target is half of uDepot's.
 
 use crate::experiment::{Experiment, Figure, Point, Rule, Shape, Subjects, Target};
 use crate::experiments::bigkv::load::Load;
