@@ -38,6 +38,34 @@ fn hit_costs_one_read_where_dram_has_the_locations() {
     }
 }
 
+/// Segments of long records keep their order; those of the short ones among them do not.
+#[test]
+fn hit_costs_one_read_for_long_records() {
+    let flash = vec![FlashOptions { path: "/flash".into(), bytes: 256 << 20 }];
+    let options = Options {
+        dram_bytes: 16 << 20,
+        flash,
+        avg_object_bytes: 30 << 10,
+        segment_bytes: Some(1 << 20),
+        ..options()
+    };
+    let mut scene = Scene::new(options);
+    // Up to 2,400 short ones follow each other: some 350 in a segment.
+    let bytes_of = |n: u64| if n % 5_000 < 2_400 { 2_900 } else { 20_000 + (n % 20_000) as usize };
+    (0..6_000).for_each(|n| scene.store(n, bytes_of(n), None));
+    for boot in 2..4 {
+        reads(&scene, 0..6_000);
+        let (index, objects) = reads(&scene, 0..6_000);
+        assert!(objects > 4_000 && index * 50 <= objects, "{index} and {objects} reads");
+        for n in 0..6_000 {
+            let found = scene.cache.get(&key(n)).expect("it is there");
+            assert_eq!(found.object.value.len(), bytes_of(n), "{n}");
+        }
+        scene.cache.close();
+        scene.restart(Tear::DropUnsynced, boot);
+    }
+}
+
 #[test]
 fn locations_follow_records_that_are_replaced() {
     let scene = Scene::new(options());

@@ -27,6 +27,8 @@ const SMALL: (usize, usize) = (5_000, 200);
 const READERS: usize = 4;
 /// The number of hits is extended at most this often.
 const LONGER_MAX: u64 = 100;
+/// It is checked whether more are needed while this many are missing, so that no thread has ended.
+const CHECK_AHEAD: u64 = 200;
 const WRITERS: usize = 2;
 
 /// The write numbers of a key. An odd number is a removal.
@@ -47,8 +49,11 @@ struct Scene {
     numbers: Vec<Numbers>,
     /// The least number of hits.
     hits: u64,
-    hits_left: AtomicU64,
-    /// How often it has been extended.
+    /// Hits so far.
+    found: AtomicU64,
+    /// The number of hits that ends the test.
+    goal: AtomicU64,
+    /// How often the goal has been raised.
     longer: AtomicU64,
     gets: AtomicU64,
     losses: AtomicU64,
@@ -92,7 +97,6 @@ impl Scene {
         };
         let cache = Cache::open(&options, &environment).expect("it opens");
         let numbers = (0..keys).map(|_| Numbers::default()).collect();
-        let (hits_left, gets) = (AtomicU64::new(hits), AtomicU64::new(0));
         Arc::new(Self {
             value_bytes,
             hits,
@@ -101,14 +105,23 @@ impl Scene {
             clock,
             storage,
             numbers,
-            hits_left,
-            gets,
+            found: AtomicU64::new(0),
+            goal: AtomicU64::new(hits),
+            gets: AtomicU64::new(0),
             losses: AtomicU64::new(0),
         })
     }
 
     fn is_over(&self) -> bool {
-        self.hits_left.load(Ordering::Relaxed) == 0
+        self.found.load(Ordering::Relaxed) >= self.goal.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the readers have this many more hits.
+    fn wait_for_hits(&self, more: u64) {
+        let found = self.found.load(Ordering::Relaxed);
+        while !self.is_over() && self.found.load(Ordering::Relaxed) < found + more {
+            std::thread::yield_now();
+        }
     }
 
     fn read(&self, seed: u64) {
@@ -128,11 +141,10 @@ impl Scene {
                 self.losses.fetch_add(1, Ordering::Relaxed);
                 eprintln!("key {n} has {number}, it may have been {may_be:?}; {found:?}");
             }
-            if self.hits_left.load(Ordering::Relaxed) == 1 {
+            let found = self.found.fetch_add(1, Ordering::Relaxed) + 1;
+            if found + CHECK_AHEAD == self.goal.load(Ordering::Relaxed) {
                 self.go_on_for_flash();
             }
-            let less = |left: u64| left.checked_sub(1);
-            let _ = self.hits_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         }
     }
 
@@ -143,7 +155,7 @@ impl Scene {
         if (self.cache.stats().flash_hits <= self.hits / 100 || is_none_back)
             && self.longer.fetch_add(1, Ordering::Relaxed) < LONGER_MAX
         {
-            self.hits_left.fetch_add(self.hits / 20, Ordering::Relaxed);
+            self.goal.fetch_add(self.hits / 20, Ordering::Relaxed);
         }
     }
 
@@ -185,10 +197,7 @@ impl Scene {
     fn resize(&self, seed: u64) {
         let random = SeededRandom::new(seed);
         while !self.is_over() {
-            let left = self.hits_left.load(Ordering::Relaxed);
-            while !self.is_over() && self.hits_left.load(Ordering::Relaxed) + 300 > left {
-                std::thread::yield_now();
-            }
+            self.wait_for_hits(300);
             // Mostly all of it, so that there are hits on flash.
             let flash_bytes = match random.below(16) {
                 0 => 0,
@@ -207,10 +216,7 @@ impl Scene {
     fn trouble(&self) {
         let random = SeededRandom::new(9);
         while !self.is_over() {
-            let left = self.hits_left.load(Ordering::Relaxed);
-            while !self.is_over() && self.hits_left.load(Ordering::Relaxed) + 1_000 > left {
-                std::thread::yield_now();
-            }
+            self.wait_for_hits(1_000);
             match random.below(5) {
                 0 => self.clear(),
                 1 => {

@@ -356,8 +356,7 @@ fn work(
 /// cache misses few or keeps no more.
 fn fill(job: &Job, drive: &Drive, subject: &dyn Subject, values: &Values) -> Result<()> {
     pass(Kind::Put, job, drive, subject, values)?;
-    let loses = drive.workload.mix.iter().any(|(kind, _)| *kind == Kind::Fetch);
-    for _ in 0..if loses { FILL_PASSES_MAX } else { 0 } {
+    for _ in 0..FILL_PASSES_MAX {
         let fetched = pass(Kind::Fetch, job, drive, subject, values)?;
         if fetched.misses as f64 <= FILL_MISSES_MAX * drive.workload.entries as f64 {
             break;

@@ -121,6 +121,8 @@ pub(crate) struct Device {
     /// Their number when none could be merged; 0: some could be.
     pub(crate) futile_changes: AtomicI64,
     pub(crate) broken: AtomicBool,
+    /// A piece of a segment whose records change their order, for the thread that writes it.
+    pub(crate) piece: Mutex<AlignedVec>,
     pub(crate) small: SmallObjects,
     pub(crate) rewrites: RewriteCredit,
     pub(crate) counters: Arc<DeviceCounters>,

@@ -310,6 +310,7 @@ fn build(
         futile_changes: AtomicI64::new(0),
         broken: AtomicBool::new(false),
         small,
+        piece: Mutex::new(AlignedVec::with_capacity(0)),
         rewrites: RewriteCredit::new(u64::from(layout.slots) * u64::from(layout.segment_bytes)),
         counters,
     };

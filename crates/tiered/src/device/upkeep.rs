@@ -204,13 +204,18 @@ impl Device {
 
     /// Writes a sealed segment, after which its records are read from flash.
     fn write_segment(&self, slot: Slot, segment: Arc<RwLock<Segment>>) -> Result<()> {
+        let arranged = segment.read().arranged(self.locations.choices());
+        let is_as_put = arranged.is_as_put();
+        if is_as_put {
+            segment.write().complete(&arranged, self.id);
+        }
         let written = {
             let segment = segment.read();
-            let arranged = segment.arranged(self.locations.choices());
             let at = self.layout.segment_at(slot.id.slot);
-            let write = |offset, piece: &[u8]| self.data.write_at(at + offset, piece);
-            let piece_bytes = Segment::piece_bytes(self.layout.segment_bytes as usize);
-            let written = segment.pieces(&arranged, self.id, piece_bytes, write);
+            let written = match is_as_put {
+                true => self.data.write_at(at, segment.bytes()).map(|()| segment.bytes().len()),
+                false => self.write_pieces(at, &segment, &arranged),
+            };
             if written.is_ok() {
                 self.locations.put(Directory::of(slot.id, arranged.lens()));
                 self.relocate(&segment, &arranged);
@@ -253,6 +258,17 @@ impl Device {
             self.choose_codes();
         }
         outcome
+    }
+
+    /// Writes a segment whose records change their order; returns the bytes written.
+    fn write_pieces(&self, at: u64, segment: &Segment, arranged: &Arranged) -> Result<usize> {
+        let piece_bytes = Segment::piece_bytes(self.layout.segment_bytes as usize);
+        let mut piece = self.piece.lock();
+        if piece.capacity() < piece_bytes {
+            *piece = AlignedVec::with_capacity(piece_bytes);
+        }
+        let write = |offset, piece: &[u8]| self.data.write_at(at + offset, piece);
+        segment.pieces(arranged, self.id, &mut piece, piece_bytes, write)
     }
 
     /// Replaces the locations of a segment's records in pending changes: the records are read from

@@ -1,6 +1,6 @@
 //! Encodes record locations in a few bits: the slot of the segment, and which of its choices the
 //! record got there ([`crate::segment::arrangement`]). With 600 slots and six choices a code takes
-//! twelve bits.
+//! twelve bits. Where segments have few records, the code has the number of the record instead.
 //!
 //! The directory of a segment ([`Directory`]) also marks its *current* records: those whose entries
 //! are in the pages of their partitions. A locator returns an arbitrary code for a few names that
@@ -28,6 +28,9 @@ use crate::segment::layout::{DEFAULT_ENTRIES, Layout, Name};
 /// Candidate places of a record.
 const CHOICES_MIN: u32 = 6;
 const CHOICES_MAX: u32 = 8;
+/// If the expected size of records is at least this, in bytes, all places of a segment are candidates.
+/// That takes four to eight more bits for each.
+const NUMBERED_RECORD_BYTES: u64 = 12 << 10;
 /// Size of a locator in percent of the bits that it encodes.
 const LOCATOR_PERCENT: usize = 106;
 /// Codes are on if the memory covers this share of them, in percent, on a device full of objects of
@@ -37,7 +40,7 @@ const COVERED_PERCENT: usize = 85;
 /// The directories of a device's segments, and the memory accounting of codes.
 #[derive(Debug)]
 pub(crate) struct Locations {
-    directories: Box<[RwLock<Option<Directory>>]>,
+    directories: Box<[RwLock<Option<Box<Directory>>>]>,
     choices: Choices,
     widths: Widths,
     partitions: usize,
@@ -51,7 +54,8 @@ pub(crate) struct Locations {
     /// Size of all locators with codes in bytes, and their number.
     coded_bytes: AtomicUsize,
     coded: AtomicUsize,
-    /// Size of all directories, in bytes.
+    /// The number of directories, and the size of their heaps, in bytes.
+    directories_count: AtomicUsize,
     directory_bytes: AtomicUsize,
     /// Its maximum since the limit was last set. Kept while codes are off: directories would take as
     /// much again.
@@ -61,12 +65,11 @@ pub(crate) struct Locations {
 impl Locations {
     /// No directories; codes are off.
     pub(crate) fn new(layout: &Layout) -> Self {
-        let codes = |choices: u32| u64::from(layout.slots) * u64::from(choices);
-        let code = u64::BITS - codes(CHOICES_MIN).leading_zeros();
-        let choices = ((1_u64 << code) - 1) / u64::from(layout.slots.max(1));
+        let choices = choices_of(layout);
+        let code = u64::BITS - (u64::from(layout.slots) * choices).leading_zeros();
         Self {
             directories: (0..layout.slots).map(|_| RwLock::new(None)).collect(),
-            choices: Choices((choices as u32).clamp(CHOICES_MIN, CHOICES_MAX)),
+            choices: Choices(choices as u32),
             widths: Widths { check: layout.check_bits(), code },
             partitions: layout.partitions as usize,
             filter_bytes_max: layout.filter_bytes_max() as usize,
@@ -75,6 +78,7 @@ impl Locations {
             bytes_max: AtomicUsize::new(0),
             coded_bytes: AtomicUsize::new(0),
             coded: AtomicUsize::new(0),
+            directories_count: AtomicUsize::new(0),
             directory_bytes: AtomicUsize::new(0),
             directory_bytes_seen: AtomicUsize::new(0),
         }
@@ -177,10 +181,13 @@ impl Locations {
     }
 
     fn replace(&self, slot: usize, directory: Option<Directory>) {
-        let bytes = |of: &Option<Directory>| of.as_ref().map_or(0, Directory::memory_bytes);
+        let directory = directory.map(Box::new);
+        let bytes = |of: &Option<Box<Directory>>| of.as_ref().map_or(0, |it| it.memory_bytes());
         let mut place = self.directories[slot].write();
         let directory = directory.filter(|_| self.is_on());
         let (before, after) = (bytes(&place), bytes(&directory));
+        let change = usize::from(directory.is_some()).wrapping_sub(usize::from(place.is_some()));
+        self.directories_count.fetch_add(change, Ordering::Relaxed);
         *place = directory;
         let change = after.wrapping_sub(before);
         let all = self.directory_bytes.fetch_add(change, Ordering::Relaxed).wrapping_add(change);
@@ -188,7 +195,7 @@ impl Locations {
     }
 
     fn directory<R>(&self, slot: u32, with: impl FnOnce(&Directory) -> Option<R>) -> Option<R> {
-        self.directories.get(slot as usize)?.read().as_ref().and_then(with)
+        self.directories.get(slot as usize)?.read().as_deref().and_then(with)
     }
 
     /// The code for the location of a record; [`Code::NONE`] if the record is not in a place of its
@@ -205,7 +212,7 @@ impl Locations {
     pub(crate) fn find(&self, name: Name, code: Code) -> Option<RecordLocation> {
         let code = code.0.checked_sub(1)?;
         self.directory(code / self.choices.0, |directory| {
-            let place = Choices::place(name, code % self.choices.0, directory.records());
+            let place = self.choices.place(name, code % self.choices.0, directory.records())?;
             directory.is_current(place).then(|| directory.location(place))?
         })
     }
@@ -227,15 +234,32 @@ impl Locations {
         }
     }
 
-    /// Size of all directories, in bytes.
+    /// Size of the heaps of all directories, in bytes.
     pub(crate) fn directory_bytes(&self) -> usize {
         self.directory_bytes.load(Ordering::Relaxed)
     }
 
-    /// Fixed size for the slots, in bytes.
+    /// Size of the slots and of the directories without their heaps, in bytes.
     pub(crate) fn fixed_bytes(&self) -> usize {
-        size_of_val(&*self.directories)
+        let count = self.directories_count.load(Ordering::Relaxed);
+        size_of_val(&*self.directories) + count * size_of::<Directory>()
     }
+}
+
+/// The number of candidates in each segment.
+fn choices_of(layout: &Layout) -> u64 {
+    let slots = u64::from(layout.slots.max(1));
+    let records = u64::from(layout.partitions) * DEFAULT_ENTRIES / slots;
+    let is_numbered = records * NUMBERED_RECORD_BYTES <= u64::from(layout.segment_bytes);
+    let at_least = match is_numbered {
+        // Those with more records than expected should not have to be arranged.
+        true => (records + records / 2).max(CHOICES_MIN.into()),
+        false => CHOICES_MIN.into(),
+    };
+    let code = u64::BITS - (slots * at_least).leading_zeros();
+    // As many as the same bits allow.
+    let most = ((1_u64 << code) - 1) / slots;
+    if is_numbered { most } else { most.clamp(CHOICES_MIN.into(), CHOICES_MAX.into()) }
 }
 
 #[cfg(test)]

@@ -76,14 +76,22 @@ impl Ribbon {
             system[first] = (coefficients, value);
         }
         let mut words = vec![0_u64; (rows * columns as usize).div_ceil(64)];
-        for column in 0..columns {
-            // Back substitution: the solved rows from this one on, the nearest in the lowest bit.
-            let mut known = 0_u64;
-            for (row, (coefficients, value)) in system.iter().enumerate().rev() {
-                known <<= 1;
-                known |= u64::from((known & coefficients).count_ones() & 1) ^ (value >> column & 1);
-                let bit = column as usize * rows + row;
-                words[bit / 64] |= (known & 1) << (bit % 64);
+        // Back substitution, all columns at once: of each, the solved rows from this one on, the
+        // nearest in the lowest bit.
+        let mut known = [0_u64; 64];
+        let known = &mut known[..columns as usize];
+        for (row, (coefficients, value)) in system.iter().enumerate().rev() {
+            for (column, known) in known.iter_mut().enumerate() {
+                let before = *known << 1;
+                let sum = (before & coefficients).count_ones() & 1;
+                *known = before | (u64::from(sum) ^ (value >> column & 1));
+            }
+            if row.is_multiple_of(WIDTH) {
+                let solved = WIDTH.min(rows - row);
+                for (column, known) in known.iter().enumerate() {
+                    let bits = known & (u64::MAX >> (WIDTH - solved));
+                    store(&mut words, column * rows + row, bits);
+                }
             }
         }
         Some(Self { words: words.into(), rows: rows as u32, columns, seed })
@@ -144,6 +152,16 @@ impl Ribbon {
     /// Its heap size, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of_val(&*self.words)
+    }
+}
+
+/// Sets the bits from `at` on, which are zero.
+fn store(words: &mut [u64], at: usize, bits: u64) {
+    let (word, shift) = (at / 64, at % 64);
+    words[word] |= bits << shift;
+    let rest = bits >> 1 >> (63 - shift);
+    if rest > 0 {
+        words[word + 1] |= rest;
     }
 }
 

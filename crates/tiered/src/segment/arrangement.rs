@@ -6,6 +6,9 @@
 //! STACS 2003) at full load. With six candidates a place is a candidate of no record with a
 //! probability of e^-6, so 0.25 % of the records end up elsewhere.
 //!
+//! Where segments have few records, all places are candidates, and records keep the order in which
+//! they were put: moving a megabyte in memory takes about as much processor time as writing it.
+//!
 //! Recovery does not depend on the order: it reads offsets from the summary. Pure.
 
 use std::collections::VecDeque;
@@ -17,26 +20,50 @@ use crate::segment::layout::Name;
 /// Places examined for a record before it is given one that is left over.
 const LOOKED_AT: usize = 4_096;
 
-/// The number of candidate places of a record.
+/// Candidate places in a segment with many records, at most.
+const HASHED_MAX: u32 = 8;
+
+/// The number of candidate places of a record, which are numbered from 0. If there are more than
+/// `HASHED_MAX`, every place is a candidate in segments with no more records than that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Choices(pub(crate) u32);
 
 impl Choices {
     /// Candidate number `choice` of a record with this name, in a segment of `records` records.
-    pub(crate) fn place(name: Name, choice: u32, records: u32) -> u32 {
+    pub(crate) fn place(self, name: Name, choice: u32, records: u32) -> Option<u32> {
+        if self.are_all(records) {
+            return (choice < records).then_some(choice);
+        }
         let hash = xxh3_64_with_seed(&name.number().to_le_bytes(), choice.into());
-        ((u128::from(hash) * u128::from(records)) >> 64) as u32
+        let place = ((u128::from(hash) * u128::from(records)) >> 64) as u32;
+        (choice < self.hashed()).then_some(place)
     }
 
     /// The number of the candidate that is `place`, if it is one for a record with this name.
     pub(crate) fn choice_of(self, name: Name, place: u32, records: u32) -> Option<u32> {
-        (0..self.0).find(|choice| Self::place(name, *choice, records) == place)
+        if self.are_all(records) {
+            return (place < records).then_some(place);
+        }
+        (0..self.hashed()).find(|choice| self.place(name, *choice, records) == Some(place))
+    }
+
+    /// Whether every place of a segment of `records` records is a candidate: records can stay in
+    /// the order in which they were put.
+    pub(crate) fn are_all(self, records: u32) -> bool {
+        self.0 > HASHED_MAX && records <= self.0
+    }
+
+    fn hashed(self) -> u32 {
+        self.0.min(HASHED_MAX)
     }
 
     /// The order of records with these names: the number of the record in each place.
     pub(crate) fn order(self, names: &[Name]) -> Vec<u32> {
         const NONE: u32 = u32::MAX;
         let records = names.len() as u32;
+        if self.are_all(records) {
+            return (0..records).collect();
+        }
         let mut owners = vec![NONE; names.len()];
         let mut places = vec![NONE; names.len()];
         // For each place, the last search that reached it, and the record it was reached from.
@@ -50,8 +77,9 @@ impl Choices {
                 let Some(other) = queue.pop_front().filter(|_| count < LOOKED_AT) else {
                     break None;
                 };
-                for choice in 0..self.0 {
-                    let place = Self::place(names[other as usize], choice, records) as usize;
+                for choice in 0..self.hashed() {
+                    let place = self.place(names[other as usize], choice, records);
+                    let Some(place) = place.map(|place| place as usize) else { break };
                     if looked_at[place].0 == record {
                         continue;
                     }
@@ -98,12 +126,32 @@ mod tests {
                 let name = names[**record as usize];
                 let choice = Choices(6).choice_of(name, *place as u32, count as u32);
                 choice.is_some_and(|choice| {
-                    Choices::place(name, choice, count as u32) == *place as u32
+                    Choices(6).place(name, choice, count as u32) == Some(*place as u32)
                 })
             };
             let chosen = order.iter().enumerate().filter(is_chosen).count() as u64;
             assert!(count - chosen <= count / 150 + 1, "{chosen} of {count}");
         }
+    }
+
+    #[test]
+    fn few_records_keep_their_order() {
+        let order = Choices(64).order(&names(64));
+        assert!(order.into_iter().eq(0..64));
+        let name = names(3)[2];
+        assert_eq!(Choices(64).choice_of(name, 63, 64), Some(63));
+        assert_eq!(Choices(64).place(name, 63, 64), Some(63));
+        // A code may be that of another segment.
+        assert_eq!(Choices(64).place(name, 50, 50), None);
+        assert_eq!(Choices(64).choice_of(name, 50, 50), None);
+        // With more records there are a few candidates by hash.
+        let places: Vec<u32> = (0..64).filter_map(|it| Choices(64).place(name, it, 65)).collect();
+        assert_eq!(places.len(), HASHED_MAX as usize);
+        assert_eq!(
+            Choices(64).choice_of(name, places[7], 65).map(|it| places[it as usize]),
+            Some(places[7])
+        );
+        assert!(!Choices(64).order(&names(65)).into_iter().eq(0..65));
     }
 
     #[test]

@@ -47,6 +47,11 @@ pub(crate) struct Arranged {
 }
 
 impl Arranged {
+    /// Whether records have the order in which they were put.
+    pub(crate) fn is_as_put(&self) -> bool {
+        self.order.iter().copied().eq(0..self.order.len() as u32)
+    }
+
     /// The lengths of the records, in the order of their places.
     pub(crate) fn lens(&self) -> impl ExactSizeIterator<Item = u32> + Clone {
         self.order.iter().map(|record| self.summaries[*record as usize].location.len)
@@ -182,6 +187,19 @@ impl Segment {
         Arranged { order, summaries }
     }
 
+    /// Completes the buffer of a sealed segment whose records keep their order, so that it is what
+    /// flash gets ([`Segment::bytes`]).
+    pub(crate) fn complete(&mut self, arranged: &Arranged, device: u64) {
+        let summary = self.summary(arranged, device);
+        self.bytes.extend_from_slice(&summary);
+        self.bytes.resize(self.bytes.len().next_multiple_of(BLOCK_BYTES as usize), 0);
+    }
+
+    /// Its buffer.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Passes the bytes of the segment on flash to `write`, with their offsets, in pieces of
     /// `piece_bytes`, a multiple of a block; the last one may be shorter. Returns their total.
     ///
@@ -192,6 +210,7 @@ impl Segment {
         &self,
         arranged: &Arranged,
         device: u64,
+        piece: &mut AlignedVec,
         piece_bytes: usize,
         mut write: impl FnMut(u64, &[u8]) -> Result<(), E>,
     ) -> Result<usize, E> {
@@ -200,7 +219,7 @@ impl Segment {
             let location = self.summaries[*record as usize].location;
             &self.bytes[location.offset as usize..][..location.len as usize]
         });
-        let mut piece = AlignedVec::with_capacity(piece_bytes);
+        piece.clear();
         let mut at = 0;
         for mut part in records.chain([&*summary]) {
             while !part.is_empty() {
@@ -208,7 +227,7 @@ impl Segment {
                 piece.extend_from_slice(now);
                 part = later;
                 if piece.len() == piece_bytes {
-                    write(at as u64, &piece)?;
+                    write(at as u64, piece)?;
                     at += piece_bytes;
                     piece.clear();
                 }
@@ -216,7 +235,7 @@ impl Segment {
         }
         piece.resize(piece.len().next_multiple_of(BLOCK_BYTES as usize), 0);
         if !piece.is_empty() {
-            write(at as u64, &piece)?;
+            write(at as u64, piece)?;
         }
         Ok(at + piece.len())
     }

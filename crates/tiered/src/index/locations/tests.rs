@@ -56,6 +56,31 @@ fn codes_lead_to_their_locations() {
     assert_eq!(locations.find(names[0], Code(4_095)), None);
 }
 
+/// Long records are numbered: every one has a code, and moves nowhere.
+#[test]
+fn codes_of_long_records_are_their_numbers() {
+    for (record_bytes, codes) in [(32 << 10, 90..=200), (4 << 10, 6..=8)] {
+        let layout = Layout::of(1_200 * MIB, record_bytes, None, 40).expect("it is large enough");
+        let locations = Locations::new(&layout);
+        assert!(codes.contains(&locations.choices().0), "{:?}", locations.choices());
+        assert!(u64::from(layout.slots * locations.choices().0) < 1 << locations.widths.code);
+    }
+    let layout = Layout::of(1_200 * MIB, 32 << 10, None, 40).expect("it is large enough");
+    let locations = Locations::new(&layout);
+    locations.set_bytes_max(1 << 30);
+    locations.turn(true);
+    let (names, id) = (names(64), SegmentId { slot: layout.slots - 1, generation: 3 });
+    let found = put(&locations, id, &names);
+    for (n, (name, location)) in (0..).zip(names.iter().zip(&found)) {
+        assert_eq!(location.offset, n * 4_160);
+        let code = locations.code(*name, *location);
+        assert!(code != Code::NONE && code.0 < 1 << locations.widths().code);
+        assert_eq!(locations.find(*name, code), Some(*location));
+        // Numbers that only longer segments have.
+        assert_eq!(locations.find(*name, Code(code.0 - n + 64)), None);
+    }
+}
+
 /// A name that is not in the page may agree with a code that leads to its own former record.
 #[test]
 fn record_that_is_not_current_is_not_found_by_any_code() {

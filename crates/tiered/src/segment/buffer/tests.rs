@@ -74,9 +74,39 @@ fn written(segment: &Segment, arranged: &Arranged, piece_bytes: usize) -> Vec<u8
         written.extend_from_slice(piece);
         Ok::<(), ()>(())
     };
-    let bytes = segment.pieces(arranged, 9, piece_bytes, write).expect("no write fails");
+    let mut piece = AlignedVec::with_capacity(piece_bytes);
+    let bytes = segment.pieces(arranged, 9, &mut piece, piece_bytes, write);
+    let bytes = bytes.expect("no write fails");
     assert_eq!(bytes, written.len());
     written
+}
+
+/// Its buffer is written as it is, and says the same as a rearranged segment.
+#[test]
+fn few_records_are_written_in_the_order_in_which_they_were_put() {
+    let mut segment = empty(Group::NEVER, 64 << 10);
+    let mut locations = Vec::new();
+    for (n, len) in (0..).zip([10_000, 12_000, 9_000, 20_000]) {
+        let record = record(len, Deadline::NEVER);
+        locations.push(segment.append(name(n), b"k", &record, 8 + n, 1_000));
+    }
+    let slot = segment.seal();
+    assert!(!segment.arranged(Choices(8)).is_as_put());
+    let arranged = segment.arranged(Choices(9));
+    assert!(arranged.is_as_put());
+    let offsets = |summary: &Summary| summary.location.offset;
+    let offsets: Vec<u32> = arranged.summaries.iter().map(offsets).collect();
+    assert_eq!(offsets, locations.iter().map(|location| location.offset).collect::<Vec<_>>());
+    assert!(arranged.summaries.iter().all(|summary| !summary.location.is_in_buffer));
+    let pieces = written(&segment, &arranged, 8 << 10);
+    segment.complete(&arranged, 9);
+    assert_eq!(segment.bytes(), pieces);
+    assert!(segment.bytes().len() <= 64 << 10);
+    let (at, len) = summary_range(&slot);
+    let summaries = read_summary(&segment.bytes()[at as usize..][..len], 9, ID);
+    assert_eq!(summaries.expect("it is whole"), arranged.summaries);
+    // Readers still find the records in the buffer.
+    assert!(locations.iter().all(|location| segment.read(*location).is_some()));
 }
 
 #[test]
