@@ -3047,8 +3047,8 @@ pub const MUTATIONS: &[Mutation] = &[
         ..tiered(
             "a location is that of another choice",
             "crates/tiered/src/segment/arrangement.rs",
-            "(0..self.0).find(|choice| Self::place(name, *choice, records) == place)",
-            "(0..self.0).find(|choice| Self::place(name, *choice, records) != place)",
+            "find(|choice| self.place(name, *choice, records) == Some(place))",
+            "find(|choice| self.place(name, *choice, records) != Some(place))",
             "index::locations::tests::codes_lead_to_their_locations",
         )
     },
@@ -3060,6 +3060,26 @@ pub const MUTATIONS: &[Mutation] = &[
             "            self.drop_codes(|| self.locations.is_over());\n",
             "",
             "cache::tests::codes_go_that_take_more_than_their_memory",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..tiered(
+            "a location may be that of a record that its segment does not have",
+            "crates/tiered/src/segment/arrangement.rs",
+            "            return (choice < records).then_some(choice);\n",
+            "            return Some(choice);\n",
+            "segment::arrangement::tests::few_records_keep_their_order",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..tiered(
+            "a segment of long records has no summary",
+            "crates/tiered/src/segment/buffer.rs",
+            "        self.bytes.extend_from_slice(&summary);\n",
+            "        _ = summary;\n",
+            "segment::buffer::tests::few_records_are_written_in_the_order_in_which_they_were_put",
         )
     },
 ];
