@@ -295,10 +295,16 @@ impl Cache {
 
     /// The object under `key`, which counts as fetched. May wait for flash.
     pub fn get(&self, key: &[u8]) -> Option<CachedObject> {
-        match self.try_get(key) {
-            Lookup::Hit(found) => Some(found),
-            Lookup::Miss => None,
-            Lookup::Unknown => self.change(key, |found| (Change::Fetch, found.cloned())),
+        loop {
+            match self.try_get(key) {
+                Lookup::Hit(found) => return Some(found),
+                Lookup::Miss => return None,
+                Lookup::Unknown => {}
+            }
+            let fetch = |found: Option<&CachedObject>| (Change::Fetch, found.cloned());
+            if let Ok(found) = self.read_and_change(key, fetch) {
+                return found;
+            }
         }
     }
 
@@ -338,15 +344,25 @@ impl Cache {
             if let Ok(result) = self.try_change(key, &mut decide) {
                 return result;
             }
-            let Some(mut pending) = self.begin_read(key) else { continue };
-            let mut read = None;
-            while let Some(ReadRequest { file, offset, len }) = pending.step(read) {
-                read = Some(file.read_at(offset, len));
-            }
-            if let Ok(result) = self.finish_update(pending, &mut decide) {
+            if let Ok(result) = self.read_and_change(key, &mut decide) {
                 return result;
             }
         }
+    }
+
+    /// Reads the object under `key` from flash, passes it to `decide` and applies its change. Fails
+    /// as [`Cache::finish_update`] does. Waits for flash.
+    fn read_and_change<R>(
+        &self,
+        key: &[u8],
+        decide: impl FnMut(Option<&CachedObject>) -> (Change, R),
+    ) -> std::result::Result<R, WouldBlock> {
+        let mut pending = self.begin_read(key).ok_or(WouldBlock)?;
+        let mut read = None;
+        while let Some(ReadRequest { file, offset, len }) = pending.step(read) {
+            read = Some(file.read_at(offset, len));
+        }
+        self.finish_update(pending, decide)
     }
 
     /// Begins to read `key` from flash, for callers that must not block; `None` if there is no
