@@ -35,6 +35,8 @@ use crate::segment::layout::{Name, VERSION_BYTES};
 use crate::segment::page::{ENTRIES_MAX, PAGE_BYTES, Page, PageId};
 use crate::segment::segment_table::Slot;
 
+/// The part of a segment that is written at once while no other one waits, in bytes.
+const PART_BYTES: usize = 512 << 10;
 /// At most this many partitions are checked for one worth merging.
 const LOOKED_AT: usize = 256;
 /// Checkpoints per round over all partitions.
@@ -213,7 +215,7 @@ impl Device {
             let segment = segment.read();
             let at = self.layout.segment_at(slot.id.slot);
             let written = match is_as_put {
-                true => self.data.write_at(at, segment.bytes()).map(|()| segment.bytes().len()),
+                true => self.write_as_put(at, &segment),
                 false => self.write_pieces(at, &segment, &arranged),
             };
             if written.is_ok() {
@@ -258,6 +260,22 @@ impl Device {
             self.choose_codes();
         }
         outcome
+    }
+
+    /// Writes a complete segment whose records keep their order; returns the bytes written. In parts,
+    /// so that reads do not wait for all of it, unless other segments wait: each part costs time
+    /// between the writes.
+    fn write_as_put(&self, at: u64, segment: &Segment) -> Result<usize> {
+        let bytes = segment.bytes();
+        let mut written = 0;
+        while written < bytes.len() {
+            let left = &bytes[written..];
+            let others_wait = !self.write_state.lock().sealed.is_empty();
+            let part = if others_wait { left } else { &left[..left.len().min(PART_BYTES)] };
+            self.data.write_at(at + written as u64, part)?;
+            written += part.len();
+        }
+        Ok(written)
     }
 
     /// Writes a segment whose records change their order; returns the bytes written.
