@@ -75,7 +75,7 @@ pub struct Options {
     pub avg_object_bytes: u64,
     /// The most DRAM that locations of records on flash, or cached index entries, and buffered index
     /// changes may take, in bytes; a sixteenth when `None`. Locations take about 1.6 bytes for each
-    /// record; a third is for changes.
+    /// record, or 3 where objects have 12 KiB and more and there is room; a third is for changes.
     pub index_bytes: Option<u64>,
     /// The write limit of flash, in bytes per second, on average; no limit when `None`.
     pub flash_writes_bytes_per_s: Option<u64>,

@@ -2977,7 +2977,7 @@ pub const MUTATIONS: &[Mutation] = &[
         ..tiered(
             "records keep their locations in the buffer",
             "crates/tiered/src/device/upkeep.rs",
-            "                self.relocate(&segment, &arranged);\n",
+            "            self.relocate(&segment.read(), &arranged);\n",
             "",
             "hit_costs_one_read_where_dram_has_the_locations",
         )
@@ -3027,8 +3027,8 @@ pub const MUTATIONS: &[Mutation] = &[
         ..tiered(
             "lengths of records are not counted with locations",
             "crates/tiered/src/index/locations.rs",
-            "        let needed = (locators + directories) / 100 * COVERED_PERCENT;",
-            "        _ = directories;\n        let needed = locators / 100 * COVERED_PERCENT;",
+            "check + code) + directories;",
+            "check + code);\n        _ = directories;",
             "index::locations::tests::codes_are_on_where_there_is_memory_for_nearly_all_of_them",
         )
     },
@@ -3080,6 +3080,16 @@ pub const MUTATIONS: &[Mutation] = &[
             "        self.bytes.extend_from_slice(&summary);\n",
             "        _ = summary;\n",
             "segment::buffer::tests::few_records_are_written_in_the_order_in_which_they_were_put",
+        )
+    },
+    Mutation {
+        target: "lib",
+        ..tiered(
+            "long records are numbered without the memory for it",
+            "crates/tiered/src/index/locations.rs",
+            "let choices = numbered.unwrap_or_else(|| hashed(layout));",
+            "_ = numbered;\n        let choices = self::numbered(layout).unwrap_or_else(|| hashed(layout));",
+            "index::locations::tests::long_records_are_numbered_where_there_is_memory",
         )
     },
 ];

@@ -21,6 +21,7 @@ use tidekv_io::Result;
 use crate::device::flash_device::Device;
 use crate::entry::Entry;
 use crate::index::directory::Directory;
+use crate::index::locations::{HOT_DIVISOR, codes_bytes};
 use crate::index::locator::{Code, Locator, Widths};
 use crate::index::partition::Partition;
 use crate::segment::buffer;
@@ -28,9 +29,6 @@ use crate::segment::layout::Name;
 use crate::segment::page::Page;
 use crate::segment::segment_table::{SegmentState, Slot};
 
-/// While codes are on, hot entries get one in this many bytes of their memory: for the few records
-/// that could not be placed by choice.
-const HOT_DIVISOR: usize = 32;
 /// Directories loaded in one step of upkeep.
 const LOADED_SLOTS: u32 = 64;
 
@@ -112,8 +110,7 @@ impl Device {
     /// Applies a new memory limit of the index.
     pub(crate) fn divide_index_memory(&self) {
         let hot_bytes = self.limits.load().hot_bytes;
-        let filters = self.partitions.len() * self.layout.filter_bytes_max() as usize;
-        self.locations.set_bytes_max(filters + hot_bytes - hot_bytes / HOT_DIVISOR);
+        self.locations.set_bytes_max(codes_bytes(&self.layout, hot_bytes));
         self.choose_codes();
     }
 

@@ -207,23 +207,17 @@ impl Device {
     /// Writes a sealed segment, after which its records are read from flash.
     fn write_segment(&self, slot: Slot, segment: Arc<RwLock<Segment>>) -> Result<()> {
         let arranged = segment.read().arranged(self.locations.choices());
-        let is_as_put = arranged.is_as_put();
-        if is_as_put {
+        let at = self.layout.segment_at(slot.id.slot);
+        let written = if arranged.is_as_put() {
             segment.write().complete(&arranged, self.id);
-        }
-        let written = {
-            let segment = segment.read();
-            let at = self.layout.segment_at(slot.id.slot);
-            let written = match is_as_put {
-                true => self.write_as_put(at, &segment),
-                false => self.write_pieces(at, &segment, &arranged),
-            };
-            if written.is_ok() {
-                self.locations.put(Directory::of(slot.id, arranged.lens()));
-                self.relocate(&segment, &arranged);
-            }
-            written
+            self.write_as_put(at, &segment)
+        } else {
+            self.write_pieces(at, &segment.read(), &arranged)
         };
+        if written.is_ok() {
+            self.locations.put(Directory::of(slot.id, arranged.lens()));
+            self.relocate(&segment.read(), &arranged);
+        }
         let mut write_state = self.write_state.lock();
         let is_same = |other: &Arc<RwLock<Segment>>| Arc::ptr_eq(other, &segment);
         if !self.buffers.read().get(&slot.id.slot).is_some_and(is_same) {
@@ -265,17 +259,19 @@ impl Device {
     /// Writes a complete segment whose records keep their order; returns the bytes written. In parts,
     /// so that reads do not wait for all of it, unless other segments wait: each part costs time
     /// between the writes.
-    fn write_as_put(&self, at: u64, segment: &Segment) -> Result<usize> {
-        let bytes = segment.bytes();
+    fn write_as_put(&self, at: u64, segment: &RwLock<Segment>) -> Result<usize> {
         let mut written = 0;
-        while written < bytes.len() {
-            let left = &bytes[written..];
+        loop {
             let others_wait = !self.write_state.lock().sealed.is_empty();
+            let segment = segment.read();
+            let left = &segment.bytes()[written..];
+            if left.is_empty() {
+                return Ok(written);
+            }
             let part = if others_wait { left } else { &left[..left.len().min(PART_BYTES)] };
             self.data.write_at(at + written as u64, part)?;
             written += part.len();
         }
-        Ok(written)
     }
 
     /// Writes a segment whose records change their order; returns the bytes written.
@@ -284,6 +280,7 @@ impl Device {
         let mut piece = self.piece.lock();
         if piece.capacity() < piece_bytes {
             *piece = AlignedVec::with_capacity(piece_bytes);
+            self.piece_bytes.store(piece.capacity(), Ordering::Relaxed);
         }
         let write = |offset, piece: &[u8]| self.data.write_at(at + offset, piece);
         segment.pieces(arranged, self.id, &mut piece, piece_bytes, write)

@@ -31,6 +31,9 @@ const CHOICES_MAX: u32 = 8;
 /// If the expected size of records is at least this, in bytes, all places of a segment are candidates.
 /// That takes four to eight more bits for each.
 const NUMBERED_RECORD_BYTES: u64 = 12 << 10;
+/// While codes are on, hot entries get one in this many bytes of their memory: for the few records
+/// that could not be placed by choice.
+pub(crate) const HOT_DIVISOR: usize = 32;
 /// Size of a locator in percent of the bits that it encodes.
 const LOCATOR_PERCENT: usize = 106;
 /// Codes are on if the memory covers this share of them, in percent, on a device full of objects of
@@ -43,6 +46,7 @@ pub(crate) struct Locations {
     directories: Box<[RwLock<Option<Box<Directory>>>]>,
     choices: Choices,
     widths: Widths,
+    layout: Layout,
     partitions: usize,
     /// The largest size of a locator without codes, in bytes.
     filter_bytes_max: usize,
@@ -63,14 +67,19 @@ pub(crate) struct Locations {
 }
 
 impl Locations {
-    /// No directories; codes are off.
-    pub(crate) fn new(layout: &Layout) -> Self {
-        let choices = choices_of(layout);
-        let code = u64::BITS - (u64::from(layout.slots) * choices).leading_zeros();
+    /// No directories; codes are off. Long records are numbered if `bytes`, the memory for codes,
+    /// covers that.
+    pub(crate) fn new(layout: &Layout, bytes: usize) -> Self {
+        let check = layout.check_bits();
+        let numbered = numbered(layout)
+            .filter(|choices| covered_bytes(layout, check + code_bits(layout, *choices)) <= bytes);
+        let choices = numbered.unwrap_or_else(|| hashed(layout));
+        let code = code_bits(layout, choices);
         Self {
             directories: (0..layout.slots).map(|_| RwLock::new(None)).collect(),
             choices: Choices(choices as u32),
-            widths: Widths { check: layout.check_bits(), code },
+            widths: Widths { check, code },
+            layout: *layout,
             partitions: layout.partitions as usize,
             filter_bytes_max: layout.filter_bytes_max() as usize,
             is_on: AtomicBool::new(false),
@@ -129,10 +138,8 @@ impl Locations {
     /// Whether the memory limit covers enough codes ([`COVERED_PERCENT`]).
     pub(crate) fn should_be_on(&self) -> bool {
         let Widths { check, code } = self.widths;
-        let bits = self.partitions * DEFAULT_ENTRIES as usize * (check + code) as usize;
-        let locators = bits / 8 / 100 * LOCATOR_PERCENT;
-        let directories = self.directory_bytes_seen.load(Ordering::Relaxed);
-        let needed = (locators + directories) / 100 * COVERED_PERCENT;
+        let directories = self.directory_bytes_seen.load(Ordering::Relaxed) / 100 * COVERED_PERCENT;
+        let needed = covered_bytes(&self.layout, check + code) + directories;
         needed <= self.bytes_max.load(Ordering::Relaxed)
     }
 
@@ -246,20 +253,42 @@ impl Locations {
     }
 }
 
-/// The number of candidates in each segment.
-fn choices_of(layout: &Layout) -> u64 {
-    let slots = u64::from(layout.slots.max(1));
-    let records = u64::from(layout.partitions) * DEFAULT_ENTRIES / slots;
-    let is_numbered = records * NUMBERED_RECORD_BYTES <= u64::from(layout.segment_bytes);
-    let at_least = match is_numbered {
-        // Those with more records than expected should not have to be arranged.
-        true => (records + records / 2).max(CHOICES_MIN.into()),
-        false => CHOICES_MIN.into(),
-    };
-    let code = u64::BITS - (slots * at_least).leading_zeros();
-    // As many as the same bits allow.
-    let most = ((1_u64 << code) - 1) / slots;
-    if is_numbered { most } else { most.clamp(CHOICES_MIN.into(), CHOICES_MAX.into()) }
+/// The memory for codes and directories, in bytes, where hot entries and codes have `hot_bytes`: that
+/// of filters too.
+pub(crate) fn codes_bytes(layout: &Layout, hot_bytes: usize) -> usize {
+    let filters = layout.partitions as usize * layout.filter_bytes_max() as usize;
+    filters + hot_bytes - hot_bytes / HOT_DIVISOR
+}
+
+/// The memory that locators with so many bits for each entry have to have, in bytes.
+fn covered_bytes(layout: &Layout, bits: u32) -> usize {
+    let bits = layout.partitions as usize * DEFAULT_ENTRIES as usize * bits as usize;
+    bits / 8 / 100 * LOCATOR_PERCENT / 100 * COVERED_PERCENT
+}
+
+/// Bits of the codes of so many candidates in each segment.
+fn code_bits(layout: &Layout, choices: u64) -> u32 {
+    u64::BITS - (u64::from(layout.slots) * choices).leading_zeros()
+}
+
+/// As many candidates as the bits of `at_least` allow.
+fn most_choices(layout: &Layout, at_least: u64) -> u64 {
+    ((1_u64 << code_bits(layout, at_least)) - 1) / u64::from(layout.slots.max(1))
+}
+
+/// The number of candidates in each segment, by hash.
+fn hashed(layout: &Layout) -> u64 {
+    let min = CHOICES_MIN.into();
+    most_choices(layout, min).clamp(min, CHOICES_MAX.into())
+}
+
+/// The number of candidates where long records are numbered; `None` if the expected records are not
+/// long.
+fn numbered(layout: &Layout) -> Option<u64> {
+    let records = u64::from(layout.partitions) * DEFAULT_ENTRIES / u64::from(layout.slots.max(1));
+    let are_long = records * NUMBERED_RECORD_BYTES <= u64::from(layout.segment_bytes);
+    // Segments with more records than expected should not have to be arranged.
+    are_long.then(|| most_choices(layout, (records + records / 2).max(CHOICES_MIN.into())))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ fn layout() -> Layout {
 }
 
 fn on() -> Locations {
-    let locations = Locations::new(&layout());
+    let locations = Locations::new(&layout(), 1 << 30);
     locations.set_bytes_max(1 << 30);
     locations.turn(true);
     locations
@@ -61,12 +61,12 @@ fn codes_lead_to_their_locations() {
 fn codes_of_long_records_are_their_numbers() {
     for (record_bytes, codes) in [(32 << 10, 90..=200), (4 << 10, 6..=8)] {
         let layout = Layout::of(1_200 * MIB, record_bytes, None, 40).expect("it is large enough");
-        let locations = Locations::new(&layout);
+        let locations = Locations::new(&layout, 1 << 30);
         assert!(codes.contains(&locations.choices().0), "{:?}", locations.choices());
         assert!(u64::from(layout.slots * locations.choices().0) < 1 << locations.widths.code);
     }
     let layout = Layout::of(1_200 * MIB, 32 << 10, None, 40).expect("it is large enough");
-    let locations = Locations::new(&layout);
+    let locations = Locations::new(&layout, 1 << 30);
     locations.set_bytes_max(1 << 30);
     locations.turn(true);
     let (names, id) = (names(64), SegmentId { slot: layout.slots - 1, generation: 3 });
@@ -79,6 +79,20 @@ fn codes_of_long_records_are_their_numbers() {
         // Numbers that only longer segments have.
         assert_eq!(locations.find(*name, Code(code.0 - n + 64)), None);
     }
+}
+
+/// Numbers take more bits than choices by hash: codes are not off for want of memory for numbers.
+#[test]
+fn long_records_are_numbered_where_there_is_memory() {
+    let layout = Layout::of(8 << 30, 32 << 10, None, 40).expect("it is large enough");
+    let entries = layout.partitions as usize * DEFAULT_ENTRIES as usize;
+    let with = |bits: usize| {
+        let bytes = entries * bits / 8;
+        let locations = Locations::new(&layout, bytes);
+        locations.set_bytes_max(bytes);
+        (locations.choices().0 > CHOICES_MAX, locations.should_be_on())
+    };
+    assert_eq!([with(12), with(21), with(27)], [(false, false), (false, true), (true, true)]);
 }
 
 /// A name that is not in the page may agree with a code that leads to its own former record.
@@ -113,7 +127,7 @@ fn directories_go_with_their_segments_and_when_codes_are_turned_off() {
 
 #[test]
 fn codes_are_on_where_there_is_memory_for_nearly_all_of_them() {
-    let locations = Locations::new(&layout());
+    let locations = Locations::new(&layout(), 1 << 30);
     let entries = layout().partitions as usize * DEFAULT_ENTRIES as usize;
     let is_on = |bytes| {
         locations.set_bytes_max(bytes);
