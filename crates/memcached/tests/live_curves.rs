@@ -97,8 +97,7 @@ fn curve_predicts_the_hit_ratio_of_a_restart_at_half_and_twice_the_size() {
         };
         for size in [DRAM_BYTES / 2, DRAM_BYTES * 2] {
             let (restarted, mut clients) = (open(size, eviction), Clients::new());
-            // As long as the cache that predicts: the frequencies by which GreedyDual evicts take
-            // millions of requests to learn.
+            // GreedyDual evicts by frequencies, which it learns over millions of requests.
             clients.ask(&restarted, 3_000_000);
             let real = clients.ask(&restarted, 1_000_000);
             let error = predicted(&stats, size) - real;

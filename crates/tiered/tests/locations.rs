@@ -38,7 +38,7 @@ fn hit_costs_one_read_where_dram_has_the_locations() {
     }
 }
 
-/// Segments of long records keep their order; those of the short ones among them do not.
+/// Segments of long records keep their order; segments of short ones in the same cache are rearranged.
 #[test]
 fn hit_costs_one_read_for_long_records() {
     let flash = vec![FlashOptions { path: "/flash".into(), bytes: 256 << 20 }];
@@ -50,7 +50,7 @@ fn hit_costs_one_read_for_long_records() {
         ..options()
     };
     let mut scene = Scene::new(options);
-    // Up to 2,400 short ones follow each other: some 350 in a segment.
+    // Some segments have long records only, some have 350 short ones.
     let bytes_of = |n: u64| if n % 5_000 < 2_400 { 2_900 } else { 20_000 + (n % 20_000) as usize };
     (0..6_000).for_each(|n| scene.store(n, bytes_of(n), None));
     for boot in 2..4 {

@@ -3065,7 +3065,7 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         target: "lib",
         ..tiered(
-            "a location may be that of a record that its segment does not have",
+            "a code leads beyond the end of its segment",
             "crates/tiered/src/segment/arrangement.rs",
             "            return (choice < records).then_some(choice);\n",
             "            return Some(choice);\n",
@@ -3075,21 +3075,31 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         target: "lib",
         ..tiered(
-            "a segment of long records has no summary",
+            "a segment that keeps its order has no summary",
             "crates/tiered/src/segment/buffer.rs",
             "        self.bytes.extend_from_slice(&summary);\n",
             "        _ = summary;\n",
-            "segment::buffer::tests::few_records_are_written_in_the_order_in_which_they_were_put",
+            "segment::buffer::tests::segment_that_keeps_its_order_is_its_buffer",
         )
     },
     Mutation {
         target: "lib",
         ..tiered(
-            "long records are numbered without the memory for it",
+            "codes of long records exceed their memory",
             "crates/tiered/src/index/locations.rs",
-            "let choices = numbered.unwrap_or_else(|| hashed(layout));",
-            "_ = numbered;\n        let choices = self::numbered(layout).unwrap_or_else(|| hashed(layout));",
+            "numbered_choices(layout).filter(fits)",
+            "numbered_choices(layout).filter(|it| fits(it) || true)",
             "index::locations::tests::long_records_are_numbered_where_there_is_memory",
+        )
+    },
+    Mutation {
+        target: "locations",
+        ..tiered(
+            "writes of a segment overwrite each other",
+            "crates/tiered/src/device/upkeep.rs",
+            "self.data.write_at(at + written as u64, now)?;",
+            "self.data.write_at(at, now)?;",
+            "hit_costs_one_read_for_long_records",
         )
     },
 ];

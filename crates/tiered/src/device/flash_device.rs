@@ -25,12 +25,13 @@
 //! Lock order: a partition, the state of small objects ([`SmallObjects`]), [`Device::write_state`],
 //! a segment, the buffers or the index of small objects, the log, the superblock; directories of
 //! segments last.
-//! No lock but a segment's (shared) and [`Device::piece`] is held while the data file is read or
-//! written. A sealed segment has no writers: partitions may be locked while it is locked (shared).
+//! No lock but a segment's (shared) is held while the data file is read or written. Only upkeep locks
+//! a sealed segment exclusively, without other locks; so it may lock partitions while it holds a
+//! sealed segment (shared).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use hashbrown::HashMap;
@@ -122,9 +123,6 @@ pub(crate) struct Device {
     /// Their number when none could be merged; 0: some could be.
     pub(crate) futile_changes: AtomicI64,
     pub(crate) broken: AtomicBool,
-    /// A piece of a segment whose records change their order, for the thread that writes it.
-    pub(crate) piece: Mutex<AlignedVec>,
-    pub(crate) piece_bytes: AtomicUsize,
     pub(crate) small: SmallObjects,
     pub(crate) rewrites: RewriteCredit,
     pub(crate) counters: Arc<DeviceCounters>,
@@ -573,8 +571,7 @@ impl Device {
         let small_bytes = self.small.buffer_bytes();
         let buffers = self.buffers.read();
         let used = buffers.values().map(|segment| segment.read().memory_bytes());
-        let piece_bytes = self.piece_bytes.load(Ordering::Relaxed);
-        let buffer_bytes = spare + used.sum::<usize>() + piece_bytes + small_bytes;
+        let buffer_bytes = spare + used.sum::<usize>() + small_bytes;
         Memory {
             segments,
             records,

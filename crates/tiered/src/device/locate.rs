@@ -21,7 +21,7 @@ use tidekv_io::Result;
 use crate::device::flash_device::Device;
 use crate::entry::Entry;
 use crate::index::directory::Directory;
-use crate::index::locations::{HOT_DIVISOR, codes_bytes};
+use crate::index::locations::{HOT_DIVISOR, codes_memory_bytes};
 use crate::index::locator::{Code, Locator, Widths};
 use crate::index::partition::Partition;
 use crate::segment::buffer;
@@ -110,7 +110,7 @@ impl Device {
     /// Applies a new memory limit of the index.
     pub(crate) fn divide_index_memory(&self) {
         let hot_bytes = self.limits.load().hot_bytes;
-        self.locations.set_bytes_max(codes_bytes(&self.layout, hot_bytes));
+        self.locations.set_bytes_max(codes_memory_bytes(&self.layout, hot_bytes));
         self.choose_codes();
     }
 

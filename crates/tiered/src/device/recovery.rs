@@ -24,7 +24,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64};
 
 use arc_swap::ArcSwap;
 use hashbrown::HashMap;
@@ -40,7 +40,7 @@ use crate::device::write_budget::RewriteCredit;
 use crate::entry::SegmentId;
 use crate::index::flash_dram::Limits;
 use crate::index::hot::Hot;
-use crate::index::locations::{Locations, codes_bytes};
+use crate::index::locations::{Locations, codes_memory_bytes};
 use crate::index::partition::{Partition, restore};
 use crate::index::replay::replay;
 use crate::index::small_index::SmallIndex;
@@ -296,7 +296,7 @@ fn build(
         limits: ArcSwap::from_pointee(limits.within(partitions.len())),
         partitions: partitions.into_iter().map(Mutex::new).collect(),
         hot: Hot::new(limits.hot_bytes),
-        locations: Locations::new(&layout, codes_bytes(&layout, limits.hot_bytes)),
+        locations: Locations::new(&layout, codes_memory_bytes(&layout, limits.hot_bytes)),
         directories_to_load: AtomicU32::new(0),
         live_segments,
         write_state: Mutex::new(write_state),
@@ -310,8 +310,6 @@ fn build(
         futile_changes: AtomicI64::new(0),
         broken: AtomicBool::new(false),
         small,
-        piece: Mutex::new(AlignedVec::with_capacity(0)),
-        piece_bytes: AtomicUsize::new(0),
         rewrites: RewriteCredit::new(u64::from(layout.slots) * u64::from(layout.segment_bytes)),
         counters,
     };

@@ -35,8 +35,8 @@ use crate::segment::layout::{Name, VERSION_BYTES};
 use crate::segment::page::{ENTRIES_MAX, PAGE_BYTES, Page, PageId};
 use crate::segment::segment_table::Slot;
 
-/// The part of a segment that is written at once while no other one waits, in bytes.
-const PART_BYTES: usize = 512 << 10;
+/// Write size while no other segment is queued, in bytes.
+const WRITE_BYTES: usize = 512 << 10;
 /// At most this many partitions are checked for one worth merging.
 const LOOKED_AT: usize = 256;
 /// Checkpoints per round over all partitions.
@@ -208,11 +208,11 @@ impl Device {
     fn write_segment(&self, slot: Slot, segment: Arc<RwLock<Segment>>) -> Result<()> {
         let arranged = segment.read().arranged(self.locations.choices());
         let at = self.layout.segment_at(slot.id.slot);
-        let written = if arranged.is_as_put() {
-            segment.write().complete(&arranged, self.id);
-            self.write_as_put(at, &segment)
+        let written = if arranged.keeps_order() {
+            segment.write().append_summary(&arranged, self.id);
+            self.write_in_order(at, &segment)
         } else {
-            self.write_pieces(at, &segment.read(), &arranged)
+            self.write_rearranged(at, &segment.read(), &arranged)
         };
         if written.is_ok() {
             self.locations.put(Directory::of(slot.id, arranged.lens()));
@@ -256,34 +256,28 @@ impl Device {
         outcome
     }
 
-    /// Writes a complete segment whose records keep their order; returns the bytes written. In parts,
-    /// so that reads do not wait for all of it, unless other segments wait: each part costs time
-    /// between the writes.
-    fn write_as_put(&self, at: u64, segment: &RwLock<Segment>) -> Result<usize> {
+    /// Writes the buffer of a segment whose records keep their order; returns the bytes written. While
+    /// no other segment is queued it writes `WRITE_BYTES` at a time, so that reads run in between.
+    fn write_in_order(&self, at: u64, segment: &RwLock<Segment>) -> Result<usize> {
         let mut written = 0;
         loop {
-            let others_wait = !self.write_state.lock().sealed.is_empty();
+            let is_behind = !self.write_state.lock().sealed.is_empty();
             let segment = segment.read();
             let left = &segment.bytes()[written..];
             if left.is_empty() {
                 return Ok(written);
             }
-            let part = if others_wait { left } else { &left[..left.len().min(PART_BYTES)] };
-            self.data.write_at(at + written as u64, part)?;
-            written += part.len();
+            let now = if is_behind { left } else { &left[..left.len().min(WRITE_BYTES)] };
+            self.data.write_at(at + written as u64, now)?;
+            written += now.len();
         }
     }
 
-    /// Writes a segment whose records change their order; returns the bytes written.
-    fn write_pieces(&self, at: u64, segment: &Segment, arranged: &Arranged) -> Result<usize> {
+    /// Writes a segment with its records rearranged; returns the bytes written.
+    fn write_rearranged(&self, at: u64, segment: &Segment, arranged: &Arranged) -> Result<usize> {
         let piece_bytes = Segment::piece_bytes(self.layout.segment_bytes as usize);
-        let mut piece = self.piece.lock();
-        if piece.capacity() < piece_bytes {
-            *piece = AlignedVec::with_capacity(piece_bytes);
-            self.piece_bytes.store(piece.capacity(), Ordering::Relaxed);
-        }
         let write = |offset, piece: &[u8]| self.data.write_at(at + offset, piece);
-        segment.pieces(arranged, self.id, &mut piece, piece_bytes, write)
+        segment.pieces(arranged, self.id, piece_bytes, write)
     }
 
     /// Replaces the locations of a segment's records in pending changes: the records are read from

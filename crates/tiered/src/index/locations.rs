@@ -1,6 +1,6 @@
 //! Encodes record locations in a few bits: the slot of the segment, and which of its choices the
 //! record got there ([`crate::segment::arrangement`]). With 600 slots and six choices a code takes
-//! twelve bits. Where segments have few records, the code has the number of the record instead.
+//! twelve bits. In a segment of few, long records the code contains the record number instead.
 //!
 //! The directory of a segment ([`Directory`]) also marks its *current* records: those whose entries
 //! are in the pages of their partitions. A locator returns an arbitrary code for a few names that
@@ -22,17 +22,16 @@ use parking_lot::{Mutex, MutexGuard, RwLock};
 use crate::entry::{RecordLocation, SegmentId};
 use crate::index::directory::Directory;
 use crate::index::locator::{Code, Widths};
-use crate::segment::arrangement::Choices;
+use crate::segment::arrangement::{Choices, HASHED_MAX};
 use crate::segment::layout::{DEFAULT_ENTRIES, Layout, Name};
 
-/// Candidate places of a record.
+/// The fewest candidate places of a record.
 const CHOICES_MIN: u32 = 6;
-const CHOICES_MAX: u32 = 8;
-/// If the expected size of records is at least this, in bytes, all places of a segment are candidates.
-/// That takes four to eight more bits for each.
+/// Codes contain record numbers if the expected record size is at least this, in bytes. That takes
+/// four to eight more bits per record.
 const NUMBERED_RECORD_BYTES: u64 = 12 << 10;
-/// While codes are on, hot entries get one in this many bytes of their memory: for the few records
-/// that could not be placed by choice.
+/// While codes are on, hot entries keep one byte in this many of their memory, for the few records
+/// without codes.
 pub(crate) const HOT_DIVISOR: usize = 32;
 /// Size of a locator in percent of the bits that it encodes.
 const LOCATOR_PERCENT: usize = 106;
@@ -47,9 +46,6 @@ pub(crate) struct Locations {
     choices: Choices,
     widths: Widths,
     layout: Layout,
-    partitions: usize,
-    /// The largest size of a locator without codes, in bytes.
-    filter_bytes_max: usize,
     /// Whether locators have codes.
     is_on: AtomicBool,
     turning: Mutex<()>,
@@ -58,8 +54,7 @@ pub(crate) struct Locations {
     /// Size of all locators with codes in bytes, and their number.
     coded_bytes: AtomicUsize,
     coded: AtomicUsize,
-    /// The number of directories, and the size of their heaps, in bytes.
-    directories_count: AtomicUsize,
+    /// Heap size of all directories, in bytes.
     directory_bytes: AtomicUsize,
     /// Its maximum since the limit was last set. Kept while codes are off: directories would take as
     /// much again.
@@ -67,27 +62,25 @@ pub(crate) struct Locations {
 }
 
 impl Locations {
-    /// No directories; codes are off. Long records are numbered if `bytes`, the memory for codes,
-    /// covers that.
-    pub(crate) fn new(layout: &Layout, bytes: usize) -> Self {
+    /// No directories; codes are off. Codes of long records contain record numbers if `memory_bytes`,
+    /// the budget for codes ([`codes_memory_bytes`]), is large enough.
+    pub(crate) fn new(layout: &Layout, memory_bytes: usize) -> Self {
         let check = layout.check_bits();
-        let numbered = numbered(layout)
-            .filter(|choices| covered_bytes(layout, check + code_bits(layout, *choices)) <= bytes);
-        let choices = numbered.unwrap_or_else(|| hashed(layout));
+        let fits = |choices: &u64| {
+            required_bytes(layout, check + code_bits(layout, *choices)) <= memory_bytes
+        };
+        let choices = numbered_choices(layout).filter(fits).unwrap_or(hashed_choices(layout));
         let code = code_bits(layout, choices);
         Self {
             directories: (0..layout.slots).map(|_| RwLock::new(None)).collect(),
             choices: Choices(choices as u32),
             widths: Widths { check, code },
             layout: *layout,
-            partitions: layout.partitions as usize,
-            filter_bytes_max: layout.filter_bytes_max() as usize,
             is_on: AtomicBool::new(false),
             turning: Mutex::new(()),
             bytes_max: AtomicUsize::new(0),
             coded_bytes: AtomicUsize::new(0),
             coded: AtomicUsize::new(0),
-            directories_count: AtomicUsize::new(0),
             directory_bytes: AtomicUsize::new(0),
             directory_bytes_seen: AtomicUsize::new(0),
         }
@@ -120,9 +113,10 @@ impl Locations {
     }
 
     fn taken_bytes(&self) -> usize {
-        let others = self.partitions.saturating_sub(self.coded.load(Ordering::Relaxed));
+        let partitions = self.layout.partitions as usize;
+        let others = partitions.saturating_sub(self.coded.load(Ordering::Relaxed));
         self.coded_bytes.load(Ordering::Relaxed)
-            + others * self.filter_bytes_max
+            + others * self.layout.filter_bytes_max() as usize
             + self.directory_bytes.load(Ordering::Relaxed)
     }
 
@@ -139,7 +133,7 @@ impl Locations {
     pub(crate) fn should_be_on(&self) -> bool {
         let Widths { check, code } = self.widths;
         let directories = self.directory_bytes_seen.load(Ordering::Relaxed) / 100 * COVERED_PERCENT;
-        let needed = covered_bytes(&self.layout, check + code) + directories;
+        let needed = required_bytes(&self.layout, check + code) + directories;
         needed <= self.bytes_max.load(Ordering::Relaxed)
     }
 
@@ -193,8 +187,6 @@ impl Locations {
         let mut place = self.directories[slot].write();
         let directory = directory.filter(|_| self.is_on());
         let (before, after) = (bytes(&place), bytes(&directory));
-        let change = usize::from(directory.is_some()).wrapping_sub(usize::from(place.is_some()));
-        self.directories_count.fetch_add(change, Ordering::Relaxed);
         *place = directory;
         let change = after.wrapping_sub(before);
         let all = self.directory_bytes.fetch_add(change, Ordering::Relaxed).wrapping_add(change);
@@ -241,54 +233,54 @@ impl Locations {
         }
     }
 
-    /// Size of the heaps of all directories, in bytes.
+    /// Heap size of all directories, in bytes.
     pub(crate) fn directory_bytes(&self) -> usize {
         self.directory_bytes.load(Ordering::Relaxed)
     }
 
-    /// Size of the slots and of the directories without their heaps, in bytes.
+    /// Memory of the slots and of directories, without the heaps of directories, in bytes.
     pub(crate) fn fixed_bytes(&self) -> usize {
-        let count = self.directories_count.load(Ordering::Relaxed);
+        let count = self.directories.iter().filter(|it| it.read().is_some()).count();
         size_of_val(&*self.directories) + count * size_of::<Directory>()
     }
 }
 
-/// The memory for codes and directories, in bytes, where hot entries and codes have `hot_bytes`: that
-/// of filters too.
-pub(crate) fn codes_bytes(layout: &Layout, hot_bytes: usize) -> usize {
+/// The budget for locators and directories while codes are on, in bytes: the memory of filters, and
+/// that of hot entries (`hot_bytes`) except what they keep.
+pub(crate) fn codes_memory_bytes(layout: &Layout, hot_bytes: usize) -> usize {
     let filters = layout.partitions as usize * layout.filter_bytes_max() as usize;
     filters + hot_bytes - hot_bytes / HOT_DIVISOR
 }
 
-/// The memory that locators with so many bits for each entry have to have, in bytes.
-fn covered_bytes(layout: &Layout, bits: u32) -> usize {
+/// The memory required to turn codes on, in bytes, with locators of `bits` bits per entry.
+fn required_bytes(layout: &Layout, bits: u32) -> usize {
     let bits = layout.partitions as usize * DEFAULT_ENTRIES as usize * bits as usize;
     bits / 8 / 100 * LOCATOR_PERCENT / 100 * COVERED_PERCENT
 }
 
-/// Bits of the codes of so many candidates in each segment.
+/// The width of a code in bits, with `choices` candidates per segment.
 fn code_bits(layout: &Layout, choices: u64) -> u32 {
     u64::BITS - (u64::from(layout.slots) * choices).leading_zeros()
 }
 
-/// As many candidates as the bits of `at_least` allow.
-fn most_choices(layout: &Layout, at_least: u64) -> u64 {
-    ((1_u64 << code_bits(layout, at_least)) - 1) / u64::from(layout.slots.max(1))
+/// The largest number of candidates whose codes are no wider than those of `choices` candidates.
+fn round_up_choices(layout: &Layout, choices: u64) -> u64 {
+    ((1_u64 << code_bits(layout, choices)) - 1) / u64::from(layout.slots.max(1))
 }
 
-/// The number of candidates in each segment, by hash.
-fn hashed(layout: &Layout) -> u64 {
+/// The number of candidates, if they are chosen by hash.
+fn hashed_choices(layout: &Layout) -> u64 {
     let min = CHOICES_MIN.into();
-    most_choices(layout, min).clamp(min, CHOICES_MAX.into())
+    round_up_choices(layout, min).clamp(min, HASHED_MAX.into())
 }
 
-/// The number of candidates where long records are numbered; `None` if the expected records are not
-/// long.
-fn numbered(layout: &Layout) -> Option<u64> {
+/// The number of candidates, if codes contain record numbers; `None` if records are expected to be
+/// short.
+fn numbered_choices(layout: &Layout) -> Option<u64> {
     let records = u64::from(layout.partitions) * DEFAULT_ENTRIES / u64::from(layout.slots.max(1));
     let are_long = records * NUMBERED_RECORD_BYTES <= u64::from(layout.segment_bytes);
-    // Segments with more records than expected should not have to be arranged.
-    are_long.then(|| most_choices(layout, (records + records / 2).max(CHOICES_MIN.into())))
+    // Half as many more, for segments of records that are shorter than expected.
+    are_long.then(|| round_up_choices(layout, (records + records / 2).max(CHOICES_MIN.into())))
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@
 //! STACS 2003) at full load. With six candidates a place is a candidate of no record with a
 //! probability of e^-6, so 0.25 % of the records end up elsewhere.
 //!
-//! Where segments have few records, all places are candidates, and records keep the order in which
-//! they were put: moving a megabyte in memory takes about as much processor time as writing it.
+//! In a segment of few, long records every place is a candidate and records keep the order in which
+//! they were put. Copying them took more than half of the writer's processor time.
 //!
 //! Recovery does not depend on the order: it reads offsets from the summary. Pure.
 
@@ -20,11 +20,11 @@ use crate::segment::layout::Name;
 /// Places examined for a record before it is given one that is left over.
 const LOOKED_AT: usize = 4_096;
 
-/// Candidate places in a segment with many records, at most.
-const HASHED_MAX: u32 = 8;
+/// The most candidate places that the hash of a record gives.
+pub(crate) const HASHED_MAX: u32 = 8;
 
-/// The number of candidate places of a record, which are numbered from 0. If there are more than
-/// `HASHED_MAX`, every place is a candidate in segments with no more records than that.
+/// The number of candidate places of a record. With more than `HASHED_MAX`, every place is a candidate
+/// in a segment of at most that many records; larger segments use `HASHED_MAX`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Choices(pub(crate) u32);
 
@@ -47,9 +47,8 @@ impl Choices {
         (0..self.hashed()).find(|choice| self.place(name, *choice, records) == Some(place))
     }
 
-    /// Whether every place of a segment of `records` records is a candidate: records can stay in
-    /// the order in which they were put.
-    pub(crate) fn are_all(self, records: u32) -> bool {
+    /// Whether every place of a segment of `records` records is a candidate.
+    fn are_all(self, records: u32) -> bool {
         self.0 > HASHED_MAX && records <= self.0
     }
 

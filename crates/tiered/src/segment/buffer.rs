@@ -47,8 +47,8 @@ pub(crate) struct Arranged {
 }
 
 impl Arranged {
-    /// Whether records have the order in which they were put.
-    pub(crate) fn is_as_put(&self) -> bool {
+    /// Whether records are on flash in the order in which they were put.
+    pub(crate) fn keeps_order(&self) -> bool {
         self.order.iter().copied().eq(0..self.order.len() as u32)
     }
 
@@ -187,9 +187,9 @@ impl Segment {
         Arranged { order, summaries }
     }
 
-    /// Completes the buffer of a sealed segment whose records keep their order, so that it is what
-    /// flash gets ([`Segment::bytes`]).
-    pub(crate) fn complete(&mut self, arranged: &Arranged, device: u64) {
+    /// Appends the summary and padding to a sealed segment whose records keep their order: its buffer
+    /// then is the segment on flash.
+    pub(crate) fn append_summary(&mut self, arranged: &Arranged, device: u64) {
         let summary = self.summary(arranged, device);
         self.bytes.extend_from_slice(&summary);
         self.bytes.resize(self.bytes.len().next_multiple_of(BLOCK_BYTES as usize), 0);
@@ -210,7 +210,6 @@ impl Segment {
         &self,
         arranged: &Arranged,
         device: u64,
-        piece: &mut AlignedVec,
         piece_bytes: usize,
         mut write: impl FnMut(u64, &[u8]) -> Result<(), E>,
     ) -> Result<usize, E> {
@@ -219,7 +218,7 @@ impl Segment {
             let location = self.summaries[*record as usize].location;
             &self.bytes[location.offset as usize..][..location.len as usize]
         });
-        piece.clear();
+        let mut piece = AlignedVec::with_capacity(piece_bytes);
         let mut at = 0;
         for mut part in records.chain([&*summary]) {
             while !part.is_empty() {
@@ -227,7 +226,7 @@ impl Segment {
                 piece.extend_from_slice(now);
                 part = later;
                 if piece.len() == piece_bytes {
-                    write(at as u64, piece)?;
+                    write(at as u64, &piece)?;
                     at += piece_bytes;
                     piece.clear();
                 }
@@ -235,7 +234,7 @@ impl Segment {
         }
         piece.resize(piece.len().next_multiple_of(BLOCK_BYTES as usize), 0);
         if !piece.is_empty() {
-            write(at as u64, piece)?;
+            write(at as u64, &piece)?;
         }
         Ok(at + piece.len())
     }

@@ -56,7 +56,7 @@ fn codes_lead_to_their_locations() {
     assert_eq!(locations.find(names[0], Code(4_095)), None);
 }
 
-/// Long records are numbered: every one has a code, and moves nowhere.
+/// Each has one, and keeps its place.
 #[test]
 fn codes_of_long_records_are_their_numbers() {
     for (record_bytes, codes) in [(32 << 10, 90..=200), (4 << 10, 6..=8)] {
@@ -76,12 +76,12 @@ fn codes_of_long_records_are_their_numbers() {
         let code = locations.code(*name, *location);
         assert!(code != Code::NONE && code.0 < 1 << locations.widths().code);
         assert_eq!(locations.find(*name, code), Some(*location));
-        // Numbers that only longer segments have.
+        // A record number beyond the end of the segment.
         assert_eq!(locations.find(*name, Code(code.0 - n + 64)), None);
     }
 }
 
-/// Numbers take more bits than choices by hash: codes are not off for want of memory for numbers.
+/// With less memory codes have choices by hash, which take fewer bits.
 #[test]
 fn long_records_are_numbered_where_there_is_memory() {
     let layout = Layout::of(8 << 30, 32 << 10, None, 40).expect("it is large enough");
@@ -90,7 +90,7 @@ fn long_records_are_numbered_where_there_is_memory() {
         let bytes = entries * bits / 8;
         let locations = Locations::new(&layout, bytes);
         locations.set_bytes_max(bytes);
-        (locations.choices().0 > CHOICES_MAX, locations.should_be_on())
+        (locations.choices().0 > HASHED_MAX, locations.should_be_on())
     };
     assert_eq!([with(12), with(21), with(27)], [(false, false), (false, true), (true, true)]);
 }

@@ -33,10 +33,10 @@ fn few_records_keep_their_order() {
     let name = names(3)[2];
     assert_eq!(Choices(64).choice_of(name, 63, 64), Some(63));
     assert_eq!(Choices(64).place(name, 63, 64), Some(63));
-    // A code may be that of another segment.
+    // The code of another name may exceed the number of records.
     assert_eq!(Choices(64).place(name, 50, 50), None);
     assert_eq!(Choices(64).choice_of(name, 50, 50), None);
-    // With more records there are a few candidates by hash.
+    // A larger segment has candidates by hash.
     let places: Vec<u32> = (0..64).filter_map(|it| Choices(64).place(name, it, 65)).collect();
     assert_eq!(places.len(), HASHED_MAX as usize);
     assert_eq!(

@@ -74,16 +74,14 @@ fn written(segment: &Segment, arranged: &Arranged, piece_bytes: usize) -> Vec<u8
         written.extend_from_slice(piece);
         Ok::<(), ()>(())
     };
-    let mut piece = AlignedVec::with_capacity(piece_bytes);
-    let bytes = segment.pieces(arranged, 9, &mut piece, piece_bytes, write);
-    let bytes = bytes.expect("no write fails");
+    let bytes = segment.pieces(arranged, 9, piece_bytes, write).expect("no write fails");
     assert_eq!(bytes, written.len());
     written
 }
 
-/// Its buffer is written as it is, and says the same as a rearranged segment.
+/// The buffer has the same bytes as the segment written in pieces.
 #[test]
-fn few_records_are_written_in_the_order_in_which_they_were_put() {
+fn segment_that_keeps_its_order_is_its_buffer() {
     let mut segment = empty(Group::NEVER, 64 << 10);
     let mut locations = Vec::new();
     for (n, len) in (0..).zip([10_000, 12_000, 9_000, 20_000]) {
@@ -91,15 +89,15 @@ fn few_records_are_written_in_the_order_in_which_they_were_put() {
         locations.push(segment.append(name(n), b"k", &record, 8 + n, 1_000));
     }
     let slot = segment.seal();
-    assert!(!segment.arranged(Choices(8)).is_as_put());
+    assert!(!segment.arranged(Choices(8)).keeps_order());
     let arranged = segment.arranged(Choices(9));
-    assert!(arranged.is_as_put());
+    assert!(arranged.keeps_order());
     let offsets = |summary: &Summary| summary.location.offset;
     let offsets: Vec<u32> = arranged.summaries.iter().map(offsets).collect();
     assert_eq!(offsets, locations.iter().map(|location| location.offset).collect::<Vec<_>>());
     assert!(arranged.summaries.iter().all(|summary| !summary.location.is_in_buffer));
     let pieces = written(&segment, &arranged, 8 << 10);
-    segment.complete(&arranged, 9);
+    segment.append_summary(&arranged, 9);
     assert_eq!(segment.bytes(), pieces);
     assert!(segment.bytes().len() <= 64 << 10);
     let (at, len) = summary_range(&slot);
