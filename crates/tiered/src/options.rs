@@ -74,8 +74,9 @@ pub struct Options {
     /// if the average is not small.
     pub avg_object_bytes: u64,
     /// The most DRAM that locations of records on flash, or cached index entries, and buffered index
-    /// changes may take, in bytes; a sixteenth when `None`. Locations take about 1.6 bytes for each
-    /// record, or 3 where objects have 12 KiB and more and there is room; a third is for changes.
+    /// changes may take, in bytes; a sixteenth when `None`. All locations take 1.5 to 3
+    /// bytes per record, from 1 GiB to 1 TiB of flash; a third is for changes. With 2.5 to 5 bytes,
+    /// records of 12 KiB and more are written without a copy.
     pub index_bytes: Option<u64>,
     /// The write limit of flash, in bytes per second, on average; no limit when `None`.
     pub flash_writes_bytes_per_s: Option<u64>,

@@ -21,13 +21,43 @@ use tidekv_io::{
 use tidekv_testkit::evidence::Row;
 use tidekv_tiered::{Cache, Change, Deadline, Environment, FlashOptions, Object, Options};
 
-/// Keys, and bytes of their values: records, and small objects in buckets.
-const RECORDS: (usize, usize) = (400, 6_000);
-const SMALL: (usize, usize) = (5_000, 200);
+/// The objects and the cache of a test.
+struct Setup {
+    keys: usize,
+    value_bytes: usize,
+    avg_object_bytes: u64,
+    dram_bytes: u64,
+    device_bytes: u64,
+    segment_bytes: u64,
+    index_bytes: Option<u64>,
+}
+
+/// Records whose segments are rearranged when they are written.
+const RECORDS: Setup = Setup {
+    keys: 400,
+    value_bytes: 6_000,
+    avg_object_bytes: 4 << 10,
+    dram_bytes: 1 << 20,
+    device_bytes: 1 << 20,
+    segment_bytes: 16 << 10,
+    index_bytes: Some(2_000),
+};
+/// Small objects in buckets.
+const SMALL: Setup = Setup { keys: 5_000, value_bytes: 200, ..RECORDS };
+/// Records whose segments keep their order and are written in two parts.
+const LONG: Setup = Setup {
+    keys: 1_500,
+    value_bytes: 20_000,
+    avg_object_bytes: 20_000,
+    dram_bytes: 10 << 20,
+    device_bytes: 24 << 20,
+    segment_bytes: 1 << 20,
+    index_bytes: None,
+};
 const READERS: usize = 4;
 /// The number of hits is extended at most this often.
 const LONGER_MAX: u64 = 100;
-/// It is checked whether more are needed while this many are missing, so that no thread has ended.
+/// The test decides whether it goes on this many hits before the goal, while all threads still run.
 const CHECK_AHEAD: u64 = 200;
 const WRITERS: usize = 2;
 
@@ -42,7 +72,7 @@ struct Numbers {
 }
 
 struct Scene {
-    value_bytes: usize,
+    setup: Setup,
     cache: Cache,
     clock: Arc<ManualClock>,
     storage: MemoryStorage,
@@ -70,7 +100,7 @@ fn object(number: u64, value_bytes: usize) -> Object {
 }
 
 impl Scene {
-    fn new(hits: u64, (keys, value_bytes): (usize, usize)) -> Arc<Self> {
+    fn new(hits: u64, setup: Setup) -> Arc<Self> {
         let (storage, clock) = (MemoryStorage::new(), Arc::new(ManualClock::new(1 << 40)));
         let random = SeededRandom::new(5);
         storage.on_operation(move |_| {
@@ -78,13 +108,15 @@ impl Scene {
                 std::thread::yield_now();
             }
         });
-        let flash = |n| FlashOptions { path: format!("/flash-{n}").into(), bytes: 1 << 20 };
+        let flash =
+            |n| FlashOptions { path: format!("/flash-{n}").into(), bytes: setup.device_bytes };
         let options = Options {
-            dram_bytes: 1 << 20,
+            dram_bytes: setup.dram_bytes,
+            avg_object_bytes: setup.avg_object_bytes,
             flash: (0..2).map(flash).collect(),
-            object_bytes_max: 16 << 10,
-            index_bytes: Some(2_000),
-            segment_bytes: Some(16 << 10),
+            object_bytes_max: setup.segment_bytes,
+            index_bytes: setup.index_bytes,
+            segment_bytes: Some(setup.segment_bytes),
             state: Some("/state".into()),
             ..Options::default()
         };
@@ -96,9 +128,9 @@ impl Scene {
             is_inline: false,
         };
         let cache = Cache::open(&options, &environment).expect("it opens");
-        let numbers = (0..keys).map(|_| Numbers::default()).collect();
+        let numbers = (0..setup.keys).map(|_| Numbers::default()).collect();
         Arc::new(Self {
-            value_bytes,
+            setup,
             hits,
             longer: AtomicU64::new(0),
             cache,
@@ -137,7 +169,7 @@ impl Scene {
             let Some(found) = found else { continue };
             let number = found.object.version;
             let may_be = finished.max(cleared + 1)..=begun;
-            if found.object != object(number, self.value_bytes) || !may_be.contains(&number) {
+            if found.object != object(number, self.setup.value_bytes) || !may_be.contains(&number) {
                 self.losses.fetch_add(1, Ordering::Relaxed);
                 eprintln!("key {n} has {number}, it may have been {may_be:?}; {found:?}");
             }
@@ -171,7 +203,7 @@ impl Scene {
             // Removals have odd numbers, which no object that is found may have.
             let number = (numbers.begun.load(Ordering::SeqCst) / 2 + 1) * 2 + u64::from(is_removal);
             numbers.begun.store(number, Ordering::SeqCst);
-            let object = object(number, self.value_bytes);
+            let object = object(number, self.setup.value_bytes);
             match (is_removal, random.below(2)) {
                 (true, 0) => self.cache.remove(&key(n)),
                 (true, _) => self.cache.change(&key(n), |_| (Change::Remove, ())),
@@ -201,12 +233,13 @@ impl Scene {
             // Mostly all of it, so that there are hits on flash.
             let flash_bytes = match random.below(16) {
                 0 => 0,
-                1 => 1 << 20,
-                2..4 => 3 << 19,
-                _ => 2 << 20,
+                1 => self.setup.device_bytes,
+                2..4 => self.setup.device_bytes / 2 * 3,
+                _ => self.setup.device_bytes * 2,
             };
             self.cache.set_flash_bytes(flash_bytes).expect("it is none, or enough");
-            let dram_bytes = (1 << 20) + (random.below(1 << 20) >> random.below(4));
+            let initial = self.setup.dram_bytes;
+            let dram_bytes = initial + (random.below(initial) >> random.below(4));
             // The initial size, or more; sizes in between may be too little.
             let _refused = self.cache.set_dram_bytes(dram_bytes);
         }
@@ -253,10 +286,16 @@ fn concurrent_get_returns_a_small_object_stored_while_it_ran() {
     run(SMALL);
 }
 
-fn run((keys, value_bytes): (usize, usize)) {
+#[test]
+fn concurrent_get_returns_a_long_object_stored_while_it_ran() {
+    run(LONG);
+}
+
+fn run(setup: Setup) {
+    let value_bytes = setup.value_bytes;
     let hits: u64 = std::env::var("TIDEKV_TIERED_HITS")
         .map_or(60_000, |text| text.parse().expect("TIDEKV_TIERED_HITS is a number"));
-    let scene = Scene::new(hits, (keys, value_bytes));
+    let scene = Scene::new(hits, setup);
     std::thread::scope(|scope| {
         for seed in 0..READERS as u64 {
             let scene = &scene;
