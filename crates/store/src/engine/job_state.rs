@@ -201,12 +201,14 @@ impl JobState {
         errors.compaction.remove(&tree);
     }
 
-    /// Forgets that a flush of the keyspace has failed: it is tried again under other conditions.
+    /// Forgets that a flush of the keyspace has failed: another has written its memtables, or it is
+    /// tried again under other conditions.
     pub(crate) fn forget_flush_failure(&self, tree: u32) {
         self.errors.lock().flush.remove(&tree);
     }
 
-    /// Forgets that a compaction of the keyspace has failed: none is needed any more.
+    /// Forgets that a compaction of the keyspace has failed: another has succeeded, or none is
+    /// needed any more.
     pub(crate) fn forget_compaction_failure(&self, tree: u32) {
         self.errors.lock().compaction.remove(&tree);
     }

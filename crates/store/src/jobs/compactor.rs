@@ -553,6 +553,10 @@ impl Engine {
             // Before anything else is installed: an ingest removes the pointers into tables of the
             // version that it finds, and none of them may be restored afterwards.
             cache_invalidation::relocate(point, placed, parts.compaction.output_level);
+            // Before its tables leave the view: who waits for that finds the store healthy.
+            if parts.compaction.trigger == Trigger::Size {
+                self.jobs.forget_compaction_failure(parts.tree.id);
+            }
             parts.tree.install_tables(removed, added);
         }
         drop(structure);

@@ -326,6 +326,8 @@ impl Engine {
                 self.trees.commit_all(&mut structure, edit, &changes)?;
             }
             for (tree, view, tables) in parts {
+                // Before the memtables leave the view: who waits for that finds the store healthy.
+                self.jobs.forget_flush_failure(tree.id);
                 tree.install_flush(&view.immutables, &tables, view.memtable.created_at());
                 installed += tables.iter().map(|(_, table)| table.meta().bytes).sum::<u64>();
             }

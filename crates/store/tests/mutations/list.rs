@@ -2875,6 +2875,16 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation {
         target: "panics",
         ..mutation(
+            "a flush is waited for, and the store still reports the one that failed before",
+            "crates/store/src/jobs/flusher.rs",
+            "                self.jobs.forget_flush_failure(tree.id);\n",
+            "",
+            "a_flush_that_panics_is_a_flush_that_fails",
+        )
+    },
+    Mutation {
+        target: "panics",
+        ..mutation(
             "a job that panics after its work is waited for",
             "crates/store/src/engine/mod.rs",
             "            self.jobs.note_panic(panicked());\n",
