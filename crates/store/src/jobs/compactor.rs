@@ -550,13 +550,13 @@ impl Engine {
             .collect();
         self.trees.commit_all(&mut structure, edit, &changes)?;
         for (Merge { parts, added, placed, .. }, removed) in installed.iter().zip(&removed) {
-            // Before anything else is installed: an ingest removes the pointers into tables of the
-            // version that it finds, and none of them may be restored afterwards.
-            cache_invalidation::relocate(point, placed, parts.compaction.output_level);
-            // Before its tables leave the view: who waits for that finds the store healthy.
+            // Before the tables leave the view: whoever waits for that finds a healthy store.
             if parts.compaction.trigger == Trigger::Size {
                 self.jobs.forget_compaction_failure(parts.tree.id);
             }
+            // Before anything else is installed: an ingest removes the pointers into tables of the
+            // version that it finds, and none of them may be restored afterwards.
+            cache_invalidation::relocate(point, placed, parts.compaction.output_level);
             parts.tree.install_tables(removed, added);
         }
         drop(structure);

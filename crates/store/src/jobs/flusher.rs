@@ -326,7 +326,7 @@ impl Engine {
                 self.trees.commit_all(&mut structure, edit, &changes)?;
             }
             for (tree, view, tables) in parts {
-                // Before the memtables leave the view: who waits for that finds the store healthy.
+                // Before the memtables leave the view: whoever waits for that finds a healthy store.
                 self.jobs.forget_flush_failure(tree.id);
                 tree.install_flush(&view.immutables, &tables, view.memtable.created_at());
                 installed += tables.iter().map(|(_, table)| table.meta().bytes).sum::<u64>();
