@@ -8,7 +8,7 @@ use crate::groups::text_of;
 use crate::quantity::{Shown, bytes_with, number_with, show_bytes, show_count, show_number};
 
 /// Metrics in display order; the first existing one is the main metric of a row.
-const SHOWN: [&str; 98] = [
+const SHOWN: [&str; 99] = [
     "mean_absolute_error",
     "mean_absolute_error_sampled",
     "mean_absolute_error_bytes",
@@ -80,6 +80,7 @@ const SHOWN: [&str; 98] = [
     "reads_per_op",
     "device_reads_per_op",
     "reads_per_s",
+    "storage_bytes_per_s",
     "read_bytes_per_op",
     "gap_closed",
     "op_hit_ratio",
@@ -207,6 +208,7 @@ pub(crate) fn label(metric: &str) -> &str {
         "reads_per_op" => "reads/op",
         "device_reads_per_op" => "device reads/op",
         "reads_per_s" => "reads/s",
+        "storage_bytes_per_s" => "storage bytes/s",
         "gap_closed" => "of the gap",
         "read_bytes_per_op" => "read/op",
         "share_of_cold_start" => "of a cold start",

@@ -214,6 +214,11 @@ fn object_metrics(point: &Point, turn: &Measurement) -> Metrics {
         found.insert("hit_ratio", turn.fetch_hits as f64 / asked as f64);
     }
     let Some(counts) = turn.counts.objects else { return found };
+    // Of a cache in a process of its own the kernel counts nothing here.
+    if turn.counts.beside_cpu_ns.is_none() {
+        let bytes = turn.kernel.read_bytes + turn.kernel.written_bytes;
+        found.insert("storage_bytes_per_s", bytes as f64 / turn.seconds);
+    }
     let mut insert = |name, part: u64, whole: u64| {
         if whole > 0 {
             found.insert(name, part as f64 / whole as f64);

@@ -7,9 +7,18 @@
 //! | `d` | 95 % reads, the others new objects | the newest most |
 //! | `f` | two reads for each write, as if half of all read and half read and wrote | by Zipf's law, 0.99 |
 //! | `b-hot-spot` | 95 % reads, the others writes | a fifth of them takes 80 % |
+//! | `c-uniform` | reads only | all alike |
 //!
-//! YCSB's E scans, which caches do not support. At `headers` memory is smaller than the headers of
-//! all objects, which memcached keeps in memory: with objects of 4 KiB, and with small ones.
+//! YCSB's E scans, which caches do not support.
+//!
+//! The device's own rate is a bound in two ways. `device:objects` keeps nothing in memory, so by
+//! Zipf's law it reads the same few objects again and again, which the machine below may cache:
+//! `c-uniform` compares reads of the same objects. And a cache that answers gets from memory
+//! writes more for each read: with writes, bytes read and written per second count, not reads.
+//!
+//! At `headers` memory is smaller than the headers of all objects, which memcached keeps in memory:
+//! with objects of 4 KiB, and with small ones. At `memory` memcached has memory for all objects of
+//! the same load: no server behind the same sockets, with the same client, does better.
 
 use crate::experiment::{Experiment, Figure, Point, Rule, Shape, Subjects, Target};
 use crate::experiments::bigkv::load::{EMBEDDED, Load, SERVED};
@@ -17,13 +26,14 @@ use crate::load::keys::Choice;
 use crate::load::workload::Kind;
 use crate::scale::Scale;
 use crate::subjects::indexes::DEVICE_OBJECTS;
-use crate::subjects::served::{MEMCACHED_EXTSTORE, TIDEKV_CACHE_SERVED};
+use crate::subjects::served::{MEMCACHED, MEMCACHED_EXTSTORE, TIDEKV_CACHE_SERVED};
 use crate::subjects::tiered::TIDEKV_CACHE;
 
 const ZIPF: Choice = Choice::Zipf { alpha: 0.99, is_scattered: true };
 const HOT_SPOT: Choice = Choice::Hot { entries: 0.2, operations: 0.8, run: 1 };
 
 const SERVED_CACHES: &[&str] = &[TIDEKV_CACHE_SERVED.name, MEMCACHED_EXTSTORE.name];
+const IN_MEMORY: &[&str] = &[MEMCACHED.name];
 const EMBEDDED_CACHES: &[&str] = &[TIDEKV_CACHE.name, "foyer", DEVICE_OBJECTS.name];
 
 /// Concurrent requests: a device is slow for one, and fast for many.
@@ -43,6 +53,7 @@ const LOADS: &[(&str, Choice, Mix)] = &[
     ("d", Choice::Latest { alpha: 0.99 }, &[(Kind::Fetch, 95), (Kind::Insert, 5)]),
     ("f", ZIPF, &[(Kind::Fetch, 67), (Kind::Put, 33)]),
     ("b-hot-spot", HOT_SPOT, &[(Kind::Fetch, 95), (Kind::Put, 5)]),
+    ("c-uniform", Choice::Uniform, &[(Kind::Fetch, 100)]),
 ];
 
 /// Bytes of all objects.
@@ -83,6 +94,7 @@ fn points(scale: &Scale) -> Vec<Point> {
     let headers = |value| headers(scale, value).point(scale, SERVED_CACHES).with("part", "headers");
     points.push(headers(4 << 10));
     points.extend(SMALL_VALUES.map(headers));
+    points.push(in_memory(scale, 4 << 10).point(scale, IN_MEMORY).with("part", "memory"));
     points
 }
 
@@ -101,17 +113,24 @@ fn headers(scale: &Scale, value: u64) -> Load {
     }
 }
 
+/// The same load with memory for all objects.
+fn in_memory(scale: &Scale, value: u64) -> Load {
+    let load = headers(scale, value);
+    Load { memory_bytes: load.objects * value * 3 / 2, ..load }
+}
+
 pub(super) const YCSB: Experiment = Experiment {
     name: "bigkv-ycsb",
     about: "YCSB loads with fields of 4 to 32 KiB on caches with flash, in this process and \
             behind a socket (BigKV)",
     paper: "3.1 times the throughput of uDepot",
-    claim: "as fast as memcached with extstore, three times as fast where its headers do not fit \
+    claim: "as fast as memcached with extstore, twice as fast where its headers do not fit \
             memory; 1.5 times as fast as foyer; nine tenths of the device's own rate",
     subjects: Subjects::Only(&[
         TIDEKV_CACHE.name,
         TIDEKV_CACHE_SERVED.name,
         MEMCACHED_EXTSTORE.name,
+        MEMCACHED.name,
         "foyer",
         DEVICE_OBJECTS.name,
     ]),
@@ -125,12 +144,17 @@ pub(super) const YCSB: Experiment = Experiment {
         Target::in_phase(
             "headers",
             "ops_per_s",
-            Rule::RatioToSubjectAtLeast(MEMCACHED_EXTSTORE.name, 3.0),
+            Rule::RatioToSubjectAtLeast(MEMCACHED_EXTSTORE.name, 2.0),
         ),
         Target::in_phase(EMBEDDED, "ops_per_s", Rule::RatioToSubjectAtLeast("foyer", 1.5)),
         Target::in_phase(
             EMBEDDED,
             "reads_per_s",
+            Rule::RatioToSubjectAtLeast(DEVICE_OBJECTS.name, 0.9),
+        ),
+        Target::in_phase(
+            EMBEDDED,
+            "storage_bytes_per_s",
             Rule::RatioToSubjectAtLeast(DEVICE_OBJECTS.name, 0.9),
         ),
         Target::in_phase(EMBEDDED, "write_amp", Rule::AtMost(1.1)),
