@@ -9,6 +9,10 @@ const EXPLICIT_VERSION: u64 = 1_000_000_000_000;
 /// Recent pairs of versions that requests use.
 const PAIRS_MAX: usize = 32;
 
+/// A key with control characters, and the character of the longest key and of one that is too long.
+const CONTROL_KEY: &str = "k\u{1}\u{7f}";
+const LONG_KEY: &str = "x";
+
 /// Times to live that do not end during a run.
 const TTLS: &[&str] = &["0", "100", "1000", "2592000", "4000000000"];
 /// Others: already expired, or no number.
@@ -30,12 +34,14 @@ pub struct Request {
     pub ours: Vec<u8>,
     /// Time passes afterwards.
     pub is_slow: bool,
+    /// Removes all objects.
+    pub flushes: bool,
 }
 
 impl Request {
     fn both(bytes: impl AsRef<[u8]>) -> Self {
         let bytes = bytes.as_ref().to_vec();
-        Self { ours: bytes.clone(), memcached: bytes, is_slow: false }
+        Self { ours: bytes.clone(), memcached: bytes, ..Self::default() }
     }
 
     fn push(&mut self, bytes: impl AsRef<[u8]>) {
@@ -82,11 +88,17 @@ impl Generator {
         (0..KEYS).map(|number| format!("key{number}"))
     }
 
+    /// Requests that remove all objects.
+    pub fn removals() -> impl Iterator<Item = String> {
+        let others = ["AAEC b".to_owned(), CONTROL_KEY.to_owned(), LONG_KEY.repeat(250)];
+        Self::keys().chain(others).map(|key| format!("md {key}\r\n"))
+    }
+
     fn key(&self) -> String {
         match self.below(40) {
-            0 => "x".repeat(250),
-            1 => "x".repeat(251),
-            2 => "k\u{1}\u{7f}".to_owned(),
+            0 => LONG_KEY.repeat(250),
+            1 => LONG_KEY.repeat(251),
+            2 => CONTROL_KEY.to_owned(),
             _ => format!("key{}", self.random.below(KEYS)),
         }
     }
@@ -159,22 +171,29 @@ impl Generator {
                 let pair = self.pair();
                 self.storage(&format!("cas {key}"), noreply, Some(pair))
             }
-            16 | 17 => Request::both(format!("delete {key}{}{noreply}\r\n", self.pick(&["", " 0"]))),
+            16 | 17 => {
+                Request::both(format!("delete {key}{}{noreply}\r\n", self.pick(&["", " 0"])))
+            }
             18..21 => {
                 let (verb, number) = (self.pick(&["incr", "decr"]), self.pick(NUMBERS));
                 Request::both(format!("{verb} {key} {number}{noreply}\r\n"))
             }
             21 | 22 => Request::both(format!("touch {key} {ttl}{noreply}\r\n")),
-            _ => match self.below(7) {
-                0 => Request::both(format!("flush_all{noreply}\r\n")),
-                1 => Request::both(format!("flush_all x{noreply}\r\n")),
-                2 => Request::both(format!("flush_all 0{noreply}\r\n")),
+            _ => match self.below(50) {
+                // Rare: everything is gone afterwards.
+                0 => self.flush(&format!("flush_all{noreply}\r\n")),
+                2 => self.flush(&format!("flush_all 0{noreply}\r\n")),
+                1 | 7..20 => Request::both(format!("flush_all x{noreply}\r\n")),
                 3 => Request::both(format!("verbosity 0{noreply}\r\n")),
                 4 => Request::both("version\r\n"),
                 5 => Request::both(format!("verbosity{noreply}\r\n")),
                 _ => Request::both(format!("{key}\r\n")),
             },
         }
+    }
+
+    fn flush(&self, text: &str) -> Request {
+        Request { flushes: true, ..Request::both(text) }
     }
 
     /// A storing command with its value.
@@ -246,7 +265,8 @@ impl Generator {
             "md" => "kOqCEITx",
             _ => "tcvkOqNJDTMCE",
         };
-        let is_wrong = self.one_in(25);
+        // Of two errors in one request another one may be reported.
+        let is_wrong = !is_encoded && self.one_in(25);
         let count = self.below(7);
         let mut used = String::new();
         for _ in 0..count {
@@ -280,7 +300,9 @@ impl Generator {
             }
         }
         if is_wrong {
-            request.push(self.pick(&[" !", " Cx", " Fx", " Tx", " Nx", " Jx", " v v", " S", " \u{1}"]));
+            request.push(
+                self.pick(&[" !", " Cx", " Fx", " Tx", " Nx", " Jx", " v v", " S", " \u{1}"]),
+            );
         }
     }
 
@@ -316,8 +338,8 @@ impl Generator {
             25 => Request::both(b"mg key0 v\n"),
             26 => Request::both(b"set key0 0 0 1 \r\n1\r\n"),
             27 => Request::both(b" get key0\r\n"),
-            28 => Request::both(b"flush_all -1\r\n"),
-            29 => Request::both(b"flush_all 0 0\r\n"),
+            28 => self.flush("flush_all -1\r\n"),
+            29 => self.flush("flush_all 0 0\r\n"),
             30 => Request::both(b"get key0\tkey1\r\n"),
             _ => Request::both(format!("set {key} 0 0 2\r\n10\r\n")),
         }
@@ -355,8 +377,7 @@ impl Generator {
                 if self.one_in(2) {
                     extras.extend_from_slice(&0_u32.to_be_bytes());
                 }
-                if self.one_in(2) {
-                    // Rarely: everything is gone afterwards.
+                if !self.one_in(20) {
                     return Request::both([]);
                 }
             }
@@ -376,6 +397,7 @@ impl Generator {
             0 => self.pair(),
             _ => (0, 0),
         };
+        let flushes = matches!(opcode, 0x08 | 0x18);
         let opaque = self.random.below(1 << 31) as u32;
         let frame = |version: u64| {
             let body_len = (extras.len() + key.len() + value.len()) as u32;
@@ -387,6 +409,6 @@ impl Generator {
             frame.extend_from_slice(&version.to_be_bytes());
             [&frame[..], &extras, &key, &value].concat()
         };
-        Request { memcached: frame(memcached), ours: frame(ours), is_slow: false }
+        Request { memcached: frame(memcached), ours: frame(ours), flushes, ..Request::default() }
     }
 }

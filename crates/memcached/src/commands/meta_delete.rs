@@ -104,6 +104,8 @@ impl MetaDelete {
         // The next client can win.
         object.marks = object.marks & !WON | STALE;
         object.version = next_version();
-        (Change::Revise(object), Outcome::Kept)
+        // A new object has not been fetched.
+        let change = if self.flags.drops_value { Change::Store } else { Change::Revise };
+        (change(object), Outcome::Kept)
     }
 }
