@@ -119,11 +119,11 @@ impl Drop for Memcached {
 /// Starts memcached; `None` if there is none.
 fn start_memcached() -> Result<Option<(Memcached, u16)>> {
     let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-    // One thread: it has released the objects of a reply before it reads the next request. With several
-    // an object may still be in use, and then `incr` stores another one instead of changing it.
+    // One thread, and none for its queues: no object is in use when a request comes. `incr` does not
+    // change an object that is, but stores another one.
     let process = Command::new("memcached")
         .args(["-l", "127.0.0.1", "-p", &port.to_string(), "-U", "0", "-m", "1024"])
-        .args(["-t", "1", "-u", "nobody"])
+        .args(["-t", "1", "-o", "no_lru_maintainer,no_lru_crawler", "-u", "nobody"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
