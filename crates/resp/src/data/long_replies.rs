@@ -39,6 +39,11 @@ pub(crate) fn reply(
             Some(element) => {
                 let element = element?;
                 bytes += element.bytes_len();
+                // While the vector grows, the old one is in memory as well as the new one.
+                let grows = elements.len() == elements.capacity();
+                if grows && !execution.may_stream() {
+                    memory.check_reply(3 * elements.len() * size_of::<Reply>())?;
+                }
                 elements.push(element);
             }
         }
