@@ -211,16 +211,14 @@ impl Parser {
     fn frame(&mut self, buffer: &mut BytesMut, access: Access, fits: Fits<'_>) -> Option<Next> {
         let Some(bytes) = buffer.first_chunk() else { return Some(Next::Nothing) };
         let Some(header) = Header::parse(bytes) else { return Some(Next::End(None)) };
-        let (mut extras, mut key) = (Bytes::new(), Bytes::new());
-        if binary::has_readable_key(&header) {
-            let extras_end = HEADER_BYTES + header.extras_len;
-            if buffer.len() < extras_end + header.key_len {
-                return Some(Next::Nothing);
-            }
-            let mut front = buffer.split_to(extras_end + header.key_len).freeze();
-            key = front.split_off(extras_end);
-            extras = front.slice(HEADER_BYTES..);
+        // Also those of a request that is not one: at most 64 KiB.
+        let extras_end = HEADER_BYTES + header.extras_len;
+        if buffer.len() < extras_end + header.key_len {
+            return Some(Next::Nothing);
         }
+        let mut front = buffer.split_to(extras_end + header.key_len).freeze();
+        let key = front.split_off(extras_end);
+        let extras = front.slice(HEADER_BYTES..);
         match binary::read(&header, (&extras, key), access, fits) {
             Framed::Whole(request) => Some(of_binary(request)),
             Framed::Last(request) => {

@@ -108,12 +108,7 @@ pub(crate) enum Returns {
     KeyAndValue,
 }
 
-/// Whether the key of a request is read: others are answered without.
-pub(crate) fn has_readable_key(header: &Header) -> bool {
-    header.key_len <= KEY_BYTES_MAX && header.value_len().is_some()
-}
-
-/// Parses a request. Without a readable key ([`has_readable_key`]) `extras` and `key` are empty.
+/// Parses a request.
 pub(crate) fn read(
     header: &Header,
     (extras, key): (&[u8], Bytes),
@@ -139,10 +134,12 @@ pub(crate) fn read(
             let removes = opcode == Opcode::Set;
             skip(refusal(store, removes, Status::TooLarge, Count::TooLarge))
         }
-        Opcode::Stat => skip(match Statistics::named(&key) {
-            Some(statistics) => Action::Statistics(statistics),
-            None => Action::Say(Status::NotFound, Status::NotFound.text()),
-        }),
+        // A value is read as the next request, as in memcached.
+        Opcode::Stat => {
+            let statistics = Statistics::of_key(&key).map(Action::Statistics);
+            let missing = Action::Say(Status::NotFound, Status::NotFound.text());
+            Framed::Whole(request(false, statistics.unwrap_or(missing)))
+        }
         Opcode::SaslMechanisms | Opcode::SaslAuth | Opcode::SaslStep if access == Access::Open => {
             skip(UNKNOWN)
         }

@@ -126,15 +126,16 @@ pub(crate) static COMMANDS: [Command; 32] = [
     command(Server, "version", 1, "", "Returns the version of memcached whose protocol this is.", version),
     command(Server, "verbosity", 1, "level [noreply]", "Is stored and has no effect.", |line, _| service(service::read_verbosity(line), line.is_quiet())),
     command(Server, "cache_memlimit", 1, "mebibytes [noreply]", "Changes the DRAM budget.", |line, _| service(service::read_memory(line), line.is_quiet())),
-    command(Server, "debugtime", 1, "seconds | p | r", "Moves, stops or resumes the clock, if the server was started with `--debugtime`.", |line, _| service(service::read_time(line), false)),
-    command(Server, "shutdown", 1, "[graceful]", "Stops the server, if it was started with `--enable-shutdown`.", |line, _| service(service::read_shutdown(line), false)),
+    command(Server, "debugtime", 1, "seconds | p | r", "Moves, stops or resumes the clock, if the server was started with `--debugtime`.", |line, _| service(service::read_time(line), line.is_quiet())),
+    command(Server, "shutdown", 1, "[graceful]", "Stops the server, if it was started with `--enable-shutdown`.", |line, _| service(service::read_shutdown(line), line.is_quiet())),
     command(Server, "slabs", 1, "reassign", "Rejected: there are no slabs.", slabs),
     command(Server, "watch", 1, "", "Rejected: there is no such log.", |_, _| Err("CLIENT_ERROR watch commands not allowed")),
     command(Server, "refresh_certs", 1, "[noreply]", "Reads the TLS certificate and key again, for new connections.", |line, _| service(Ok(Service::RefreshCerts), line.is_quiet())),
     command(Server, "quit", 1, "", "Closes the connection.", |_, _| Ok(Parsed::Whole(Request::Service(Service::Quit, true)))),
 ];
 
-/// Commands whose name may have spaces before it, and which check the number of their words.
+/// Commands whose name may have spaces before it, which check the number of their words, and which
+/// `noreply` silences, whether their syntax has it or not.
 const LENIENT: [&str; 8] = [
     "flush_all",
     "lru_crawler",
@@ -162,7 +163,8 @@ pub(crate) fn read(line: &Line, fits: Fits<'_>) -> Parsed {
     if line.len() < command.words_min {
         return refusal(BAD_FORMAT, false);
     }
-    let is_quiet = || command.syntax.ends_with("[noreply]") && line.is_quiet();
+    let may_be_quiet = command.syntax.ends_with("[noreply]") || LENIENT.contains(&command.name);
+    let is_quiet = || may_be_quiet && line.is_quiet();
     (command.read)(line, fits).unwrap_or_else(|message| refusal(message, is_quiet()))
 }
 
@@ -210,7 +212,7 @@ fn meta_set(line: &Line, fits: Fits<'_>) -> Result<Parsed, &'static str> {
 }
 
 fn stats(line: &Line, _: Fits<'_>) -> Result<Parsed, &'static str> {
-    if line.word(1) == b"cachedump" {
+    if statistics::expanded(line.word(1)) == b"cachedump" {
         return whole(walk::read_cachedump(line), Request::Walk);
     }
     whole(statistics::read(line).ok_or(NO_COMMAND), Request::Statistics)

@@ -17,20 +17,23 @@ pub(crate) enum Detail {
     Unknown,
 }
 
+/// The arguments, which may be abbreviated in the text protocol; the first one that fits counts.
+const NAMED: [(&[u8], Detail); 3] =
+    [(b"on", Detail::On), (b"off", Detail::Off), (b"dump", Detail::Dump)];
+
 /// Reads `stats detail`.
 pub(crate) fn read(line: &Line) -> Detail {
-    Detail::named(line.word(2)).unwrap_or(Detail::Unknown)
+    let name = line.word(2);
+    let found = NAMED.iter().find(|(full, _)| !name.is_empty() && full.starts_with(name));
+    found.map_or(Detail::Unknown, |&(_, detail)| detail)
 }
 
 impl Detail {
-    /// What this argument means.
-    pub(crate) fn named(name: &[u8]) -> Option<Self> {
-        Some(match name {
-            b"on" => Self::On,
-            b"off" => Self::Off,
-            b"dump" => Self::Dump,
-            _ => return None,
-        })
+    /// What this end of a key of the binary protocol means; anything may follow it.
+    pub(crate) fn of_key(end: &[u8]) -> Option<Self> {
+        let argument = end.strip_prefix(b" ")?;
+        let found = NAMED.iter().find(|(full, _)| argument.starts_with(full));
+        found.map(|&(_, detail)| detail)
     }
 
     /// Reserves memory for the reply of a dump, whose size clients choose by their keys.

@@ -60,7 +60,12 @@ impl MetaArithmetic {
         let cache = &execution.state.objects.cache;
         let next_version = || self.flags.explicit.unwrap_or_else(|| cache.next_version());
         let done = execution.change(&self.key, |found| match found {
-            Some(found) => self.count(found, now_s, next_version),
+            Some(found) => self.count(found, now_s, || {
+                // A number that exists takes a version even if the client gives it one, as in
+                // memcached.
+                let next = cache.next_version();
+                self.flags.explicit.unwrap_or(next)
+            }),
             None => self.make(now_s, next_version),
         });
         let Ok(outcome) = done else { return Progress::Wait };

@@ -129,13 +129,18 @@ impl Flush {
         let cache = &execution.state.objects.cache;
         let now_s = execution.state.now_s();
         let due_s = self.delay.and_then(|delay| delay.deadline(now_s).unix_s()).unwrap_or(now_s);
+        execution.state.counters.add(Count::Flushes, 1);
+        if self.delay.is_some() && due_s <= execution.state.started_s {
+            // No object is as old as that, as in memcached: it only replaces a scheduled flush.
+            cache.clear_at(u32::MAX);
+            return Ok(true);
+        }
         // It also replaces a scheduled flush.
         cache.clear_at(due_s);
         if due_s <= now_s {
             // Another thread may be flushing concurrently.
             cache.clear();
         }
-        execution.state.counters.add(Count::Flushes, 1);
         Ok(true)
     }
 }

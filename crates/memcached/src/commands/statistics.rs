@@ -35,9 +35,18 @@ pub(crate) enum Statistics {
     Detail(Detail),
 }
 
+/// Arguments of the text protocol that may be abbreviated; the first one that fits counts.
+const ABBREVIATED: [&[u8]; 5] = [b"reset", b"detail", b"settings", b"cachedump", b"conns"];
+
+/// The argument for which `name` stands.
+pub(crate) fn expanded(name: &[u8]) -> &[u8] {
+    let full = ABBREVIATED.into_iter().find(|full| !name.is_empty() && full.starts_with(name));
+    full.unwrap_or(name)
+}
+
 /// Parses `stats`; `None` for an unknown argument.
 pub(crate) fn read(line: &Line) -> Option<Statistics> {
-    match line.word(1) {
+    match expanded(line.word(1)) {
         b"detail" => Some(Statistics::Detail(detail::read(line))),
         name => Statistics::named(name),
     }
@@ -56,9 +65,21 @@ impl Statistics {
             b"tenants" => Self::Tenants,
             b"mrc" => Self::Curves,
             b"reset" => Self::Reset,
-            // In the binary protocol the argument is part of the name.
-            name => Self::Detail(Detail::named(name.strip_prefix(b"detail ")?)?),
+            _ => return None,
         })
+    }
+
+    /// The kind of this key of the binary protocol, in which anything may follow some names; `None`
+    /// for an unknown one.
+    pub(crate) fn of_key(key: &[u8]) -> Option<Self> {
+        match key {
+            key if key.starts_with(b"reset") => Some(Self::Reset),
+            key if key.starts_with(b"settings") => Some(Self::Settings),
+            key if key.starts_with(b"detail") => {
+                Detail::of_key(&key[b"detail".len()..]).map(Self::Detail)
+            }
+            key => Self::named(key),
+        }
     }
 
     pub(crate) fn run(self, execution: &mut Execution<'_>) -> Progress {

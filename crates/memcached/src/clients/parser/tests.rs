@@ -190,6 +190,15 @@ fn a_value_of_the_binary_protocol_has_no_line_end() {
 }
 
 #[test]
+fn a_request_that_is_none_is_answered_when_its_key_has_arrived() {
+    // The body has no room for the key.
+    let mut get = frame(0x00, &[], &[b'k'; 251], &[]);
+    get[8..12].copy_from_slice(&[0; 4]);
+    assert_eq!(read(&get[..get.len() - 1]), []);
+    assert_eq!(read(&get).len(), 1);
+}
+
+#[test]
 fn strangers_authenticate_with_sasl() {
     let introduce = |opcode, key: &[u8], value: &[u8]| {
         let mut found = read_all([&frame(opcode, &[], key, value)[..]], false);
