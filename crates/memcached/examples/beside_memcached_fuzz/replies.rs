@@ -1,168 +1,111 @@
-//! Replies, and what may differ in them: versions, the seconds that a clock has just passed, and what
-//! `known.txt` explains.
+//! The comparison of replies, and the differences that are known.
 
-use std::collections::HashMap;
 use std::error::Error;
 
-/// How a reply ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// With the reply to the request that follows each.
-    Complete,
-    /// The server waits for more.
-    Waiting,
-    /// The connection was closed.
-    Closed,
-}
+/// Seconds by which times may differ: the clocks of both servers tick independently.
+const SECONDS_MAX: u64 = 3;
 
-/// Bytes received, and how they ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reply {
-    pub bytes: Vec<u8>,
-    pub ending: Ending,
-}
-
-impl Reply {
-    /// For people.
-    pub fn shown(&self) -> String {
-        let text = self.bytes.escape_ascii().to_string();
-        let cut = if text.len() > 300 { format!("{}…", &text[..300]) } else { text };
-        format!("{cut} ({:?}, {} bytes)", self.ending, self.bytes.len())
-    }
-}
-
-/// Versions of both servers that belong together.
-#[derive(Debug, Default)]
-pub struct Versions {
-    ours: HashMap<u64, u64>,
-    memcached: HashMap<u64, u64>,
-    /// Pairs seen in the last comparison.
-    pub seen: Vec<(u64, u64)>,
-}
-
-impl Versions {
-    /// Whether the two may be versions of the same state of an object: the same pairs always appear
-    /// together.
-    fn agree(&mut self, memcached: u64, ours: u64) -> bool {
-        if memcached == 0 || ours == 0 {
-            return memcached == ours;
+/// Bytes as text: `{x*300}` stands for 300 times `x`. About `limit` characters at most.
+pub fn shortened(bytes: &[u8], limit: usize) -> String {
+    let mut text = String::new();
+    for run in bytes.chunk_by(|a, b| a == b) {
+        let byte = run[0].escape_ascii();
+        match run.len() {
+            ..9 => text.extend(run.iter().map(|byte| byte.escape_ascii().to_string())),
+            count => text.push_str(&format!("{{{byte}*{count}}}")),
         }
-        self.seen.push((memcached, ours));
-        *self.ours.entry(memcached).or_insert(ours) == ours
-            && *self.memcached.entry(ours).or_insert(memcached) == memcached
+        if text.len() > limit {
+            return format!("{text}… ({} bytes)", bytes.len());
+        }
     }
+    text
 }
 
-/// A line, or the data behind one.
-#[derive(Debug, PartialEq, Eq)]
-enum Part<'a> {
-    Line(&'a [u8]),
-    Data(&'a [u8]),
+/// Whether two replies of the text protocol are the same, apart from what depends on the time, and
+/// from the sizes and classes that `me` tells.
+pub fn are_alike(request: &[u8], stock: &[u8], ours: &[u8]) -> bool {
+    if stock == ours {
+        return true;
+    }
+    let is_meta = [&b"mg "[..], b"ma ", b"me "]
+        .iter()
+        .any(|name| request.windows(name.len()).any(|window| window == *name));
+    let (stock, ours): (Vec<_>, Vec<_>) = (lines(stock).collect(), lines(ours).collect());
+    is_meta
+        && stock.len() == ours.len()
+        && stock.iter().zip(ours).all(|(a, b)| are_alike_lines(a, b))
 }
 
-fn parts(mut bytes: &[u8]) -> Vec<Part<'_>> {
-    let mut parts = Vec::new();
-    while !bytes.is_empty() {
-        let end = bytes.windows(2).position(|pair| pair == b"\r\n").unwrap_or(bytes.len());
-        let (line, rest) = bytes.split_at(end);
-        bytes = rest.get(2..).unwrap_or_default();
-        parts.push(Part::Line(line));
-        let text = String::from_utf8_lossy(line);
-        let mut words = text.split(' ');
-        let len = match words.next() {
-            Some("VALUE") => words.nth(2),
-            Some("VA") => words.next(),
-            _ => None,
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|&byte| byte == b'\n')
+}
+
+fn are_alike_lines(stock: &[u8], ours: &[u8]) -> bool {
+    let is_told = [&b"HD"[..], b"VA ", b"ME "].iter().any(|code| stock.starts_with(code));
+    let words = |line| <[u8]>::split(line, |&byte| byte == b' ' || byte == b'\r');
+    stock == ours
+        || is_told
+            && words(stock).count() == words(ours).count()
+            && words(stock).zip(words(ours)).all(|(a, b)| a == b || are_alike_words(a, b))
+}
+
+fn are_alike_words(stock: &[u8], ours: &[u8]) -> bool {
+    let numbers = |name: &str| {
+        let number = |word: &[u8]| -> Option<u64> {
+            std::str::from_utf8(word.strip_prefix(name.as_bytes())?).ok()?.parse().ok()
         };
-        if let Some(len) = len.and_then(|len| len.parse::<usize>().ok()) {
-            let (data, rest) = bytes.split_at((len + 2).min(bytes.len()));
-            parts.push(Part::Data(data));
-            bytes = rest;
-        }
-    }
-    parts
-}
-
-/// Whether text replies are alike.
-pub fn are_texts_alike(memcached: &[u8], ours: &[u8], versions: &mut Versions) -> bool {
-    let (memcached, ours) = (parts(memcached), parts(ours));
-    memcached.len() == ours.len()
-        && memcached.iter().zip(&ours).all(|parts| match parts {
-            (Part::Line(memcached), Part::Line(ours)) => are_lines_alike(memcached, ours, versions),
-            (memcached, ours) => memcached == ours,
-        })
-}
-
-fn are_lines_alike(memcached: &[u8], ours: &[u8], versions: &mut Versions) -> bool {
-    let (memcached, ours) = (String::from_utf8_lossy(memcached), String::from_utf8_lossy(ours));
-    let (memcached, ours): (Vec<&str>, Vec<&str>) =
-        (memcached.split(' ').collect(), ours.split(' ').collect());
-    let kind = memcached[0];
-    memcached.len() == ours.len()
-        && memcached.iter().zip(&ours).enumerate().all(|(at, (memcached, ours))| {
-            let numbers = |name: &str| {
-                let of = |word: &str| word.strip_prefix(name)?.parse::<u64>().ok();
-                Some((of(memcached)?, of(ours)?))
-            };
-            let pair = match kind {
-                "VALUE" if at == 4 => numbers(""),
-                "HD" | "VA" | "EN" | "NF" | "NS" | "EX" | "NM" => numbers("c"),
-                "ME" => numbers("cas="),
-                _ => None,
-            };
-            if let Some((memcached, ours)) = pair {
-                return versions.agree(memcached, ours);
-            }
-            let seconds = match kind {
-                "HD" | "VA" => numbers("t"),
-                "ME" => numbers("exp="),
-                _ => None,
-            };
-            // memcached updates the time of the last access once a minute at most.
-            let is_access = match kind {
-                "HD" | "VA" => numbers("l").is_some(),
-                _ => kind == "ME" && numbers("la=").is_some(),
-            };
-            let is_of_slabs =
-                kind == "ME" && (memcached.starts_with("size=") || memcached.starts_with("cls="));
-            memcached == ours
-                || is_of_slabs
-                || is_access
-                || seconds.is_some_and(|(memcached, ours)| memcached.abs_diff(ours) <= 1)
-        })
-}
-
-/// Whether replies of the binary protocol are alike.
-pub fn are_frames_alike(memcached: &[u8], ours: &[u8], versions: &mut Versions) -> bool {
-    let version = |bytes: &[u8], at: usize| {
-        bytes
-            .get(at + 16..at + 24)
-            .map(|bytes| u64::from_be_bytes(bytes.try_into().unwrap_or_default()))
+        number(stock).zip(number(ours))
     };
-    let mut at = 0;
-    while at < memcached.len().max(ours.len()) {
-        let (Some(of_memcached), Some(of_ours)) = (version(memcached, at), version(ours, at))
-        else {
-            return memcached.get(at..) == ours.get(at..);
-        };
-        if memcached[at..at + 16] != ours[at..at + 16] || !versions.agree(of_memcached, of_ours) {
-            return false;
-        }
-        let len =
-            u32::from_be_bytes(memcached[at + 8..at + 12].try_into().unwrap_or_default()) as usize;
-        if memcached.get(at + 24..at + 24 + len) != ours.get(at + 24..at + 24 + len) {
-            return false;
-        }
-        at += 24 + len;
-    }
-    true
+    ["t", "exp="]
+        .iter()
+        .any(|name| numbers(name).is_some_and(|(a, b)| a.abs_diff(b) <= SECONDS_MAX))
+        || ["l", "la=", "size=", "cls="].iter().any(|name| numbers(name).is_some())
 }
 
-/// A known difference.
+/// The versions in a reply of the text protocol.
+pub fn versions(reply: &[u8]) -> Vec<u64> {
+    let words = |line| <[u8]>::split(line, |&byte| byte == b' ' || byte == b'\r');
+    let mut found = Vec::new();
+    for line in lines(reply) {
+        let parts: Vec<&str> =
+            words(line).filter_map(|word| std::str::from_utf8(word).ok()).collect();
+        match parts[..] {
+            ["HD" | "VA", ref rest @ ..] => {
+                let numbers =
+                    rest.iter().filter_map(|word| word.strip_prefix('c')?.parse::<u64>().ok());
+                found.extend(numbers);
+            }
+            ["VALUE", _, _, _, version, _] => found.extend(version.parse::<u64>()),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Whether `text` matches `pattern`, in which `*` stands for any text.
+fn matches(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((head, rest)) => text.strip_prefix(head).is_some_and(|text| {
+            text.char_indices()
+                .map(|(at, _)| at)
+                .chain([text.len()])
+                .any(|at| matches(rest, &text[at..]))
+        }),
+    }
+}
+
+/// Whether both servers have closed the connection, memcached after a part of our reply.
+fn is_beginning(stock: &str, ours: &str) -> bool {
+    let parts = stock.strip_suffix("<closed>").zip(ours.strip_suffix("<closed>"));
+    parts.is_some_and(|(stock, ours)| ours.starts_with(stock))
+}
+
+/// A known difference: patterns of the request and of both replies, and the reason.
 #[derive(Debug)]
 struct Rule {
     request: String,
-    memcached: String,
+    stock: String,
     ours: String,
     reason: String,
     count: usize,
@@ -173,49 +116,45 @@ struct Rule {
 pub struct Known(Vec<Rule>);
 
 impl Known {
-    /// Parses lines `request | memcached's reply | our reply | reason`; `*` stands for any text, `#`
-    /// starts a comment.
+    /// Parses a file of lines `request | memcached's reply | our reply | reason`; `#` starts a
+    /// comment. `~` as memcached's reply: the beginning of ours, before both close the connection.
     pub fn parse(text: &str) -> Result<Self, Box<dyn Error>> {
-        let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-        let rule = |line: &str| {
-            let [request, memcached, ours, reason] = line.split(" | ").collect::<Vec<_>>()[..]
-            else {
+        let mut rules = Vec::new();
+        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let parts: Vec<&str> = line.split(" | ").collect();
+            let [request, stock, ours, reason] = parts[..] else {
                 return Err(format!("no rule: {line}").into());
             };
-            let [request, memcached, ours, reason] =
-                [request, memcached, ours, reason].map(str::to_owned);
-            Ok(Rule { request, memcached, ours, reason, count: 0 })
-        };
-        lines.map(rule).collect::<Result<_, _>>().map(Self)
+            let [request, stock, ours, reason] = [request, stock, ours, reason].map(str::to_owned);
+            rules.push(Rule { request, stock, ours, reason, count: 0 });
+        }
+        Ok(Self(rules))
     }
 
     /// Whether a difference is known; counts it.
-    pub fn explains(&mut self, request: &[u8], memcached: &Reply, ours: &Reply) -> bool {
-        let request = request.escape_ascii().to_string();
-        let text = |reply: &Reply| format!("{} {:?}", reply.bytes.escape_ascii(), reply.ending);
-        let (memcached, ours) = (text(memcached), text(ours));
-        let rule = self.0.iter_mut().find(|rule| {
-            matches(&rule.request, &request)
-                && matches(&rule.memcached, &memcached)
-                && matches(&rule.ours, &ours)
-        });
-        rule.map(|rule| rule.count += 1).is_some()
+    pub fn explains(&mut self, request: &str, stock: &str, ours: &str) -> bool {
+        let applies = |rule: &&mut Rule| {
+            matches(&rule.request, request)
+                && (rule.stock == "~" && is_beginning(stock, ours) || matches(&rule.stock, stock))
+                && matches(&rule.ours, ours)
+        };
+        match self.0.iter_mut().find(applies) {
+            Some(rule) => {
+                rule.count += 1;
+                true
+            }
+            None => false,
+        }
     }
 
-    /// Each rule that applied, and how often.
+    /// Number of differences so far.
+    pub fn count(&self) -> usize {
+        self.0.iter().map(|rule| rule.count).sum()
+    }
+
+    /// How often each rule applied, and its request and reason.
     pub fn counts(&self) -> impl Iterator<Item = (usize, String)> {
         let used = self.0.iter().filter(|rule| rule.count > 0);
         used.map(|rule| (rule.count, format!("{}: {}", rule.request, rule.reason)))
-    }
-}
-
-/// Whether the text matches a pattern with `*`.
-fn matches(pattern: &str, text: &str) -> bool {
-    match pattern.split_once('*') {
-        None => pattern == text,
-        Some((start, rest)) => text.strip_prefix(start).is_some_and(|text| {
-            let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
-            ends.into_iter().any(|at| matches(rest, &text[at..]))
-        }),
     }
 }
